@@ -1,0 +1,1 @@
+"""Test and conformance harness for Kubernetes memory QoS on cgroup v2."""

@@ -1,0 +1,1 @@
+"""The command line, a page a verb; nothing imports it."""

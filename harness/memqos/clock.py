@@ -1,0 +1,114 @@
+"""Time for the whole package: instants, deadlines, and waiting for a named condition.
+
+This is the only module that imports `time`, so a test can put a clock of its own in its place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from memqos.errors import DeadlineError
+
+__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "utc_now", "wait"]
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """What the package asks of time."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back; the zero has no meaning."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let at least this many seconds pass."""
+        ...
+
+
+class SystemClock:
+    """The host's own monotonic clock."""
+
+    def now(self) -> float:
+        """Seconds of CLOCK_MONOTONIC."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; a negative duration counts as zero."""
+        time.sleep(max(0.0, seconds))
+
+
+SYSTEM_CLOCK = SystemClock()
+
+
+def utc_now() -> datetime.datetime:
+    """The wall clock in UTC, for names of folders and for reports; never for measuring."""
+    return datetime.datetime.now(tz=datetime.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment by which something must have happened; pass it down instead of a number of seconds."""
+
+    at: float
+    started: float
+    clock: Clock = field(default=SYSTEM_CLOCK, repr=False, compare=False)
+
+    @classmethod
+    def after(cls, seconds: float, clock: Clock = SYSTEM_CLOCK) -> Deadline:
+        """The deadline this many seconds (>= 0) from now."""
+        now = clock.now()
+        return cls(at=now + seconds, started=now, clock=clock)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self.at - self.clock.now())
+
+    @property
+    def expired(self) -> bool:
+        """Whether no time is left."""
+        return self.remaining == 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the deadline was set."""
+        return self.clock.now() - self.started
+
+    def sooner(self, seconds: float) -> Deadline:
+        """This deadline or one this many seconds from now, whichever comes first."""
+        now = self.clock.now()
+        return Deadline(at=min(self.at, now + seconds), started=now, clock=self.clock)
+
+
+def wait(
+    condition: str,
+    observe: Callable[[], T],
+    *,
+    deadline: Deadline,
+    until: Callable[[T], bool] = bool,
+    every: float = 0.2,
+) -> T:
+    """Observe until `until` holds, and return that observation.
+
+    condition: what is waited for, as it will be read in the error ("sshd answers").
+    observe: takes one observation; its own errors pass through.
+    every: seconds between observations; the last one is made at the deadline, not before it.
+
+    Raises DeadlineError naming the condition, the last observation and the elapsed time.
+    """
+    while True:
+        last_try = deadline.expired
+        seen = observe()
+        if until(seen):
+            return seen
+        if last_try:
+            raise DeadlineError(
+                f"waited {deadline.elapsed:.1f} s for '{condition}'; the last observation was {seen!r}.",
+                data={"condition": condition, "last": seen, "elapsed": deadline.elapsed},
+            )
+        deadline.clock.sleep(min(every, deadline.remaining))

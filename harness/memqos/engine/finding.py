@@ -1,0 +1,51 @@
+"""Findings: a plan held against a reading, knob by knob or behaviour by behaviour, with one of three verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memqos.engine.plan import Reason
+
+__all__ = ["Finding", "Verdict", "worst"]
+
+
+class Verdict(StrEnum):
+    """What observation says about an expectation; not observable is neither of the others and never passes."""
+
+    CONFORMS = "conforms"
+    DEVIATES = "deviates"
+    NOT_OBSERVABLE = "not observable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One expectation and what was seen.
+
+    subject: what a reader calls the thing ("container app of pod default/web", "kubepods"); cgroup: its path;
+    knob: the control file, or a behaviour's name ("throttling", "OOM kill").
+    expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
+    why_not: for NOT_OBSERVABLE, what kept the observation from being made.
+    evidence: further facts worth keeping (event counters, exit code), name to text.
+    """
+
+    verdict: Verdict
+    subject: str
+    cgroup: str
+    knob: str
+    expected: str
+    observed: str
+    reason: Reason | None = None
+    why_not: str = ""
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """The verdict that decides: one deviation is enough, and what nobody observed is not proved."""
+    verdicts = {finding.verdict for finding in findings}
+    if Verdict.DEVIATES in verdicts:
+        return Verdict.DEVIATES
+    if not verdicts or Verdict.NOT_OBSERVABLE in verdicts:
+        return Verdict.NOT_OBSERVABLE
+    return Verdict.CONFORMS

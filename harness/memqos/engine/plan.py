@@ -1,0 +1,183 @@
+"""The plan: the expected tree of cgroups, each knob with its value and the chain of reasons for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memqos.model.knob import Knob, KnobValue
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
+
+__all__ = [
+    "ContainerResources",
+    "Expected",
+    "Input",
+    "Level",
+    "Plan",
+    "PlannedCgroup",
+    "PlannedContainer",
+    "PlannedPod",
+    "Reason",
+    "Refusal",
+]
+
+
+class Level(StrEnum):
+    """Where in the tree a cgroup is."""
+
+    NODE = "node"
+    RESERVED = "reserved"
+    QOS = "qos"
+    POD = "pod"
+    CONTAINER = "container"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One value that a rule read: its name, the value as text, and where it came from ("pod.yaml:12", "default")."""
+
+    name: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a knob has its value.
+
+    rule: one sentence in the present tense. revision: "memory-qos v1.27 shipped". source: KEP section, kernel
+    document, or the kubelet's function and release. arithmetic: the sum with the numbers in it, "" where there is
+    none. rounding: the named rounding rule, "" where nothing was rounded. because: the reasons this one rests on.
+    """
+
+    rule: str
+    revision: str
+    source: str
+    inputs: tuple[Input, ...] = ()
+    arithmetic: str = ""
+    rounding: str = ""
+    because: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The expectation for one knob of one cgroup.
+
+    written: what the kubelet or runtime writes; ABSENT if it writes nothing.
+    value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
+    """
+
+    knob: Knob
+    written: KnobValue
+    value: KnobValue
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCgroup:
+    """One cgroup of the plan; `pod` is a pod's uid, `container` a container's name, "" where the level has none.
+
+    A container's own path ends in a name that only the runtime knows (its id): `path` is then the pod's cgroup, and
+    `engine.layout` says what the leaf is called once the id is known.
+    """
+
+    level: Level
+    path: CgroupPath
+    knobs: Mapping[Knob, Expected]
+    qos: QosClass | None = None
+    pod: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerResources:
+    """CRI LinuxContainerResources as the kubelet sends them; 0, "" and empty mean "not specified", as in proto3.
+
+    cpu_period and cpu_quota in µs (quota -1: no limit), memory amounts in bytes, hugepage_limits in bytes by CRI
+    page size name ("2MB"), unified: control file name to text, cgroup v2 only.
+    """
+
+    cpu_period: int = 0
+    cpu_quota: int = 0
+    cpu_shares: int = 0
+    memory_limit_in_bytes: int = 0
+    memory_swap_limit_in_bytes: int = 0
+    oom_score_adj: int = 0
+    cpuset_cpus: str = ""
+    cpuset_mems: str = ""
+    hugepage_limits: tuple[tuple[str, int], ...] = ()
+    unified: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedContainer:
+    """What the kubelet asks the runtime for one container, and the cgroup that must come of it."""
+
+    name: str
+    resources: ContainerResources
+    cgroup: PlannedCgroup
+    oom_score_adj: int
+    oom_score_adj_reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPod:
+    """One admitted pod: its cgroup, its containers in start order, what is sent along with the sandbox."""
+
+    name: str
+    namespace: str
+    uid: str
+    qos: QosClass
+    qos_reason: Reason
+    cgroup: PlannedCgroup
+    containers: tuple[PlannedContainer, ...]
+    sandbox_resources: ContainerResources = field(default_factory=ContainerResources)
+    sandbox_overhead: ContainerResources = field(default_factory=ContainerResources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A pod that the kubelet does not admit: its own reason name, and the rule that refused."""
+
+    pod: str
+    reason_name: str
+    message: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The expected state of one node with these pods under one release and configuration.
+
+    node: the kubepods cgroup; qos: the burstable and besteffort cgroups; reserved: kube- and system-reserved
+    cgroups, if enforced.
+    revisions: rule family to revision, in the words that reasons use.
+    """
+
+    release: str
+    driver: CgroupDriver
+    revisions: Mapping[str, str]
+    node: PlannedCgroup
+    qos: tuple[PlannedCgroup, ...]
+    reserved: tuple[PlannedCgroup, ...]
+    pods: tuple[PlannedPod, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    def cgroups(self) -> Iterator[PlannedCgroup]:
+        """Every planned cgroup, parents before children."""
+        yield from self.reserved
+        yield self.node
+        yield from self.qos
+        for pod in self.pods:
+            yield pod.cgroup
+            yield from (container.cgroup for container in pod.containers)
+
+    def pod(self, uid: str) -> PlannedPod:
+        """The planned pod of this uid; KeyError if the plan has none."""
+        for pod in self.pods:
+            if pod.uid == uid:
+                return pod
+        raise KeyError(uid)

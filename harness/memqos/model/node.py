@@ -1,0 +1,128 @@
+"""A node as the rules see it: what the machine has, and how its kubelet is set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from memqos.model.pod import ResourceList
+
+__all__ = [
+    "CgroupDriver",
+    "CgroupVersion",
+    "KubeletSettings",
+    "NodeFacts",
+    "NumaZone",
+    "ReservationPolicy",
+    "RuntimeFlavour",
+    "SwapBehavior",
+]
+
+
+class CgroupDriver(StrEnum):
+    """Who makes the cgroups: the kubelet's own writes, or systemd on its behalf; spelled as in KubeletConfiguration."""
+
+    SYSTEMD = "systemd"
+    CGROUPFS = "cgroupfs"
+
+
+class CgroupVersion(StrEnum):
+    """The cgroup hierarchy that the node mounts."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+
+class ReservationPolicy(StrEnum):
+    """`memoryReservationPolicy` (1.36+)."""
+
+    NONE = "None"
+    TIERED = "TieredReservation"
+
+
+class SwapBehavior(StrEnum):
+    """`memorySwap.swapBehavior`; which strings a release accepts, and what "" means there, is the revision's matter."""
+
+    UNSET = ""
+    NO_SWAP = "NoSwap"
+    LIMITED = "LimitedSwap"
+    UNLIMITED = "UnlimitedSwap"
+
+
+class RuntimeFlavour(StrEnum):
+    """Which CRI runtime names the container's cgroup."""
+
+    CONTAINERD = "containerd"
+    CRIO = "cri-o"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaZone:
+    """One NUMA node: memory in bytes (0 for a node of CPUs only), CPUs, distance to every zone by id order."""
+
+    id: int
+    memory: int
+    cpus: tuple[int, ...] = ()
+    distances: tuple[int, ...] = ()
+    hugepages: Mapping[int, int] = field(default_factory=dict)
+    """Huge page size in bytes to the number of pages set aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What the machine has.
+
+    memory, swap: MemTotal and SwapTotal in bytes; a swap of 0 is a machine without swap.
+    cpus: number of CPUs (the capacity is 1000 milli each).
+    page_size: bytes of a base page; hugepage_sizes: bytes of each huge page size that the kernel knows.
+    swap_controller: whether memory.swap.max exists for the kubelet.
+    """
+
+    memory: int
+    swap: int = 0
+    cpus: int = 1
+    page_size: int = 4096
+    zones: tuple[NumaZone, ...] = ()
+    hugepage_sizes: tuple[int, ...] = (2 << 20, 1 << 30)
+    cgroup_version: CgroupVersion = CgroupVersion.V2
+    swap_controller: bool = True
+    kernel: str = ""
+    origin: str = field(default="node", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSettings:
+    """The fields of a KubeletConfiguration that the rules read; None is a field that was not given.
+
+    throttling_factor is exact: the decimal that was written. A float is made of it only where the kubelet uses one.
+    origin: field name as in the file to where it was written ("kubelet.yaml:7"), for reason chains.
+    """
+
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    cgroup_driver: CgroupDriver | None = None
+    cgroup_root: str = ""
+    cgroups_per_qos: bool | None = None
+    cpu_cfs_quota: bool | None = None
+    cpu_cfs_quota_period_us: int | None = None
+    cpu_manager_policy: str | None = None
+    enforce_node_allocatable: tuple[str, ...] | None = None
+    eviction_hard: Mapping[str, str] | None = None
+    fail_swap_on: bool | None = None
+    kube_reserved: ResourceList | None = None
+    kube_reserved_cgroup: str = ""
+    system_reserved: ResourceList | None = None
+    system_reserved_cgroup: str = ""
+    memory_manager_policy: str | None = None
+    memory_reservation_policy: ReservationPolicy | None = None
+    pod_pids_limit: int | None = None
+    qos_reserved: Mapping[str, int] | None = None
+    reserved_memory: tuple[tuple[int, ResourceList], ...] | None = None
+    single_process_oom_kill: bool | None = None
+    swap_behavior: SwapBehavior | None = None
+    throttling_factor: Fraction | None = None
+    topology_manager_policy: str | None = None
+    topology_manager_scope: str | None = None
+    topology_manager_policy_options: Mapping[str, str] | None = None
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)

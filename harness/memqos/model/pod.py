@@ -1,0 +1,96 @@
+"""Pods and their containers as the kubelet sees them: after API defaulting, quantities exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from memqos.model.quantity import Quantity
+
+__all__ = ["CRITICAL_PRIORITY", "Container", "ContainerKind", "Pod", "QosClass", "ResourceList", "Resources"]
+
+ResourceList = Mapping[str, Quantity]
+"""Resource name (cpu, memory, hugepages-2Mi …) to amount; a name that is missing was not given: not zero."""
+
+CRITICAL_PRIORITY = 2_000_000_000
+"""The lowest priority that makes a pod critical (scheduling.SystemCriticalPriority)."""
+
+_NOTHING: ResourceList = MappingProxyType({})
+
+
+class QosClass(StrEnum):
+    """A pod's quality of service class, spelled as in `status.qosClass`."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+class ContainerKind(StrEnum):
+    """What a container is to its pod; a sidecar is an init container with `restartPolicy: Always`."""
+
+    APP = "app"
+    INIT = "init"
+    SIDECAR = "sidecar"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """requests and limits; a key that is missing was not given, an explicit zero is kept as zero."""
+
+    requests: ResourceList = _NOTHING
+    limits: ResourceList = _NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a pod.
+
+    origin: resource field ("requests.memory") to where it was written ("pod.yaml:12"), for reason chains.
+    """
+
+    name: str
+    kind: ContainerKind = ContainerKind.APP
+    resources: Resources = field(default_factory=Resources)
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod. `init_containers` holds regular init containers and sidecars in spec order.
+
+    resources: `spec.resources` (KEP-2837); None if the field is missing, which differs from an empty one.
+    overhead: `spec.overhead`.
+    uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
+    static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
+    """
+
+    name: str
+    uid: str
+    namespace: str = "default"
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    resources: Resources | None = None
+    overhead: ResourceList = _NOTHING
+    priority: int | None = None
+    priority_class_name: str = ""
+    static: bool = False
+    file: str = field(default="", compare=False)
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """Init containers, then app containers, then ephemeral ones."""
+        return self.init_containers + self.containers + self.ephemeral_containers
+
+    @property
+    def is_critical(self) -> bool:
+        """The kubelet's IsCriticalPod: static or mirror, or a priority of at least CRITICAL_PRIORITY."""
+        return self.static or (self.priority is not None and self.priority >= CRITICAL_PRIORITY)

@@ -1,0 +1,131 @@
+"""Kubernetes quantities, exact: parsed as the API server parses them, never through a float.
+
+Source: apimachinery `resource.ParseQuantity`. Amounts finer than a nano are rounded up to a nano, amounts above
+2^63-1 are capped there (away from zero for negative ones), as upstream does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+__all__ = ["ZERO", "Quantity", "QuantityError"]
+
+_CAP = Fraction(2**63 - 1)
+_NANO = Fraction(1, 10**9)
+_LONGEST = 128
+_FORM = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[a-zA-Z]*|[eE][+-]?[0-9]+)")
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "": Fraction(1),
+    **{letter: Fraction(10 ** (3 * power)) for power, letter in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
+}
+
+
+class QuantityError(ValueError):
+    """A text that is not a quantity; the message says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An exact amount, with the text it was written as.
+
+    Two quantities are equal when their amounts are, whatever their texts: "1Gi" equals "1073741824".
+    """
+
+    amount: Fraction
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Quantity:
+        """The quantity that this text says; QuantityError if Kubernetes would refuse it.
+
+        An exponent so large that the value is beyond the cap (or below a nano) is not expanded, so a hostile
+        "1e1000000000" costs nothing.
+        """
+        if len(text) > _LONGEST:
+            raise QuantityError(f"a quantity of {len(text)} characters is longer than the {_LONGEST} that are accepted")
+        match = _FORM.fullmatch(text)
+        if not match:
+            raise QuantityError(
+                f"'{text}' is not a quantity: write a number and a suffix such as Mi, Gi, M, G, m or e3"
+            )
+        amount = Fraction(match["number"].rstrip(".")) * _scale(match["suffix"], text)
+        rounded = min(Fraction(math.ceil(amount / _NANO)) * _NANO, _CAP)
+        return cls(amount=-rounded if match["sign"] == "-" else rounded, text=text)
+
+    @classmethod
+    def of_bytes(cls, count: int) -> Quantity:
+        """A whole amount in base units."""
+        return cls(amount=Fraction(count), text=str(count))
+
+    @property
+    def value(self) -> int:
+        """Base units (bytes, CPUs), rounded up to a whole one: upstream's Value()."""
+        return math.ceil(self.amount)
+
+    @property
+    def milli_value(self) -> int:
+        """Thousandths of a base unit, rounded up: upstream's MilliValue()."""
+        return math.ceil(self.amount * 1000)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the amount is exactly zero."""
+        return self.amount == 0
+
+    def defaulted(self) -> Quantity:
+        """The same, rounded up to whole milli units, as API defaulting leaves every quantity of a pod."""
+        return Quantity(amount=Fraction(self.milli_value, 1000), text=self.text)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        total = self.amount + other.amount
+        return Quantity(amount=total, text=_plain(total))
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        rest = self.amount - other.amount
+        return Quantity(amount=rest, text=_plain(rest))
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.amount < other.amount
+
+    def __le__(self, other: Quantity) -> bool:
+        return self.amount <= other.amount
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.amount == other.amount
+
+    def __hash__(self) -> int:
+        return hash(self.amount)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _scale(suffix: str, text: str) -> Fraction:
+    """The factor of a suffix or of a decimal exponent."""
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix[:1] in {"e", "E"} and suffix[1:].lstrip("+-").isdigit():
+        exponent = int(suffix[1:])
+        # Beyond these bounds the cap or the nano decides whatever the digits are: a text has at most 128 of them.
+        return Fraction(10) ** max(-_LONGEST - 10, min(exponent, _LONGEST + 20))
+    raise QuantityError(
+        f"'{text}' is not a quantity: '{suffix}' is not a suffix (Ki Mi Gi Ti Pi Ei, n u m k M G T P E, e3)"
+    )
+
+
+def _plain(amount: Fraction) -> str:
+    """Base units if whole, else milli, else nano units."""
+    if amount.denominator == 1:
+        return str(amount.numerator)
+    milli = amount * 1000
+    return f"{milli.numerator}m" if milli.denominator == 1 else f"{math.ceil(amount / _NANO)}n"
+
+
+ZERO = Quantity(amount=Fraction(0), text="0")

@@ -1,0 +1,1 @@
+"""What a run leaves behind: the JSON bundle, and what is rendered from it."""

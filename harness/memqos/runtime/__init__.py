@@ -1,0 +1,1 @@
+"""The port "something that makes containers" and its adapters."""

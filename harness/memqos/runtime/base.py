@@ -1,0 +1,187 @@
+"""The port "something that makes containers": the verbs every runtime adapter offers.
+
+An adapter asserts nothing and retries nothing; an answer that is an error becomes RuntimeCallError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from memqos.clock import Deadline
+from memqos.engine.plan import ContainerResources
+
+__all__ = [
+    "Capability",
+    "ContainerHandle",
+    "ContainerSpec",
+    "ContainerState",
+    "ContainerStatus",
+    "Mount",
+    "Runtime",
+    "RuntimeVersion",
+    "SandboxHandle",
+    "SandboxSpec",
+]
+
+
+class Capability(StrEnum):
+    """What a runtime can say; a claim that needs a missing one is not observable through it."""
+
+    UNIFIED = "unified"
+    UPDATE = "update"
+    UPDATE_UNIFIED = "update unified"
+    CPUSET_MEMS = "cpuset.mems"
+    SWAP_LIMIT = "swap limit"
+    OOM_REASON = "OOM reason"
+    CGROUP_DRIVER_REPORT = "RuntimeConfig"
+
+
+class ContainerState(StrEnum):
+    """A container's state, as CRI names it."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeVersion:
+    """Who answers: containerd 1.7.24 speaking CRI v1."""
+
+    name: str
+    version: str
+    api_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder or file of the target, seen inside the container."""
+
+    container_path: str
+    host_path: str
+    readonly: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """A pod's sandbox. cgroup_parent: the pod cgroup's full path in cgroupfs syntax; log_directory: on the target."""
+
+    name: str
+    namespace: str
+    uid: str
+    cgroup_parent: str
+    log_directory: str
+    handler: str = ""
+    resources: ContainerResources = field(default_factory=ContainerResources)
+    overhead: ContainerResources = field(default_factory=ContainerResources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxHandle:
+    """A sandbox that exists, with the spec it was made from (CreateContainer must repeat it)."""
+
+    id: str
+    spec: SandboxSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """A container to make: image by the name in the runtime's own store, resources as the kubelet sends them."""
+
+    name: str
+    image: str
+    args: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    resources: ContainerResources = field(default_factory=ContainerResources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerHandle:
+    """A container that exists. log_path: where its output is on the target."""
+
+    id: str
+    name: str
+    sandbox: SandboxHandle
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    """What the runtime says of a container.
+
+    exit_code: None until it exited. reason: the runtime's word, "OOMKilled", "Completed", "Error".
+    resources: what the runtime says it was asked for (not what the kernel holds); None if it does not say.
+    """
+
+    state: ContainerState
+    exit_code: int | None
+    reason: str
+    message: str
+    resources: ContainerResources | None
+    info: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """What memqos asks of a container runtime. Every verb raises RuntimeCallError for an answer that is an error."""
+
+    @property
+    def name(self) -> str:
+        """How reports call it: containerd+runc."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this runtime can say."""
+        ...
+
+    def version(self, *, deadline: Deadline) -> RuntimeVersion:
+        """The runtime's own answer."""
+        ...
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
+        """Make and start a pod's sandbox; the pod cgroup must exist."""
+        ...
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        """Make a container without starting it."""
+        ...
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """Start a created container."""
+        ...
+
+    def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
+        """Change the resources of a running container; what is not specified stays."""
+        ...
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
+        """The container's state, exit code and reason."""
+        ...
+
+    def exec(
+        self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command inside: exit code, stdout, stderr."""
+        ...
+
+    def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
+        """Stop a container: TERM, then KILL after `grace` seconds (0: KILL at once)."""
+        ...
+
+    def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """Remove a stopped container; removing one that is gone is not an error."""
+        ...
+
+    def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
+        """Stop and remove a sandbox with whatever is left in it; one that is gone is not an error."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connection."""
+        ...

@@ -1,0 +1,1 @@
+"""The port "a machine that can be reached" and its adapters."""

@@ -1,0 +1,89 @@
+"""The port "a machine that can be reached": run, read, write, list, and the contract every adapter keeps.
+
+A target knows nothing of cgroups or containers; it moves bytes and runs commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from memqos.clock import Deadline
+from memqos.errors import TargetError
+
+__all__ = ["CommandResult", "Target", "checked", "same_socket"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command did: kept whole, so that it can be shown when it was not expected."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are not UTF-8 are shown as escapes."""
+        return self.stdout.decode("utf-8", "backslashreplace")
+
+    @property
+    def error_text(self) -> str:
+        """Standard error as text, in the same way."""
+        return self.stderr.decode("utf-8", "backslashreplace")
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A machine that can be reached. Every method raises TargetError when the machine cannot be."""
+
+    @property
+    def address(self) -> str:
+        """A URL that names this target in reports: vm://trixie, ssh://root@node7, local://."""
+        ...
+
+    def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
+        """Run one command, given as a list and never as a shell string, as root; a non-zero status is a result."""
+        ...
+
+    def read(self, path: str, *, deadline: Deadline) -> bytes | None:
+        """A file's bytes, or None if there is no such file; any other obstacle raises TargetError."""
+        ...
+
+    def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
+        """Put these bytes into a file with one write(2), as control files need it; a refusal raises TargetError.
+
+        mode: permission bits for a regular file that is made or replaced; None leaves them as they are.
+        """
+        ...
+
+    def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
+        """The names in a folder, sorted, or None if there is no such folder."""
+        ...
+
+    def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
+        """A local UNIX socket that leads to this UNIX socket of the target, for as long as the context lives."""
+        ...
+
+
+def checked(result: CommandResult, *, where: str) -> CommandResult:
+    """The result itself, or a TargetError if the command's status is not zero."""
+    if result.status == 0:
+        return result
+    tail = result.error_text.strip() or result.text.strip()
+    raise TargetError(
+        f"'{' '.join(result.argv)}' ended with status {result.status}: {tail[-600:]}",
+        where=where,
+        data={"argv": result.argv, "status": result.status, "stdout": result.text, "stderr": result.error_text},
+    )
+
+
+@contextlib.contextmanager
+def same_socket(path: str) -> Iterator[Path]:
+    """A forward that needs no forwarding, for targets that are this very host."""
+    yield Path(path)
