@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 from memqos.model.quantity import Quantity
 
@@ -16,8 +15,6 @@ ResourceList = Mapping[str, Quantity]
 
 CRITICAL_PRIORITY = 2_000_000_000
 """The lowest priority that makes a pod critical (scheduling.SystemCriticalPriority)."""
-
-_NOTHING: ResourceList = MappingProxyType({})
 
 
 class QosClass(StrEnum):
@@ -41,8 +38,8 @@ class ContainerKind(StrEnum):
 class Resources:
     """requests and limits; a key that is missing was not given, an explicit zero is kept as zero."""
 
-    requests: ResourceList = _NOTHING
-    limits: ResourceList = _NOTHING
+    requests: ResourceList = field(default_factory=dict)
+    limits: ResourceList = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +75,7 @@ class Pod:
     init_containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[Container, ...] = ()
     resources: Resources | None = None
-    overhead: ResourceList = _NOTHING
+    overhead: ResourceList = field(default_factory=dict)
     priority: int | None = None
     priority_class_name: str = ""
     static: bool = False

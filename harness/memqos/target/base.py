@@ -56,7 +56,7 @@ class Target(Protocol):
         ...
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """Put these bytes into a file with one write(2), as control files need it; a refusal raises TargetError.
+        """Put these bytes into a file in a single system call, as control files need it; a refusal raises TargetError.
 
         mode: permission bits for a regular file that is made or replaced; None leaves them as they are.
         """

@@ -1,0 +1,55 @@
+"""The layers of the package as data: each module group, and the groups it may import from.
+
+A group is the longest listed prefix of a module's name. Besides what is listed, a module may import its own group
+and the standard library; third-party packages are listed by their import name.
+"""
+
+LAYERS: dict[str, frozenset[str]] = {
+    # L0: the vocabulary of failure, and time
+    "errors": frozenset(),
+    "version": frozenset(),
+    "clock": frozenset({"errors"}),
+    # L1, L2: pure
+    "model": frozenset({"errors"}),
+    "engine": frozenset({"errors", "model"}),
+    # L3: the kernel's text, machines that can be reached, runtimes
+    "cgroupfs": frozenset({"errors", "clock", "model", "target.base"}),
+    "target": frozenset({"errors", "clock", "model", "third:testinfra"}),
+    "runtime": frozenset(
+        {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc", "third:google"}
+    ),
+    # L4: machines that are booted, load, observation, enforcement
+    "vm": frozenset({"errors", "clock", "model", "target", "third:qemu"}),
+    "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),
+    "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
+    "enforce": frozenset({"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base"}),
+    # L5: what composes them
+    "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
+    "claims": frozenset({"errors", "model", "engine"}),
+    "config": frozenset({"errors", "model", "engine"}),
+    "node": frozenset(
+        {
+            "errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe", "enforce",
+            "catalog", "claims", "config",
+        }
+    ),
+    "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config"}),
+    # L6: what speaks to people and to pytest; nothing below imports it
+    "plugin": frozenset({"*", "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click"}),
+    "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
+    "__init__": frozenset(),
+    "__main__": frozenset({"cli"}),
+}  # fmt: skip
+
+NEVER_IMPORTED = frozenset({"cli", "plugin"})
+"""Groups that nothing below L6 may import, whatever the table says with its star."""
+
+PURE = frozenset({"model", "engine"})
+"""Groups that do no I/O: of the standard library they may import only ALLOWED_IN_PURE."""
+
+ALLOWED_IN_PURE = frozenset(
+    {
+        "__future__", "abc", "bisect", "collections", "collections.abc", "dataclasses", "decimal", "enum", "fractions",
+        "functools", "itertools", "json", "math", "operator", "re", "string", "textwrap", "types", "typing",
+    }
+)  # fmt: skip
