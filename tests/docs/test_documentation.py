@@ -1,0 +1,80 @@
+"""What the documentation shows is what happens, and its links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.snippets import DOCS, matches, pages, snippets
+
+HERE = Path(sys.executable).parent
+
+
+def play(page: Path, folder: Path, *, flag: str) -> int:
+    """Run a page's commands of one flag in a folder; how many there were."""
+    played = 0
+    environment = {**os.environ, "PATH": f"{HERE}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1"}
+    for snippet in snippets(page):
+        if snippet.file:
+            (folder / snippet.file).write_text(snippet.body)
+            continue
+        if snippet.flag != flag:
+            continue
+        commands = snippet.commands
+        for index, (command, shown) in enumerate(commands):
+            done = subprocess.run(
+                command, shell=True, cwd=folder, env=environment, text=True, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            where = f"{page.name}:{snippet.line}: $ {command}"
+            wanted = snippet.status if index == len(commands) - 1 else 0
+            assert done.returncode == wanted, f"{where}\n{done.stdout}"
+            printed = [line.rstrip() for line in done.stdout.splitlines()]
+            assert matches(shown, printed), f"{where}\nshown:\n{chr(10).join(shown)}\nprinted:\n{done.stdout}"
+            played += 1
+    return played
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_pages_show_what_happens(page, tmp_path):
+    play(page, tmp_path, flag="")
+
+
+def test_some_page_shows_commands(tmp_path):
+    assert sum(len(snippet.commands) for page in pages() for snippet in snippets(page) if not snippet.file) > 0
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+@pytest.mark.parametrize("kind", ["tutorial", "how-to", "reference", "explanation"])
+def test_every_kind_of_page_exists_and_is_linked(kind):
+    index = (DOCS / "README.md").read_text()
+    found = sorted((DOCS / kind).glob("*.md"))
+
+    assert found
+    for page in found:
+        assert f"({kind}/{page.name})" in index, f"docs/README.md does not link to {kind}/{page.name}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (["a", "b"], ["a", "b"], True),
+        (["a", "…"], ["a", "b", "c"], True),
+        (["a", "…", "c"], ["a", "x", "y", "c"], True),
+        (["a … c"], ["a b c"], True),
+        (["a"], ["b"], False),
+        (["a", "…", "c"], ["a", "x"], False),
+        (["…"], [], True),
+    ],
+)
+def test_shown_against_printed(shown, printed, same):
+    assert matches(shown, printed) is same
