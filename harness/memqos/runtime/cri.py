@@ -1,0 +1,287 @@
+"""The CRI adapter: gRPC to a runtime over a local UNIX socket; what is said is made in `cri_wire`.
+
+gRPC is imported nowhere else. Several threads may use one adapter: the channel is safe for that, and records are
+handed over one at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from memqos.clock import Deadline, utc_now
+from memqos.engine.plan import ContainerResources
+from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.runtime import cri_wire
+from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.base import (
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerStatus,
+    RuntimeVersion,
+    SandboxHandle,
+    SandboxSpec,
+)
+
+__all__ = ["CallRecord", "CriRuntime", "Recorder", "connect"]
+
+Reply = TypeVar("Reply", bound=Message)
+
+# Go servers refuse the percent-encoded socket path that gRPC would otherwise send as :authority.
+_CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retries", 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call, for evidence.
+
+    at: wall clock, ISO 8601 in UTC, when the call began; seconds: how long the answer took.
+    reply: None if the answer was an error, which `error` then tells.
+    """
+
+    method: str
+    at: str
+    seconds: float
+    request: Mapping[str, object]
+    reply: Mapping[str, object] | None
+    error: str = ""
+
+
+Recorder = Callable[[CallRecord], None]
+
+
+def _drop(_: CallRecord) -> None:
+    """The recorder of somebody who keeps no evidence."""
+
+
+@contextlib.contextmanager
+def connect(
+    socket: Path, *, name: str, handler: str = "", record: Recorder = _drop, deadline: Deadline
+) -> Iterator[CriRuntime]:
+    """A CRI runtime behind this local socket, for as long as the context lives.
+
+    name: how reports call it. handler: the runtime's handler for sandboxes whose spec names none; "" is its default.
+    Raises MachineryError if nothing answers on the socket.
+    """
+    with grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
+        runtime = CriRuntime(channel, name=name, handler=handler, record=record)
+        runtime.greet(deadline=deadline)
+        yield runtime
+
+
+class CriRuntime:
+    """The Runtime port over CRI v1, and the few CRI verbs that only CRI has. Made by `connect`."""
+
+    def __init__(self, channel: grpc.Channel, *, name: str, handler: str, record: Recorder) -> None:
+        self._channel = channel
+        self._stub: Any = cri_pb2_grpc.RuntimeServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._images: Any = cri_pb2_grpc.ImageServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._name = name
+        self._handler = handler
+        self._record = record
+        self._record_lock = threading.Lock()
+        self._capabilities: frozenset[Capability] = frozenset()
+        self._driver: CgroupDriver | None = None
+
+    @property
+    def name(self) -> str:
+        """How reports call this runtime."""
+        return self._name
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this runtime can say, as its version and its answer to RuntimeConfig tell."""
+        return self._capabilities
+
+    @property
+    def reported_driver(self) -> CgroupDriver | None:
+        """The cgroup driver of the default handler; None if the runtime does not know RuntimeConfig."""
+        return self._driver
+
+    def greet(self, *, deadline: Deadline) -> None:
+        """Learn who answers and what it can say."""
+        version = self.version(deadline=deadline)
+        try:
+            reply = self._call("RuntimeConfig", cri_pb2.RuntimeConfigRequest(), cri_pb2.RuntimeConfigResponse, deadline)
+            self._driver = cri_wire.cgroup_driver_from_wire(reply)
+        except RuntimeCallError as error:
+            # containerd before 2.0 does not serve it, and the kubelet then goes by its own configuration.
+            if error.data["code"] != "UNIMPLEMENTED":
+                raise
+        self._capabilities = cri_wire.capabilities_of(version, reports_driver=self._driver is not None)
+
+    def version(self, *, deadline: Deadline) -> RuntimeVersion:
+        """Version."""
+        request = cri_pb2.VersionRequest(version="v1")
+        return cri_wire.version_from_wire(self._call("Version", request, cri_pb2.VersionResponse, deadline))
+
+    def conditions(self, *, deadline: Deadline) -> dict[str, bool]:
+        """Status: the runtime's conditions (RuntimeReady, NetworkReady) and whether they hold."""
+        reply = self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, deadline)
+        return {condition.type: condition.status for condition in reply.status.conditions}
+
+    def has_image(self, image: str, *, deadline: Deadline) -> bool:
+        """ImageStatus: whether the runtime's store has an image of this name."""
+        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=image))
+        return self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, deadline).HasField("image")
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
+        """RunPodSandbox with the spec's handler, or this adapter's where the spec names none."""
+        request = cri_wire.sandbox_request(spec, spec.handler or self._handler)
+        reply = self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, deadline)
+        return SandboxHandle(id=reply.pod_sandbox_id, spec=spec)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        """CreateContainer."""
+        request = cri_wire.create_request(sandbox, spec)
+        reply = self._call("CreateContainer", request, cri_pb2.CreateContainerResponse, deadline)
+        return cri_wire.container_handle(sandbox, spec, reply.container_id)
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """StartContainer."""
+        request = cri_pb2.StartContainerRequest(container_id=container.id)
+        self._call("StartContainer", request, cri_pb2.StartContainerResponse, deadline)
+
+    def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
+        """UpdateContainerResources; what is not specified stays."""
+        request = cri_wire.update_request(container.id, resources)
+        self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, deadline)
+
+    def update_sandbox(
+        self,
+        sandbox: SandboxHandle,
+        *,
+        overhead: ContainerResources,
+        resources: ContainerResources,
+        deadline: Deadline,
+    ) -> None:
+        """UpdatePodSandboxResources, which the kubelet calls after it wrote the pod cgroup (1.33 and later)."""
+        request = cri_pb2.UpdatePodSandboxResourcesRequest(
+            pod_sandbox_id=sandbox.id,
+            overhead=cri_wire.resources_to_wire(overhead),
+            resources=cri_wire.resources_to_wire(resources),
+        )
+        self._call("UpdatePodSandboxResources", request, cri_pb2.UpdatePodSandboxResourcesResponse, deadline)
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
+        """ContainerStatus."""
+        return self._status(container, verbose=False, deadline=deadline)
+
+    def pid(self, container: ContainerHandle, *, deadline: Deadline) -> int:
+        """The container's first process on the target, for /proc/PID; RuntimeCallError if it does not run."""
+        return cri_wire.pid_from_info(self._status(container, verbose=True, deadline=deadline))
+
+    def exec(
+        self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
+    ) -> tuple[int, bytes, bytes]:
+        """ExecSync; its timeout, in whole seconds, is what is left of the deadline."""
+        request = cri_pb2.ExecSyncRequest(container_id=container.id, cmd=argv, timeout=max(1, int(deadline.remaining)))
+        reply = self._call("ExecSync", request, cri_pb2.ExecSyncResponse, deadline)
+        return reply.exit_code, reply.stdout, reply.stderr
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
+        request = cri_pb2.ContainerStatsRequest(container_id=container.id)
+        return cri_wire.as_json(self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, deadline).stats)
+
+    def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """PodSandboxStats in the same way."""
+        request = cri_pb2.PodSandboxStatsRequest(pod_sandbox_id=sandbox.id)
+        return cri_wire.as_json(self._call("PodSandboxStats", request, cri_pb2.PodSandboxStatsResponse, deadline).stats)
+
+    def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
+        """StopContainer: TERM, then KILL after `grace` seconds (0: KILL at once)."""
+        request = cri_pb2.StopContainerRequest(container_id=container.id, timeout=grace)
+        self._call("StopContainer", request, cri_pb2.StopContainerResponse, deadline)
+
+    def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """RemoveContainer, which CRI makes idempotent."""
+        request = cri_pb2.RemoveContainerRequest(container_id=container.id)
+        self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, deadline)
+
+    def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
+        """StopPodSandbox, then RemovePodSandbox, which takes the containers along; both are idempotent in CRI."""
+        self.remove_sandbox_by_id(sandbox.id, deadline=deadline)
+
+    def remove_sandbox_by_id(self, sandbox_id: str, *, deadline: Deadline) -> None:
+        """The same for a sandbox of which only the id is known, such as one that a dead run left behind."""
+        stop = cri_pb2.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        self._call("StopPodSandbox", stop, cri_pb2.StopPodSandboxResponse, deadline)
+        remove = cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        self._call("RemovePodSandbox", remove, cri_pb2.RemovePodSandboxResponse, deadline)
+
+    def sandboxes(self, *, deadline: Deadline) -> dict[str, str]:
+        """ListPodSandbox: id to pod uid of every sandbox, running or not."""
+        reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
+        return {item.id: item.metadata.uid for item in reply.items}
+
+    def containers(self, *, deadline: Deadline) -> dict[str, str]:
+        """ListContainers: id to the id of its sandbox, running or not."""
+        reply = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)
+        return {item.id: item.pod_sandbox_id for item in reply.containers}
+
+    def close(self) -> None:
+        """Give up the connection; closing twice is nothing."""
+        self._channel.close()
+
+    def _status(self, container: ContainerHandle, *, verbose: bool, deadline: Deadline) -> ContainerStatus:
+        request = cri_pb2.ContainerStatusRequest(container_id=container.id, verbose=verbose)
+        return cri_wire.status_from_wire(
+            self._call("ContainerStatus", request, cri_pb2.ContainerStatusResponse, deadline)
+        )
+
+    def _call(self, method: str, request: Message, reply_type: type[Reply], deadline: Deadline) -> Reply:
+        stub = self._images if method == "ImageStatus" else self._stub
+        at = utc_now().isoformat(timespec="milliseconds")
+        began = deadline.clock.now()
+        reply: Reply | None = None
+        trouble = ""
+        try:
+            answer = getattr(stub, method)(request, timeout=deadline.remaining)
+            assert isinstance(answer, reply_type)  # noqa: S101 - the stub's own deserializer made it
+            reply = answer
+        except grpc.RpcError as error:
+            translated = _translated(error, method=method, runtime=self._name, deadline=deadline)
+            trouble = str(translated)
+            raise translated from error
+        finally:
+            record = CallRecord(
+                method=method,
+                at=at,
+                seconds=deadline.clock.now() - began,
+                request=cri_wire.as_json(request),
+                reply=None if reply is None else cri_wire.as_json(reply),
+                error=trouble,
+            )
+            with self._record_lock:
+                self._record(record)
+        return reply
+
+
+def _translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+    """What a gRPC error means to memqos; the only place that knows gRPC's codes."""
+    code, details = error.code(), error.details() or ""
+    data = {"method": method, "code": code.name, "details": details}
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        condition = f"{runtime} answers {method}"
+        return DeadlineError(
+            f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
+            data=data | {"condition": condition, "last": None, "elapsed": deadline.elapsed},
+        )
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return MachineryError(
+            f"{runtime} does not answer: {details}",
+            where=method,
+            next_step="See whether the runtime's service runs on the machine, and its journal.",
+            data=data,
+        )
+    return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)

@@ -1,0 +1,239 @@
+"""PURE translation between memqos' values and CRI v1 messages; `cri` sends what is made here.
+
+Proto3 has no difference between a number that is zero and one that was not given, so 0, "" and empty mean "not
+specified" on both sides (see `ContainerResources`).
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from memqos.engine.plan import ContainerResources
+from memqos.errors import RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.runtime._proto import cri_pb2
+from memqos.runtime.base import (
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    RuntimeVersion,
+    SandboxHandle,
+    SandboxSpec,
+)
+
+__all__ = [
+    "as_json",
+    "capabilities_of",
+    "cgroup_driver_from_wire",
+    "container_handle",
+    "container_state_from_wire",
+    "create_request",
+    "log_name",
+    "pid_from_info",
+    "resources_from_wire",
+    "resources_to_wire",
+    "sandbox_config",
+    "sandbox_request",
+    "status_from_wire",
+    "update_request",
+    "version_from_wire",
+]
+
+_SCALARS = (
+    "cpu_period",
+    "cpu_quota",
+    "cpu_shares",
+    "memory_limit_in_bytes",
+    "memory_swap_limit_in_bytes",
+    "oom_score_adj",
+    "cpuset_cpus",
+    "cpuset_mems",
+)
+
+# The oldest CRI-O whose UpdateContainerResources keeps `unified` (cri-o#9820).
+_CRIO_UPDATES_UNIFIED = (1, 36)
+
+_STATES: dict[int, ContainerState] = {
+    cri_pb2.CONTAINER_CREATED: ContainerState.CREATED,
+    cri_pb2.CONTAINER_RUNNING: ContainerState.RUNNING,
+    cri_pb2.CONTAINER_EXITED: ContainerState.EXITED,
+    cri_pb2.CONTAINER_UNKNOWN: ContainerState.UNKNOWN,
+}
+
+
+def resources_to_wire(resources: ContainerResources) -> cri_pb2.LinuxContainerResources:
+    """The message of these resources; hugepage limits keep their order."""
+    message = cri_pb2.LinuxContainerResources(**{name: getattr(resources, name) for name in _SCALARS})
+    for page_size, limit in resources.hugepage_limits:
+        message.hugepage_limits.add(page_size=page_size, limit=limit)
+    message.unified.update(resources.unified)
+    return message
+
+
+def resources_from_wire(message: cri_pb2.LinuxContainerResources) -> ContainerResources:
+    """The resources of this message."""
+    return ContainerResources(
+        **{name: getattr(message, name) for name in _SCALARS},
+        hugepage_limits=tuple((limit.page_size, limit.limit) for limit in message.hugepage_limits),
+        unified=dict(message.unified),
+    )
+
+
+def sandbox_config(spec: SandboxSpec) -> cri_pb2.PodSandboxConfig:
+    """The sandbox as CreateContainer repeats it.
+
+    All three namespaces are the node's own, so a sandbox needs no CNI plug-in; seccomp and AppArmor are off, because
+    a filter that a distribution ships must not decide what a memory test sees.
+    """
+    return cri_pb2.PodSandboxConfig(
+        metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace),
+        log_directory=spec.log_directory,
+        labels=_labels(spec),
+        linux=cri_pb2.LinuxPodSandboxConfig(
+            cgroup_parent=spec.cgroup_parent,
+            security_context=cri_pb2.LinuxSandboxSecurityContext(
+                namespace_options=_node_namespaces(), seccomp=_unconfined(), apparmor=_unconfined()
+            ),
+            overhead=resources_to_wire(spec.overhead),
+            resources=resources_to_wire(spec.resources),
+        ),
+    )
+
+
+def sandbox_request(spec: SandboxSpec, handler: str) -> cri_pb2.RunPodSandboxRequest:
+    """RunPodSandbox; a handler of "" is the runtime's default one."""
+    return cri_pb2.RunPodSandboxRequest(config=sandbox_config(spec), runtime_handler=handler)
+
+
+def create_request(sandbox: SandboxHandle, spec: ContainerSpec) -> cri_pb2.CreateContainerRequest:
+    """CreateContainer for a container of this sandbox."""
+    config = cri_pb2.ContainerConfig(
+        metadata=cri_pb2.ContainerMetadata(name=spec.name),
+        image=cri_pb2.ImageSpec(image=spec.image),
+        command=spec.command,
+        args=spec.args,
+        labels=_labels(sandbox.spec) | {"io.kubernetes.container.name": spec.name},
+        log_path=log_name(spec),
+        linux=cri_pb2.LinuxContainerConfig(
+            resources=resources_to_wire(spec.resources),
+            security_context=cri_pb2.LinuxContainerSecurityContext(
+                namespace_options=_node_namespaces(), seccomp=_unconfined(), apparmor=_unconfined()
+            ),
+        ),
+    )
+    for mount in spec.mounts:
+        config.mounts.add(container_path=mount.container_path, host_path=mount.host_path, readonly=mount.readonly)
+    return cri_pb2.CreateContainerRequest(
+        pod_sandbox_id=sandbox.id, config=config, sandbox_config=sandbox_config(sandbox.spec)
+    )
+
+
+def container_handle(sandbox: SandboxHandle, spec: ContainerSpec, container_id: str) -> ContainerHandle:
+    """The handle of a container that CreateContainer named."""
+    return ContainerHandle(
+        id=container_id,
+        name=spec.name,
+        sandbox=sandbox,
+        log_path=posixpath.join(sandbox.spec.log_directory, log_name(spec)),
+    )
+
+
+def log_name(spec: ContainerSpec) -> str:
+    """The container's log below the sandbox's log directory."""
+    return f"{spec.name}.log"
+
+
+def update_request(container_id: str, resources: ContainerResources) -> cri_pb2.UpdateContainerResourcesRequest:
+    """UpdateContainerResources; what is not specified stays as it is."""
+    return cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources_to_wire(resources))
+
+
+def version_from_wire(message: cri_pb2.VersionResponse) -> RuntimeVersion:
+    """Who answered."""
+    return RuntimeVersion(
+        name=message.runtime_name, version=message.runtime_version, api_version=message.runtime_api_version
+    )
+
+
+def container_state_from_wire(state: int) -> ContainerState:
+    """A CRI state; a number that CRI v1 does not know is UNKNOWN."""
+    return _STATES.get(state, ContainerState.UNKNOWN)
+
+
+def status_from_wire(message: cri_pb2.ContainerStatusResponse) -> ContainerStatus:
+    """What the runtime says; the exit code is None until the container exited, resources None if it is silent."""
+    status = message.status
+    state = container_state_from_wire(status.state)
+    said = status.HasField("resources") and status.resources.HasField("linux")
+    return ContainerStatus(
+        state=state,
+        exit_code=status.exit_code if state is ContainerState.EXITED else None,
+        reason=status.reason,
+        message=status.message,
+        resources=resources_from_wire(status.resources.linux) if said else None,
+        info=dict(message.info),
+    )
+
+
+def pid_from_info(status: ContainerStatus) -> int:
+    """The first process of a container, from the verbose answer's "info" document.
+
+    Raises RuntimeCallError if there is none: the answer was not verbose, or the container does not run.
+    """
+    try:
+        pid = json.loads(status.info["info"])["pid"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RuntimeCallError(
+            "the runtime's verbose ContainerStatus names no pid.", data={"info": dict(status.info)}
+        ) from error
+    if not isinstance(pid, int) or pid <= 0:
+        raise RuntimeCallError(f"the runtime's verbose ContainerStatus gives pid {pid!r}.", data={"pid": pid})
+    return pid
+
+
+def cgroup_driver_from_wire(message: cri_pb2.RuntimeConfigResponse) -> CgroupDriver:
+    """The driver that the runtime reports; an answer that leaves it out reads systemd, as proto3 has it."""
+    return CgroupDriver.CGROUPFS if message.linux.cgroup_driver == cri_pb2.CGROUPFS else CgroupDriver.SYSTEMD
+
+
+def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozenset[Capability]:
+    """What a CRI runtime of this name and version can say; an unknown name is taken to keep the whole of CRI v1."""
+    able = set(Capability)
+    if not reports_driver:
+        able.discard(Capability.CGROUP_DRIVER_REPORT)
+    if version.name == "cri-o" and _minor(version.version) < _CRIO_UPDATES_UNIFIED:
+        able.discard(Capability.UPDATE_UNIFIED)
+    return frozenset(able)
+
+
+def as_json(message: Message) -> dict[str, object]:
+    """A message for evidence: CRI's own field names, fields that were not given left out."""
+    return dict(MessageToDict(message, preserving_proto_field_name=True))
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, _, rest = version.lstrip("v").partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+
+
+def _labels(spec: SandboxSpec) -> dict[str, str]:
+    return {
+        "io.kubernetes.pod.name": spec.name,
+        "io.kubernetes.pod.namespace": spec.namespace,
+        "io.kubernetes.pod.uid": spec.uid,
+    }
+
+
+def _node_namespaces() -> cri_pb2.NamespaceOption:
+    return cri_pb2.NamespaceOption(network=cri_pb2.NODE, pid=cri_pb2.NODE, ipc=cri_pb2.NODE)
+
+
+def _unconfined() -> cri_pb2.SecurityProfile:
+    return cri_pb2.SecurityProfile(profile_type=cri_pb2.SecurityProfile.Unconfined)
