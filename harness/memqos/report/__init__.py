@@ -1,1 +1,1 @@
-"""What a run leaves behind: the JSON bundle, and what is rendered from it."""
+"""What a run leaves behind: results of tests, the bundle, and its renderings; every renderer is pure."""

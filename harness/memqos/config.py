@@ -1,0 +1,237 @@
+"""The one table of settings: name, default, environment variable, and where each value came from.
+
+Options of `memqos run` and of the pytest plugin are both made from this table, so they cannot drift apart.
+Precedence: default < environment < command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from memqos.errors import UnknownNameError, UsageError
+
+__all__ = ["SETTINGS", "Kind", "Setting", "SettingValue", "Settings", "resolve"]
+
+Plain = str | int | bool | Path | tuple[str, ...] | None
+
+
+class Kind(Enum):
+    """What a setting's text is turned into."""
+
+    WORD = "word"
+    WORDS = "words, separated by commas"
+    COUNT = "a whole number, 1 or more"
+    FLAG = "yes or no"
+    FILE = "an existing file"
+    FOLDER = "a folder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of the table.
+
+    name: as in `memqos run --NAME`; pytest's option is `--memqos-NAME`, the environment variable MEMQOS_NAME.
+    default: None is "not set", which `help` explains. choices: empty where any word is taken.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: Plain = None
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def pytest_option(self) -> str:
+        """The plugin's option; prefixed, since a plain name could belong to another plugin."""
+        return f"--memqos-{self.name}"
+
+    @property
+    def environment(self) -> str:
+        """The environment variable."""
+        return f"MEMQOS_{self.name.upper().replace('-', '_')}"
+
+    @property
+    def key(self) -> str:
+        """The name as a Python identifier."""
+        return self.name.replace("-", "_")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="profile",
+        kind=Kind.WORD,
+        default="trixie",
+        metavar="NAME",
+        help="machine to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml",
+    ),
+    Setting(
+        name="topology",
+        kind=Kind.WORD,
+        default="two-zones",
+        metavar="NAME",
+        help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json",
+    ),
+    Setting(
+        name="runtime",
+        kind=Kind.WORD,
+        default="runc",
+        choices=("runc", "crun"),
+        metavar="NAME",
+        help="OCI runtime below containerd",
+    ),
+    Setting(
+        name="driver",
+        kind=Kind.WORD,
+        default="systemd",
+        choices=("systemd", "cgroupfs"),
+        metavar="NAME",
+        help="cgroup driver of the kubelet whose rules are enforced",
+    ),
+    Setting(
+        name="kubernetes",
+        kind=Kind.WORDS,
+        default=(),
+        metavar="X.Y[,X.Y...]",
+        help="run only the revisions of these releases; all of them if not given",
+    ),
+    Setting(
+        name="runtime-binary",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of the OCI runtime inside the machine; the image's own stays beside it "
+        "as NAME.dist",
+    ),
+    Setting(
+        name="keep-vm",
+        kind=Kind.FLAG,
+        default=False,
+        help="leave the machine running after a failure until return is pressed, and print how to enter it",
+    ),
+    Setting(
+        name="results",
+        kind=Kind.FOLDER,
+        metavar="DIR",
+        help="folder for the results; results/TIME in the current folder if not given",
+    ),
+    Setting(
+        name="parallel",
+        kind=Kind.COUNT,
+        default=3,
+        metavar="N",
+        help="pods that are started at the same time in one machine",
+    ),
+)
+
+_BY_KEY = {setting.key: setting for setting in SETTINGS}
+_YES = frozenset({"1", "yes", "true", "on"})
+_NO = frozenset({"0", "no", "false", "off", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A setting's value and its origin: "default", "environment MEMQOS_X", or the option as it was written."""
+
+    value: Plain
+    origin: str
+
+
+class Settings(Mapping[str, SettingValue]):
+    """All settings by key, each with its origin; the typed properties are what the package reads."""
+
+    def __init__(self, values: Mapping[str, SettingValue]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> SettingValue:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def word(self, key: str) -> str:
+        """The text of a setting of kind WORD."""
+        value = self._values[key].value
+        if not isinstance(value, str):
+            raise TypeError(f"'{key}' is not a word")
+        return value
+
+    @property
+    def kubernetes(self) -> tuple[str, ...]:
+        """The releases to narrow to; none means every release."""
+        value = self._values["kubernetes"].value
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def runtime_binary(self) -> Path | None:
+        """The file to put in the OCI runtime's place, None for the image's own."""
+        return self._path("runtime_binary")
+
+    @property
+    def results(self) -> Path | None:
+        """The folder for results, None if one is to be made from the time."""
+        return self._path("results")
+
+    @property
+    def keep_vm(self) -> bool:
+        """Whether a machine outlives a failure."""
+        return self._values["keep_vm"].value is True
+
+    @property
+    def parallel(self) -> int:
+        """How many pods are started at the same time."""
+        value = self._values["parallel"].value
+        return value if isinstance(value, int) else 1
+
+    def _path(self, key: str) -> Path | None:
+        value = self._values[key].value
+        return value if isinstance(value, Path) else None
+
+
+def resolve(given: Mapping[str, object], environment: Mapping[str, str], *, option_prefix: str = "--") -> Settings:
+    """All settings, from what the command line gave (None: not given), the environment and the defaults.
+
+    Raises UsageError for a value that its setting does not take, UnknownNameError for a word that is no choice.
+    """
+    values = {}
+    for setting in SETTINGS:
+        option, variable = f"{option_prefix}{setting.name}", setting.environment
+        if given.get(setting.key) is not None:
+            values[setting.key] = SettingValue(_convert(setting, given[setting.key], option), option)
+        elif variable in environment:
+            values[setting.key] = SettingValue(_convert(setting, environment[variable], variable), variable)
+        else:
+            values[setting.key] = SettingValue(setting.default, "default")
+    return Settings(values)
+
+
+def _convert(setting: Setting, given: object, origin: str) -> Plain:
+    text = "yes" if given is True else "no" if given is False else str(given)
+    match setting.kind:
+        case Kind.WORD:
+            return _word(setting, text, origin)
+        case Kind.WORDS:
+            return tuple(word.strip() for word in text.split(",") if word.strip())
+        case Kind.COUNT:
+            if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
+                raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+            return int(text)
+        case Kind.FLAG:
+            if text.lower() not in _YES | _NO:
+                raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
+            return text.lower() in _YES
+        case Kind.FILE | Kind.FOLDER:
+            return Path(text)
+
+
+def _word(setting: Setting, text: str, origin: str) -> str:
+    if setting.choices and text not in setting.choices:
+        raise UnknownNameError.of(setting.name, text, list(setting.choices), where=origin)
+    if not text:
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return text

@@ -1,0 +1,97 @@
+"""The bundle: everything about one run in one JSON document, from which every other report is rendered.
+
+The format is described by bundle.schema.json beside this file. A field is never removed or given another meaning
+within one schema version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memqos.errors import UsageError
+from memqos.report.as_json import Json, as_json, result_from
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["SCHEMA", "Bundle"]
+
+SCHEMA = "memqos-bundle/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """One run.
+
+    started, ended: UTC, ISO 8601. interrupted: whether the run was broken off, so that tests are missing.
+    versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
+    settings: name to value and origin. exit_code: what the process answered.
+    """
+
+    started: str
+    ended: str
+    exit_code: int
+    interrupted: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    machines: tuple[Mapping[str, Any], ...] = ()
+    results: tuple[TestResult, ...] = ()
+    not_run: int = 0
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """How many tests ended in each outcome; every outcome is named, also with zero."""
+        counted = Counter(result.outcome for result in self.results)
+        return {outcome.value: counted[outcome] for outcome in Outcome}
+
+    @property
+    def verdicts(self) -> Mapping[str, int]:
+        """How many findings have each verdict."""
+        counted = Counter(finding.verdict.value for result in self.results for finding in result.findings)
+        return {verdict: counted[verdict] for verdict in ("conforms", "deviates", "not observable")}
+
+    def to_json(self) -> Json:
+        """The document."""
+        return {
+            "schema": SCHEMA,
+            "started": self.started,
+            "ended": self.ended,
+            "exit_code": self.exit_code,
+            "interrupted": self.interrupted,
+            "counts": {"tests": dict(self.outcomes), "findings": dict(self.verdicts), "not_run": self.not_run},
+            "versions": as_json(self.versions),
+            "host": as_json(self.host),
+            "settings": as_json(self.settings),
+            "machines": as_json(self.machines),
+            "results": [as_json(result) for result in self.results],
+        }
+
+    def to_text(self) -> str:
+        """The document as text, stable enough to be compared line by line."""
+        return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str, *, where: str) -> Bundle:
+        """The bundle of a document; UsageError if it is none, or of another schema version."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"the file is not JSON: {error}.", where=where) from None
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            got = data.get("schema") if isinstance(data, dict) else type(data).__name__
+            raise UsageError(f"this is no bundle of schema '{SCHEMA}' (got {got!r}).", where=where)
+        return cls(
+            started=data["started"],
+            ended=data["ended"],
+            exit_code=data["exit_code"],
+            interrupted=data["interrupted"],
+            versions=data["versions"],
+            host=data["host"],
+            settings=data["settings"],
+            machines=tuple(data["machines"]),
+            results=tuple(result_from(item) for item in data["results"]),
+            not_run=data["counts"]["not_run"],
+        )

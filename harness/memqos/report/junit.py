@@ -1,0 +1,73 @@
+"""JUnit XML of a bundle: a deviation is a failure, machinery and usage are errors, not observable is skipped."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from memqos.report.bundle import Bundle
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["render"]
+
+# XML 1.0 cannot hold most control characters, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(bundle: Bundle) -> str:
+    """The whole document, one testsuite a chapter, in the order in which the tests ran."""
+    root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results)})
+    chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
+    for chapter in chapters:
+        results = tuple(result for result in bundle.results if result.chapter == chapter)
+        suite = ET.SubElement(root, "testsuite", {"name": chapter, "timestamp": bundle.started, **_counts(results)})
+        _properties(suite, bundle)
+        for result in results:
+            suite.append(_case(result))
+    ET.indent(root, " ")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(results: tuple[TestResult, ...]) -> dict[str, str]:
+    return {
+        "tests": str(len(results)),
+        "failures": str(sum(result.outcome is Outcome.DEVIATES for result in results)),
+        "errors": str(sum(result.outcome.is_error for result in results)),
+        "skipped": str(sum(result.outcome is Outcome.NOT_OBSERVABLE for result in results)),
+        "time": f"{sum(result.seconds for result in results):.3f}",
+    }
+
+
+def _properties(suite: ET.Element, bundle: Bundle) -> None:
+    properties = ET.SubElement(suite, "properties")
+    for name, version in bundle.versions.items():
+        ET.SubElement(properties, "property", name=f"version.{name}", value=_xml(version))
+    for name, setting in bundle.settings.items():
+        ET.SubElement(properties, "property", name=f"setting.{name}", value=_xml(str(setting["value"])))
+
+
+def _case(result: TestResult) -> ET.Element:
+    file, _, name = result.id.partition("::")
+    classname = file.removesuffix(".py").replace("/", ".")
+    case = ET.Element("testcase", classname=_xml(classname), name=_xml(name or file), time=f"{result.seconds:.3f}")
+    if result.claim or result.machine:
+        properties = ET.SubElement(case, "properties")
+        for key, value in (("claim", result.claim), ("machine", result.machine)):
+            if value:
+                ET.SubElement(properties, "property", name=key, value=_xml(value))
+    if result.outcome is Outcome.DEVIATES:
+        _verdict(case, "failure", result)
+    elif result.outcome.is_error:
+        _verdict(case, "error", result)
+    elif result.outcome is Outcome.NOT_OBSERVABLE:
+        ET.SubElement(case, "skipped", type=result.outcome.value, message=_xml(result.reason))
+    return case
+
+
+def _verdict(case: ET.Element, tag: str, result: TestResult) -> None:
+    element = ET.SubElement(case, tag, type=result.outcome.value, message=_xml(result.reason))
+    element.text = _xml(result.text or result.reason)
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

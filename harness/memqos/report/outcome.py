@@ -1,0 +1,89 @@
+"""Results of tests as values: the outcome, what decided it, and the exit code of many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memqos.engine.finding import Finding, Verdict, worst
+from memqos.errors import ExitCode
+
+__all__ = ["Outcome", "TestResult", "exit_code", "outcome_of"]
+
+
+class Outcome(StrEnum):
+    """What a test says; the first three are findings, the last two say nothing about the system under test."""
+
+    CONFORMS = "conforms"
+    DEVIATES = "deviates"
+    NOT_OBSERVABLE = "not observable"
+    MACHINERY = "machinery"
+    USAGE = "usage"
+
+    @property
+    def is_observation(self) -> bool:
+        """Whether something was seen of the system under test."""
+        return self in {Outcome.CONFORMS, Outcome.DEVIATES}
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the harness, what it stands on, or its user failed."""
+        return self in {Outcome.MACHINERY, Outcome.USAGE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """One test of a run.
+
+    id: pytest's node id. claim: "" for a test that cites none. reason: one line for whatever is not "conforms".
+    text: the failure or error as a person reads it, "" if there is none. error_code: exit code of the error's class,
+    0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
+    test needed none. folder: evidence, relative to the results folder, "" if none was kept.
+    """
+
+    # pytest would take a class of this name for a test class.
+    __test__ = False
+
+    id: str
+    claim: str
+    chapter: str
+    outcome: Outcome
+    seconds: float
+    reason: str = ""
+    text: str = ""
+    error_code: int = 0
+    findings: tuple[Finding, ...] = ()
+    machine: str = ""
+    folder: str = ""
+
+    @property
+    def deviations(self) -> tuple[Finding, ...]:
+        """The findings that deviate."""
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.DEVIATES)
+
+
+def outcome_of(findings: Iterable[Finding]) -> Outcome:
+    """What findings make of a test: the worst decides, and no finding at all is not an observation."""
+    return Outcome(worst(findings).value)
+
+
+def exit_code(results: Iterable[TestResult], *, interrupted: bool = False) -> ExitCode:
+    """One code for a run: a deviation before everything, then an interruption, then errors, then silence.
+
+    Among errors usage comes before this host's inability, and that before machinery: it is what to mend first.
+    """
+    results = tuple(results)
+    outcomes = {result.outcome for result in results}
+    if Outcome.DEVIATES in outcomes:
+        return ExitCode.DEVIATES
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    if Outcome.USAGE in outcomes:
+        return ExitCode.USAGE
+    if Outcome.MACHINERY in outcomes:
+        unable = any(result.error_code == ExitCode.ENVIRONMENT for result in results)
+        return ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY
+    if Outcome.CONFORMS in outcomes:
+        return ExitCode.CONFORMS
+    return ExitCode.NOTHING_OBSERVED

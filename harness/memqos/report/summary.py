@@ -1,0 +1,128 @@
+"""The summary that a person reads at the end of a run: pure text from a bundle."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memqos.engine.finding import Finding
+from memqos.errors import ExitCode
+from memqos.report.bundle import Bundle
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["again", "finding_line", "render", "verdict_line"]
+
+_COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
+_LISTED_AT_MOST = 40
+
+
+def render(bundle: Bundle, *, results_folder: str) -> Iterator[str]:
+    """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict."""
+    yield from _table(bundle)
+    yield from _section("deviations", _deviations(bundle))
+    yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
+    yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
+    yield from _section("usage", _grouped(bundle, Outcome.USAGE))
+    yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
+    yield f"results: {results_folder}"
+    yield verdict_line(bundle)
+
+
+def verdict_line(bundle: Bundle) -> str:
+    """The run in one sentence."""
+    tests, findings = bundle.outcomes, bundle.verdicts
+    observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value]
+    said = {
+        ExitCode.CONFORMS: "conforms",
+        ExitCode.DEVIATES: "deviates",
+        ExitCode.INTERRUPTED: "interrupted",
+        ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
+        ExitCode.USAGE: "not run as asked",
+        ExitCode.NOTHING_OBSERVED: "nothing was observed",
+        ExitCode.ENVIRONMENT: "this host is not able",
+    }[ExitCode(bundle.exit_code)]
+    missing = f", {bundle.not_run} not run" if bundle.not_run else ""
+    return (
+        f"verdict: {said} ({observed} cases observed, {tests[Outcome.DEVIATES.value]} deviate{missing}; "
+        f"{sum(findings.values())} findings, {findings['deviates']} deviations)"
+    )
+
+
+def finding_line(finding: Finding) -> str:
+    """A deviation in one line."""
+    revision = f" ({finding.reason.revision})" if finding.reason and finding.reason.revision else ""
+    return f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}{revision}"
+
+
+def machine_line(machine: Mapping[str, Any]) -> str:
+    """A machine and its versions in one line; what it could not say is left out."""
+    parts = [f"kernel {machine['kernel']}" if machine.get("kernel") else "", *machine.get("runtimes", ())]
+    parts.append(f"QEMU {machine['qemu']}" if machine.get("qemu") else "")
+    parts.append(str(machine.get("accelerator") or ""))
+    name = f"{machine.get('profile', '?')}/{machine.get('topology', '?')}"
+    return f"{machine.get('id', '?')} ({name}): {', '.join(part for part in parts if part)}"
+
+
+def again(bundle: Bundle, result: TestResult) -> str:
+    """The command that runs this one test again with the same settings."""
+    words = ["memqos", "run"]
+    for name, setting in bundle.settings.items():
+        value = setting["value"]
+        if setting["origin"] == "default" or name in {"results", "keep_vm", "kubernetes"} or value in (None, False):
+            continue
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join([*words, result.id])
+
+
+def _table(bundle: Bundle) -> Iterator[str]:
+    chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
+    width = max([len("chapter"), *(len(chapter) for chapter in chapters)])
+    yield (
+        f"{'chapter':<{width}}  "
+        + "  ".join(f"{outcome.value:>{_width(outcome)}}" for outcome in _COLUMNS)
+        + "  seconds"
+    )
+    rows = [(chapter, [result for result in bundle.results if result.chapter == chapter]) for chapter in chapters]
+    for name, results in [*rows, ("all", list(bundle.results))]:
+        counts = (sum(result.outcome is outcome for result in results) for outcome in _COLUMNS)
+        cells = "  ".join(f"{count:>{_width(outcome)}}" for outcome, count in zip(_COLUMNS, counts, strict=True))
+        yield f"{name:<{width}}  {cells}  {sum(result.seconds for result in results):>7.1f}"
+    yield ""
+
+
+def _width(outcome: Outcome) -> int:
+    return max(len(outcome.value), 5)
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield f"{title}:"
+        yield from (f"  {line}" if line else "" for line in lines[:_LISTED_AT_MOST])
+        if len(lines) > _LISTED_AT_MOST:
+            yield f"  … and {len(lines) - _LISTED_AT_MOST} more lines: see bundle.json"
+        yield ""
+
+
+def _deviations(bundle: Bundle) -> list[str]:
+    lines = []
+    for result in bundle.results:
+        if result.outcome is not Outcome.DEVIATES:
+            continue
+        lines.append(result.id)
+        lines += [f"  {finding_line(finding)}" for finding in result.deviations] or [f"  {result.reason}"]
+        lines.append(f"  again: {again(bundle, result)}")
+    return lines
+
+
+def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
+    """One line a reason, however many tests share it."""
+    by_reason: dict[str, list[TestResult]] = {}
+    for result in bundle.results:
+        if result.outcome is outcome:
+            by_reason.setdefault(result.reason, []).append(result)
+    lines = []
+    for reason, results in by_reason.items():
+        more = f" and {len(results) - 1} more" if len(results) > 1 else ""
+        lines.append(f"{results[0].id}{more}: {reason}")
+    return lines
