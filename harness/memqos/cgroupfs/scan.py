@@ -1,0 +1,112 @@
+"""Reading many control files with one command: the command and the PURE parsing of what it prints.
+
+Under emulation each command over ssh costs more than the reading, so a whole tree is one command. GNU find and grep
+do the work, because they report what they cannot read file by file and go on. Output and errors are kept apart:
+
+    find prints, for each cgroup and each asked file that exists, "d PATH" or "f PATH", ended by a NUL byte;
+    one empty entry; then grep prints each line of each file as PATH, a NUL byte, the line.
+
+A file that find listed and grep printed nothing of is empty. One that grep complained of could not be read, or has
+vanished since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from memqos.model.reading import FileText, NoFile, Unreadable
+
+__all__ = ["Scan", "files_command", "parse_files", "parse_tree", "tree_command"]
+
+_TREE_SCRIPT = """\
+LC_ALL=C; export LC_ALL
+root=$1; shift
+find "$root" \\( -type d -o -type f \\( "$@" \\) \\) -printf '%y %p\\0'
+printf '\\0'
+find "$root" -type f \\( "$@" \\) -exec grep -aHZ '' {} +
+exit 0
+"""
+
+_COMPLAINT = re.compile(r"(?:grep|find): (?P<quote>'?)(?P<path>/.*?)(?P=quote): (?P<reason>[^:]+)")
+_GONE = frozenset({"No such file or directory", "No such device"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What a scan saw: the folders, and each file's text or why there is none, both by absolute path.
+
+    complaints: lines of standard error that name no file.
+    """
+
+    folders: tuple[str, ...] = ()
+    files: dict[str, FileText] = field(default_factory=dict)
+    complaints: tuple[str, ...] = ()
+
+
+def tree_command(root: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The command that reads these files of every cgroup from `root` (an absolute folder) down.
+
+    Names are file names, not patterns. At least one is needed.
+    """
+    tests: list[str] = []
+    for name in names:
+        tests += ["-o", "-name", re.sub(r"([\\*?\[])", r"\\\1", name)]
+    return ("sh", "-c", _TREE_SCRIPT, "memqos-scan", root, *tests[1:])
+
+
+def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
+    """The command that reads these files, and what it wants on standard input, where no limit on length applies."""
+    return (
+        ("env", "LC_ALL=C", "xargs", "-0", "-r", "grep", "-aHZ", ""),
+        b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths),
+    )
+
+
+def parse_tree(stdout: bytes, stderr: bytes) -> Scan:
+    """What `tree_command` printed. A folder or file that vanished while it ran is as if it had never been there."""
+    text = stdout.decode("utf-8", "surrogateescape")
+    # Without any folder the empty entry is the first thing there is.
+    listing, _, contents = ("", "", text[1:]) if text.startswith("\0") else text.partition("\0\0")
+    entries = listing.split("\0")
+    folders = tuple(entry[2:] for entry in entries if entry.startswith("d "))
+    listed = [entry[2:] for entry in entries if entry.startswith("f ")]
+    refused, complaints = _complaints(stderr)
+    files = _texts(listed, contents, refused)
+    return Scan(
+        folders=folders,
+        files={path: text for path, text in files.items() if text is not NoFile.NO_FILE},
+        complaints=complaints,
+    )
+
+
+def parse_files(paths: Sequence[str], stdout: bytes, stderr: bytes) -> Scan:
+    """What `files_command` printed for these paths: every path has its text, NoFile or Unreadable."""
+    refused, complaints = _complaints(stderr)
+    return Scan(files=_texts(paths, stdout.decode("utf-8", "surrogateescape"), refused), complaints=complaints)
+
+
+def _texts(paths: Sequence[str], contents: str, refused: dict[str, str]) -> dict[str, FileText]:
+    lines: dict[str, list[str]] = {path: [] for path in paths}
+    for line in contents.split("\n"):
+        path, separator, text = line.partition("\0")
+        if separator and path in lines:
+            lines[path].append(text)
+    texts: dict[str, FileText] = {path: "".join(f"{line}\n" for line in seen) for path, seen in lines.items()}
+    for path, reason in refused.items():
+        if path in texts:
+            texts[path] = NoFile.NO_FILE if reason in _GONE else Unreadable(reason)
+    return texts
+
+
+def _complaints(stderr: bytes) -> tuple[dict[str, str], tuple[str, ...]]:
+    refused: dict[str, str] = {}
+    other: list[str] = []
+    for line in stderr.decode("utf-8", "surrogateescape").splitlines():
+        match = _COMPLAINT.fullmatch(line)
+        if match:
+            refused[match["path"]] = match["reason"]
+        elif line.strip():
+            other.append(line)
+    return refused, tuple(other)

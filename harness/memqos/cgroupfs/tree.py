@@ -1,0 +1,147 @@
+"""The cgroup v2 tree of a target: read it whole or in part, write a knob, make and remove cgroups, kill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memqos.cgroupfs import scan
+from memqos.cgroupfs.mount import CgroupMount, find_mount
+from memqos.clock import Deadline, wait
+from memqos.errors import CgroupFileError, TargetError
+from memqos.model.knob import Knob, KnobValue
+from memqos.model.path import CgroupPath
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.target.base import CommandResult, Target, checked
+
+__all__ = ["CgroupTree"]
+
+# xargs says 123 when grep did not find everything, which each file's own answer tells better.
+_XARGS_SOME_FAILED = 123
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupTree:
+    """A target's cgroup tree. Make it with `of`, which looks for the mount once."""
+
+    target: Target
+    mount: CgroupMount
+
+    @classmethod
+    def of(cls, target: Target, *, deadline: Deadline) -> CgroupTree:
+        """The tree of this target; EnvironmentNotAbleError if its memory controller is not on cgroup v2."""
+        return cls(target, find_mount(target, deadline=deadline))
+
+    def read_tree(self, root: CgroupPath, names: Iterable[str], *, deadline: Deadline) -> Reading:
+        """These files of `root` and of every cgroup below it, with one command.
+
+        A cgroup without one of the files has NoFile there. If `root` does not exist, the reading has no cgroups. A
+        cgroup that vanishes while the command runs may be missing, or have NoFile.
+        """
+        names = tuple(names)
+        at = deadline.clock.now()
+        result = checked(
+            self.target.run(scan.tree_command(self.mount.file(root), names), deadline=deadline),
+            where=self.target.address,
+        )
+        seen = scan.parse_tree(result.stdout, result.stderr)
+        self._refuse_complaints(seen, result)
+        paths = [self.mount.cgroup_of(folder) for folder in seen.folders]
+        return self._reading(at, paths, names, seen)
+
+    def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
+        """These files of exactly these cgroups, with one command; NoFile where the file or the cgroup is not there."""
+        paths, names = tuple(paths), tuple(names)
+        at = deadline.clock.now()
+        files = [self.mount.file(path, name) for path in paths for name in names]
+        argv, stdin = scan.files_command(files)
+        result = self.target.run(argv, deadline=deadline, stdin=stdin)
+        if result.status != _XARGS_SOME_FAILED:
+            checked(result, where=self.target.address)
+        seen = scan.parse_files(files, result.stdout, result.stderr)
+        self._refuse_complaints(seen, result)
+        return self._reading(at, paths, names, seen)
+
+    def read_text(self, path: CgroupPath, name: str, *, deadline: Deadline) -> FileText:
+        """One file of one cgroup; NoFile if it or its cgroup is not there."""
+        text = self.target.read(self.mount.file(path, name), deadline=deadline)
+        return NoFile.NO_FILE if text is None else text.decode("utf-8", "backslashreplace")
+
+    def read_knob(self, path: CgroupPath, knob: Knob, *, deadline: Deadline) -> KnobValue | NoFile:
+        """One knob's value; NoFile if it or its cgroup is not there, CgroupFileError if its text is no value."""
+        text = self.read_text(path, knob, deadline=deadline)
+        if not isinstance(text, str):
+            return NoFile.NO_FILE
+        try:
+            return knob.parse(text)
+        except ValueError as error:
+            where = self.mount.file(path, knob)
+            raise CgroupFileError(f"{error}.", where=where, data={"path": where, "line": 1, "text": text}) from error
+
+    def write(self, path: CgroupPath, name: str, text: str, *, deadline: Deadline) -> None:
+        """Put this text into a control file at once; TargetError if the kernel refuses it or the file is not there."""
+        self.target.write(self.mount.file(path, name), text.encode(), deadline=deadline)
+
+    def exists(self, path: CgroupPath, *, deadline: Deadline) -> bool:
+        """Whether there is such a cgroup."""
+        return self.target.list(self.mount.file(path), deadline=deadline) is not None
+
+    def processes(self, path: CgroupPath, *, deadline: Deadline) -> tuple[int, ...]:
+        """The processes in this very cgroup, not below it; none if it does not exist."""
+        text = self.read_text(path, "cgroup.procs", deadline=deadline)
+        return tuple(int(line) for line in text.split()) if isinstance(text, str) else ()
+
+    def cgroup_of(self, pid: int, *, deadline: Deadline) -> CgroupPath:
+        """The cgroup of a process, as the target's own root sees it; TargetError if there is no such process."""
+        where = f"/proc/{pid}/cgroup"
+        text = self.target.read(where, deadline=deadline)
+        for line in (text or b"").decode("utf-8", "surrogateescape").splitlines():
+            if line.startswith("0::/"):
+                return CgroupPath.parse(line.removeprefix("0::").removesuffix(" (deleted)"))
+        raise TargetError(f"process {pid} is in no cgroup v2, or is gone.", where=f"{self.target.address}{where}")
+
+    def make(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
+        """Make these cgroups and those above them; one that is there already is no error."""
+        if paths:
+            self._run(["mkdir", "-p", "--", *map(self.mount.file, paths)], deadline)
+
+    def kill(self, path: CgroupPath, *, deadline: Deadline) -> None:
+        """Kill every process in this cgroup and below it; the cgroup must exist."""
+        self.write(path, "cgroup.kill", "1", deadline=deadline)
+
+    def remove_tree(self, path: CgroupPath, *, deadline: Deadline) -> None:
+        """Remove a cgroup with all below it, killing what runs in it; one that is not there is no error.
+
+        Raises DeadlineError if it is still there at the deadline.
+        """
+        if not self.exists(path, deadline=deadline):
+            return
+        self.kill(path, deadline=deadline)
+        folder = self.mount.file(path)
+
+        def removed() -> bool:
+            # A killed process leaves its cgroup when it is reaped, so rmdir may have to be asked again.
+            self.target.run(["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"], deadline=deadline)
+            return not self.exists(path, deadline=deadline)
+
+        wait(f"the cgroup {path} is gone", removed, deadline=deadline)
+
+    def _run(self, argv: Sequence[str], deadline: Deadline) -> CommandResult:
+        return checked(self.target.run(argv, deadline=deadline), where=self.target.address)
+
+    def _reading(self, at: float, paths: Iterable[CgroupPath], names: Sequence[str], seen: scan.Scan) -> Reading:
+        cgroups = {}
+        for path in paths:
+            files: dict[str, FileText] = {
+                name: seen.files.get(self.mount.file(path, name), NoFile.NO_FILE) for name in names
+            }
+            cgroups[path] = CgroupReading(path=path, files=files)
+        return Reading(source=self.target.address, at=at, cgroups=cgroups)
+
+    def _refuse_complaints(self, seen: scan.Scan, result: CommandResult) -> None:
+        if seen.complaints:
+            raise TargetError(
+                f"reading the cgroup tree met '{seen.complaints[0]}'.",
+                where=self.target.address,
+                data={"argv": result.argv, "stderr": result.error_text},
+            )

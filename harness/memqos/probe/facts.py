@@ -1,0 +1,156 @@
+"""What a target has, as the rules need it: one command's worth of /proc and /sys, and its PURE parsing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.cgroupfs.mount import CgroupMount, parse_mounts
+from memqos.cgroupfs.scan import parse_tree
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.target.base import Target, checked
+
+__all__ = ["TargetFacts", "node_facts", "parse_facts", "target_facts"]
+
+_KIB = 1024
+_NODES = "/sys/devices/system/node"
+_HUGEPAGES = "/sys/kernel/mm/hugepages"
+
+# find is given each file by name, so its listing says which exist; a pattern without a match stays as it is.
+_SCRIPT = f"""\
+LC_ALL=C; export LC_ALL
+getconf PAGESIZE
+set -- /proc/meminfo /proc/mounts /proc/sys/kernel/osrelease /proc/pressure/memory /sys/devices/system/cpu/online \\
+  /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers /sys/fs/cgroup/*/memory.swap.max \\
+  {_NODES}/node[0-9]*/meminfo {_NODES}/node[0-9]*/cpulist {_NODES}/node[0-9]*/distance \\
+  {_NODES}/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages {_HUGEPAGES}/hugepages-*kB/nr_hugepages
+find "$@" -printf 'f %p\\0' 2>/dev/null
+printf '\\0'
+grep -aHZ '' "$@"
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    """What a target has. mount: its cgroup v2 hierarchy; pressure: whether the kernel keeps PSI averages.
+
+    controllers: those of the root cgroup, so those that can be delegated.
+    """
+
+    node: NodeFacts
+    mount: CgroupMount
+    controllers: frozenset[str]
+    pressure: bool
+
+
+def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
+    """The target's facts, with one command.
+
+    Raises EnvironmentNotAbleError for a machine whose memory controller is not on cgroup v2.
+    """
+    result = checked(target.run(("sh", "-c", _SCRIPT), deadline=deadline), where=target.address)
+    return parse_facts(result.stdout, result.stderr, origin=target.address)
+
+
+def node_facts(target: Target, *, deadline: Deadline) -> NodeFacts:
+    """The part of the facts that the engine reads."""
+    return target_facts(target, deadline=deadline).node
+
+
+def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
+    """The facts in what the command printed; TargetError names what is missing or not understood."""
+    page_size, _, rest = stdout.partition(b"\n")
+    texts = {path: text for path, text in parse_tree(rest, stderr).files.items() if isinstance(text, str)}
+    mounts, memory_on_v1 = parse_mounts(_given(texts, "/proc/mounts", origin))
+    if memory_on_v1 or not mounts:
+        raise EnvironmentNotAbleError(
+            "memory QoS needs a cgroup v2 hierarchy that holds the memory controller.",
+            where=origin,
+            next_step="Boot it with systemd.unified_cgroup_hierarchy=1.",
+        )
+    meminfo = _meminfo(_given(texts, "/proc/meminfo", origin))
+    node = NodeFacts(
+        memory=_amount(meminfo, "MemTotal", origin),
+        swap=_amount(meminfo, "SwapTotal", origin),
+        cpus=len(_number_list(_given(texts, "/sys/devices/system/cpu/online", origin), origin)),
+        page_size=_number(page_size.decode("ascii", "backslashreplace"), origin),
+        zones=_zones(texts, origin),
+        hugepage_sizes=_hugepage_sizes(texts),
+        cgroup_version=CgroupVersion.V2,
+        swap_controller=any(path.endswith("/memory.swap.max") for path in texts),
+        kernel=_given(texts, "/proc/sys/kernel/osrelease", origin).strip(),
+        origin=origin,
+    )
+    controllers = texts.get(f"{mounts[0].folder}/cgroup.controllers", "")
+    return TargetFacts(
+        node=node,
+        mount=mounts[0],
+        controllers=frozenset(controllers.split()),
+        pressure=texts.get("/proc/pressure/memory", "").startswith("some "),
+    )
+
+
+def _zones(texts: Mapping[str, str], origin: str) -> tuple[NumaZone, ...]:
+    found = {}
+    for path, text in texts.items():
+        match = re.fullmatch(rf"{_NODES}/node(\d+)/meminfo", path, re.ASCII)
+        if not match:
+            continue
+        folder = path.removesuffix("/meminfo")
+        zone = int(match[1])
+        found[zone] = NumaZone(
+            id=zone,
+            memory=_amount(_meminfo(re.sub(rf"(?m)^Node {zone} ", "", text)), "MemTotal", origin),
+            cpus=_number_list(_given(texts, f"{folder}/cpulist", origin), origin),
+            distances=tuple(_number(word, origin) for word in _given(texts, f"{folder}/distance", origin).split()),
+            hugepages=_hugepages_in(texts, f"{folder}/hugepages"),
+        )
+    return tuple(found[zone] for zone in sorted(found))
+
+
+def _hugepages_in(texts: Mapping[str, str], folder: str) -> dict[int, int]:
+    """Huge page size in bytes to the number set aside, below one folder of the kernel's."""
+    pattern = re.compile(rf"{re.escape(folder)}/hugepages-(\d+)kB/nr_hugepages", re.ASCII)
+    matches = {path: pattern.fullmatch(path) for path in texts}
+    return {int(match[1]) * _KIB: int(texts[path]) for path, match in sorted(matches.items()) if match}
+
+
+def _hugepage_sizes(texts: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(sorted(_hugepages_in(texts, _HUGEPAGES)))
+
+
+def _meminfo(text: str) -> dict[str, int]:
+    """Lines of "Name:   123 kB" in bytes."""
+    lines = re.findall(r"(?m)^(\w+): +(\d+) kB$", text, re.ASCII)
+    return {name: int(amount) * _KIB for name, amount in lines}
+
+
+def _amount(amounts: Mapping[str, int], name: str, origin: str) -> int:
+    if name not in amounts:
+        raise TargetError(f"its meminfo has no '{name}'.", where=origin)
+    return amounts[name]
+
+
+def _given(texts: Mapping[str, str], path: str, origin: str) -> str:
+    if path not in texts:
+        raise TargetError(f"'{path}' could not be read.", where=origin)
+    return texts[path]
+
+
+def _number(text: str, origin: str) -> int:
+    if not re.fullmatch(r"\d{1,20}", text.strip(), re.ASCII):
+        raise TargetError(f"'{text[:80]}' should be a number.", where=origin)
+    return int(text)
+
+
+def _number_list(text: str, origin: str) -> tuple[int, ...]:
+    """The kernel's list format: "0-1,4"; empty is no number."""
+    found: list[int] = []
+    for span in text.strip().split(",") if text.strip() else ():
+        first, _, last = span.partition("-")
+        found += range(_number(first, origin), _number(last or first, origin) + 1)
+    return tuple(found)

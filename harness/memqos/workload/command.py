@@ -1,0 +1,161 @@
+"""PURE descriptions of what a workload does with memory, and the words that tell memload to do it.
+
+The grammar is memload's own; vm/workload/memload.c states it in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = ["Anon", "Command", "Exit", "File", "Free", "Hold", "Report", "Tmpfs", "Touch", "arguments", "line"]
+
+DEFAULT_STEP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Allocation:
+    """Memory to use: size and step in bytes (> 0), rate in bytes a second (None: as fast as it goes)."""
+
+    size: int
+    step: int = DEFAULT_STEP
+    rate: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("size", self.size), ("step", self.step), ("rate", self.rate)):
+            if value is not None and value <= 0:
+                raise ValueError(f"'{name}' must be above zero (got {value})")
+
+    def _pace(self) -> tuple[str, ...]:
+        rate = () if self.rate is None else (f"rate={self.rate}/s",)
+        return (str(self.size), f"step={self.step}", *rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anon(_Allocation):
+    """Private anonymous memory."""
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command."""
+        return ("anon", *self._pace())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InFile(_Allocation):
+    """Memory behind a new file, by write(2) or through a mapping."""
+
+    verb: ClassVar[str]
+    path: str
+    mapped: bool = False
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command; ValueError for a path with white space, which memload's lines cannot say."""
+        if not self.path or self.path.split() != [self.path]:
+            raise ValueError(f"'{self.path}' cannot be a workload's path: it is empty or has white space in it")
+        return (self.verb, self.path, *self._pace(), "how=mmap" if self.mapped else "how=write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(_InFile):
+    """Page cache of a new file."""
+
+    verb: ClassVar[str] = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tmpfs(_InFile):
+    """A new file on a tmpfs, whose pages are shared memory; a path elsewhere is an error that memload reports."""
+
+    verb: ClassVar[str] = "tmpfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnRegion:
+    """Something done to one region, numbered from 1 in the order of allocation; None: to all."""
+
+    verb: ClassVar[str]
+    region: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.region is not None and self.region < 1:
+            raise ValueError(f"regions are numbered from 1 (got {self.region})")
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command."""
+        return (self.verb, "all" if self.region is None else str(self.region))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch(_OnRegion):
+    """Read and write every page again, and check what it holds."""
+
+    verb: ClassVar[str] = "touch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Free(_OnRegion):
+    """Give memory back; files are deleted."""
+
+    verb: ClassVar[str] = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Do nothing for so many seconds (>= 0); None: for ever, as a container that stays."""
+
+    seconds: float | None = None
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command."""
+        return ("hold",) if self.seconds is None else ("hold", f"{self.seconds:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Say what is held now."""
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command."""
+        return ("report",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """End with this code (0 to 255)."""
+
+    code: int = 0
+
+    def __post_init__(self) -> None:
+        if self.code not in range(256):
+            raise ValueError(f"an exit code is 0 to 255 (got {self.code})")
+
+    def words(self) -> tuple[str, ...]:
+        """The words of this command."""
+        return ("exit", str(self.code))
+
+
+Command = Anon | File | Tmpfs | Touch | Free | Hold | Report | Exit
+
+
+def arguments(commands: Iterable[Command], *, commands_path: str = "", report_path: str = "") -> tuple[str, ...]:
+    """Memload's arguments for these commands in turn.
+
+    commands_path: a FIFO from which it takes further commands when these are done; "" for none.
+    report_path: a file that its reports are appended to as well; "" for none. Both are seen from inside.
+    Without commands and without a FIFO memload reads its standard input, which a container leaves empty: it then
+    ends at once with 0.
+    """
+    words: list[str] = []
+    if commands_path:
+        words += ["--commands", commands_path]
+    if report_path:
+        words += ["--report", report_path]
+    for index, command in enumerate(commands):
+        words += [",", *command.words()] if index else command.words()
+    return tuple(words)
+
+
+def line(command: Command) -> str:
+    """A command as a line for memload's FIFO, with its newline."""
+    return " ".join(command.words()) + "\n"

@@ -1,0 +1,178 @@
+"""PURE parsing of what memload reports: one JSON object a line, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from memqos.errors import MachineryError
+
+__all__ = [
+    "Done",
+    "ExitLine",
+    "Failed",
+    "Held",
+    "ReportLine",
+    "Started",
+    "Step",
+    "parse_container_log",
+    "parse_report",
+    "progress",
+]
+
+_LONGEST_SHOWN = 200
+# Time stamp, stream, tag and text: kubelet's log format, which CRI runtimes write.
+_LOG_FIELDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """memload runs and its arguments are understood. ms, in all lines: milliseconds since it started."""
+
+    ms: float
+    pid: int
+    page_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A part of a command is done.
+
+    command: counted from 1. bytes: done so far by this command, of `of`; both 0 for a hold that has begun.
+    max_us: the longest that one page or write took in this step, in µs.
+    """
+
+    ms: float
+    command: int
+    verb: str
+    region: int = 0
+    bytes: int = 0
+    of: int = 0
+    max_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch."""
+
+    ms: float
+    command: int
+    verb: str
+    region: int = 0
+    bytes: int = 0
+    wrong_pages: int = 0
+    max_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A command could not be done; errno is 0 if it was not the kernel that refused."""
+
+    ms: float
+    command: int
+    what: str
+    errno: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What memload holds: regions and their bytes, and its resident memory in bytes, its own included."""
+
+    ms: float
+    command: int
+    regions: int
+    bytes: int
+    resident: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitLine:
+    """memload ends by a command of ours."""
+
+    ms: float
+    command: int
+    code: int
+
+
+ReportLine = Started | Step | Done | Failed | Held | ExitLine
+
+_KINDS: Mapping[str, type[ReportLine]] = {
+    "start": Started,
+    "step": Step,
+    "done": Done,
+    "error": Failed,
+    "held": Held,
+    "exit": ExitLine,
+}
+_TYPES: Mapping[str, type[object] | tuple[type[object], ...]] = {
+    "ms": (int, float),
+    "max_us": (int, float),
+    "verb": str,
+    "what": str,
+    "error": str,
+}
+
+
+def parse_report(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
+    """The lines of a report.
+
+    source: where the text came from, for errors. live: the workload may be writing its last line just now, so a line
+    without its end is left for the next reading; otherwise it is an error.
+
+    Raises MachineryError naming the line that is not memload's.
+    """
+    lines = text.split("\n")
+    if lines[-1] and not live:
+        _refuse("it is cut off", source, len(lines), lines[-1])
+    return tuple(_parse_line(line, source, number) for number, line in enumerate(lines[:-1], start=1))
+
+
+def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
+    """The report in a container's log as CRI runtimes write it: what memload wrote to standard output.
+
+    A line that the runtime split (tag P) is put together again; standard error is passed over.
+    """
+    whole: list[str] = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        fields = line.split(" ", _LOG_FIELDS - 1)
+        if len(fields) != _LOG_FIELDS:
+            _refuse("it is not a line of a container's log", source, number, line)
+        _, stream, tag, rest = fields
+        if stream == "stdout":
+            whole.append(rest if tag == "P" else rest + "\n")
+    return parse_report("".join(whole), source=source, live=live)
+
+
+def progress(lines: Iterable[ReportLine], command: int) -> int:
+    """How many bytes this command (counted from 1) had done when it last spoke; 0 if it has not."""
+    return max((line.bytes for line in lines if isinstance(line, Step | Done) and line.command == command), default=0)
+
+
+def _parse_line(line: str, source: str, number: int) -> ReportLine:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        _refuse("it is not JSON", source, number, line)
+    if not isinstance(fields, dict) or fields.get("event") not in _KINDS:
+        _refuse("it is not an event of memload", source, number, line)
+    kind = _KINDS[fields.pop("event")]
+    if "id" in fields:
+        fields["region"] = fields.pop("id")
+    for name, value in fields.items():
+        if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, int)):
+            _refuse(f"'{name}' is {value!r}", source, number, line)
+    try:
+        return kind(**fields)
+    except TypeError:
+        _refuse("its fields are not those of its event", source, number, line)
+
+
+def _refuse(why: str, source: str, number: int, line: str) -> NoReturn:
+    raise MachineryError(
+        f"this line is no report of the workload: {why}: '{line[:_LONGEST_SHOWN]}'.",
+        where=f"{source}:{number}",
+        data={"source": source, "line": number, "text": line},
+    )
