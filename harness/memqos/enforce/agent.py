@@ -1,0 +1,248 @@
+"""The part of enforcement that runs on the target: does steps one after the other, and says which one failed.
+
+Its source is sent to the target's python3 whole, so that one command does the work of many: it imports nothing but
+the standard library of Python 3.9 and nothing of memqos. A request comes as JSON on standard input:
+
+    verb     perform or leftovers
+    mount    the cgroup v2 mount
+    mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes
+    seconds  how long a cgroup may take to appear or to go
+    steps    each with action, path, unit, properties [name, signature, words], writes [file, text]
+
+and the answer goes as JSON to standard output. To perform: done (how many steps), killed (processes that a removal
+found), and failure (None, or step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign"
+for one that somebody else did, "refused" otherwise). To leftovers: leftovers, a list of paths with their marks.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ATTRIBUTE = "trusted.memqos"
+SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+PAUSE = 0.01
+
+Request = dict[str, Any]
+Step = dict[str, Any]
+
+
+class StepError(Exception):
+    """A step could not be done."""
+
+    def __init__(self, what: str, kind: str = "refused") -> None:
+        super().__init__(what)
+        self.what = what
+        self.kind = kind
+
+
+def perform(request: Request) -> dict[str, Any]:
+    """The answer to a request to do steps."""
+    answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
+    for index, step in enumerate(request["steps"]):
+        try:
+            if step["action"] == "remove":
+                answer["killed"] += remove(request, step)
+            else:
+                make_or_change(request, step)
+        except StepError as error:
+            answer["failure"] = {"step": index, "what": error.what, "kind": error.kind}
+            break
+        answer["done"] = index + 1
+    return answer
+
+
+def make_or_change(request: Request, step: Step) -> None:
+    """Make a cgroup, or change one that exists: properties first, then the files, as libcontainer does both."""
+    folder = folder_of(request, step)
+    if step["action"] == "make":
+        refuse_existing(folder)
+        if step["unit"]:
+            start_slice(request, step, folder)
+        else:
+            make_folder(folder)
+        set_mark(folder, request["mark"])
+        enable_controllers(Path(request["mount"]), folder)
+    elif step["unit"] and step["properties"]:
+        manager("SetUnitProperties", "sba(sv)", step["unit"], "true", *property_words(step))
+    for name, text in step["writes"]:
+        put(folder / name, text)
+
+
+def refuse_existing(folder: Path) -> None:
+    """A cgroup that is there already is not ours to take over."""
+    if folder.is_dir():
+        mark = read_mark(folder)
+        if mark is None:
+            raise StepError("it exists already and is somebody else's", "foreign")
+        raise StepError(f"it exists already, left behind by the enforcement '{mark}'", "leftover")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a cgroup and those above it."""
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise StepError(f"'{folder}' cannot be made: {error.strerror}") from error
+
+
+def start_slice(request: Request, step: Step, folder: Path) -> None:
+    """Start a transient slice, and wait for its cgroup."""
+    manager("StartTransientUnit", "ssa(sv)a(sa(sv))", step["unit"], "replace", *property_words(step), "0")
+    if not until(request, folder.is_dir):
+        raise StepError(f"systemd started '{step['unit']}' but '{folder}' did not appear")
+
+
+def property_words(step: Step) -> list[str]:
+    """The properties as busctl takes an a(sv)."""
+    words = [str(len(step["properties"]))]
+    for name, signature, values in step["properties"]:
+        words += [name, signature, *values]
+    return words
+
+
+def manager(method: str, *words: str) -> None:
+    """Call systemd's manager."""
+    run("busctl", "--system", "--quiet", "call", *SYSTEMD, method, *words)
+
+
+def run(*argv: str) -> None:
+    """Run a program; its standard error is the reason when it fails."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise StepError(f"'{argv[0]}' cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        raise StepError(f"'{argv[0]}' ended with status {done.returncode}: {done.stderr.strip()[-600:]}")
+
+
+def enable_controllers(mount: Path, folder: Path) -> None:
+    """Hand every controller down to this cgroup, as libcontainer does for those above each cgroup it makes."""
+    above = mount
+    for name in folder.relative_to(mount).parts:
+        handed = set(get(above / "cgroup.subtree_control").split())
+        for word in get(above / "cgroup.controllers").split():
+            if word not in handed:
+                hand_down(above, word)
+        above = above / name
+
+
+def hand_down(above: Path, controller: str) -> None:
+    """Enable one controller; one that cannot be (cpu with real-time tasks) is missed by the knob that needs it."""
+    try:
+        put(above / "cgroup.subtree_control", "+" + controller)
+    except StepError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in {errno.EBUSY, errno.EINVAL}:
+            raise
+
+
+def remove(request: Request, step: Step) -> list[int]:
+    """Remove a cgroup and all below it; what still ran there is killed and named. One that is gone is no error."""
+    folder = folder_of(request, step)
+    killed = [pid for below, _, _ in os.walk(folder) for pid in processes(Path(below))]
+    if killed:
+        put(folder / "cgroup.kill", "1")
+    if step["unit"] and folder.is_dir():
+        run("systemctl", "--quiet", "stop", step["unit"])
+    if not until(request, lambda: removed(folder)):
+        raise StepError(f"it is still there after {request['seconds']:.0f} s")
+    return killed
+
+
+def removed(folder: Path) -> bool:
+    """Remove what can be removed now, deepest first; whether nothing is left."""
+    for below, _, _ in os.walk(folder, topdown=False):
+        try:
+            Path(below).rmdir()
+        except OSError as error:
+            # Busy until its last process is reaped, and systemd may be quicker than we are.
+            if error.errno not in {errno.EBUSY, errno.ENOENT, errno.ENOTEMPTY}:
+                raise StepError(f"'{below}' cannot be removed: {error.strerror}") from error
+    return not folder.is_dir()
+
+
+def processes(folder: Path) -> list[int]:
+    """The processes of one cgroup; none if it vanished or cannot have any."""
+    try:
+        return [int(word) for word in get(folder / "cgroup.procs").split()]
+    except StepError:
+        return []
+
+
+def until(request: Request, holds: Callable[[], bool]) -> bool:
+    """Whether this came true in the request's time."""
+    pause = threading.Event()
+    for _ in range(max(1, int(request["seconds"] / PAUSE))):
+        if holds():
+            return True
+        pause.wait(PAUSE)
+    return holds()
+
+
+def folder_of(request: Request, step: Step) -> Path:
+    """The folder of a step's cgroup."""
+    return Path(request["mount"], step["path"].lstrip("/"))
+
+
+def set_mark(folder: Path, mark: str) -> None:
+    """Say whose cgroup this is; a kernel that keeps no such attributes keeps no marks."""
+    try:
+        os.setxattr(folder, ATTRIBUTE, mark.encode())
+    except OSError as error:
+        if error.errno not in {errno.ENOTSUP, errno.EPERM}:
+            raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
+
+
+def read_mark(folder: Path) -> str | None:
+    """Who made this cgroup; None if it is not marked."""
+    try:
+        return os.getxattr(folder, ATTRIBUTE).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def get(path: Path) -> str:
+    """A file's text."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def put(path: Path, text: str) -> None:
+    """Write text to a control file with one write(2)."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error
+
+
+def leftovers(mount: Path) -> list[tuple[str, str]]:
+    """Every marked cgroup, outermost first: path and mark."""
+    marks = {Path(folder): read_mark(Path(folder)) for folder, _, _ in os.walk(mount)}
+    return sorted((f"/{folder.relative_to(mount)}", mark) for folder, mark in marks.items() if mark is not None)
+
+
+def main() -> None:
+    """Read the request, write the answer."""
+    request: Request = json.load(sys.stdin)
+    perform_it = request["verb"] == "perform"
+    answer = perform(request) if perform_it else {"leftovers": leftovers(Path(request["mount"]))}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

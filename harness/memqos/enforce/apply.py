@@ -1,0 +1,172 @@
+"""Doing the steps on a target, and undoing all of them: the owner of the cgroups that make a plan true."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enforce.steps import Action, Step, steps, steps_between
+from memqos.engine.plan import Plan
+from memqos.errors import MissingProgramError, TargetError
+from memqos.model.path import CgroupPath
+from memqos.target.base import checked
+
+__all__ = ["Enforcement", "Leftover", "find_leftovers", "sweep"]
+
+_AGENT = "agent.py"
+_CGROUP_SECONDS = 20.0
+_WITHDRAW_SECONDS = 120.0
+_NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A cgroup that an earlier enforcement made and did not remove; name: that enforcement's name."""
+
+    path: CgroupPath
+    name: str
+
+
+class Enforcement:
+    """The node, reserved, QoS and pod cgroups of one plan after another, on one target.
+
+    A context: leaving it withdraws. name: told to whoever finds the cgroups later.
+    """
+
+    def __init__(self, tree: CgroupTree, *, name: str) -> None:
+        self._tree = tree
+        self._name = name
+        self._plan: Plan | None = None
+        self._made: dict[CgroupPath, Step] = {}
+
+    def __enter__(self) -> Enforcement:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.withdraw(deadline=Deadline.after(_WITHDRAW_SECONDS))
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that is in force; None before the first and after a withdrawal."""
+        return self._plan
+
+    def apply(self, plan: Plan, *, deadline: Deadline) -> tuple[Step, ...]:
+        """Bring the node from what is in force to this plan, with one command; the steps that were done.
+
+        Raises TargetError naming the step that failed and why: a cgroup that exists already, a value the kernel
+        refuses. What was made until then is removed by `withdraw`.
+        """
+        todo = steps(plan) if self._plan is None else steps_between(self._plan, plan)
+        self._remember(todo)
+        _perform(self._tree, self._name, todo, deadline=deadline)
+        self._plan = plan
+        return todo
+
+    def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
+        """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.
+
+        Raises TargetError if one of them is still there afterwards. Withdrawing twice is nothing.
+        """
+        todo = [_undo(step) for step in reversed(self._made.values())]
+        killed = _perform(self._tree, self._name, todo, deadline=deadline)
+        self._made.clear()
+        self._plan = None
+        return killed
+
+    def _remember(self, todo: Iterable[Step]) -> None:
+        for step in todo:
+            if step.action is Action.MAKE:
+                self._made[step.path] = step
+            elif step.action is Action.REMOVE:
+                self._made.pop(step.path, None)
+
+
+def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, ...]:
+    """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
+    answer = _ask(tree, {"verb": "leftovers", "mount": tree.mount.folder}, deadline=deadline)
+    found = answer["leftovers"]
+    assert isinstance(found, list)  # noqa: S101 - the agent is ours
+    return tuple(Leftover(path=CgroupPath.parse(path), name=name) for path, name in found)
+
+
+def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
+    """Remove what a dead enforcement left behind; the processes that were killed.
+
+    To be called only when the enforcement that made them cannot be alive any more.
+    """
+    todo = [
+        Step(
+            action=Action.REMOVE,
+            subject=f"leftover of '{leftover.name}'",
+            path=leftover.path,
+            unit=leftover.path.name if leftover.path.name.endswith(".slice") else "",
+        )
+        for leftover in reversed(leftovers)
+    ]
+    return _perform(tree, "sweep", todo, deadline=deadline)
+
+
+def _undo(step: Step) -> Step:
+    return Step(action=Action.REMOVE, subject=step.subject, path=step.path, unit=step.unit)
+
+
+def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Deadline) -> tuple[int, ...]:
+    if not todo:
+        return ()
+    request = {
+        "verb": "perform",
+        "mount": tree.mount.folder,
+        "mark": name,
+        "seconds": min(_CGROUP_SECONDS, deadline.remaining),
+        "steps": [_as_json(step) for step in todo],
+    }
+    answer = _ask(tree, request, deadline=deadline)
+    failure, killed = answer["failure"], answer["killed"]
+    assert isinstance(killed, list)  # noqa: S101 - the agent is ours
+    if isinstance(failure, dict):
+        raise _failed(tree, todo[failure["step"]], failure)
+    return tuple(killed)
+
+
+def _failed(tree: CgroupTree, step: Step, failure: Mapping[str, object]) -> TargetError:
+    next_step = {
+        "leftover": "Remove it, or let memqos sweep it, if no other run of memqos uses this machine.",
+        "foreign": "A kubelet may be running here; enforcement needs a machine without one.",
+    }.get(str(failure["kind"]), "")
+    return TargetError(
+        f"could not {step.action} the cgroup of {step.subject}: {failure['what']}.",
+        where=f"{tree.target.address}{step.path}",
+        next_step=next_step,
+        data={"step": _as_json(step), "kind": failure["kind"]},
+    )
+
+
+def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> Mapping[str, object]:
+    source = importlib.resources.files(__package__).joinpath(_AGENT).read_text(encoding="utf-8")
+    result = tree.target.run(
+        ["python3", "-I", "-S", "-c", source], stdin=json.dumps(request).encode(), deadline=deadline
+    )
+    if result.status == _NOT_FOUND:
+        raise MissingProgramError(
+            "enforcement needs 'python3' there, and it was not found.",
+            where=tree.target.address,
+            next_step="Install the package python3.",
+        )
+    answer = json.loads(checked(result, where=tree.target.address).stdout)
+    assert isinstance(answer, dict)  # noqa: S101 - the agent is ours
+    return answer
+
+
+def _as_json(step: Step) -> dict[str, object]:
+    return {
+        "action": str(step.action),
+        "path": str(step.path),
+        "unit": step.unit,
+        "properties": [[item.name, item.signature, list(item.words)] for item in step.properties],
+        "writes": [list(write) for write in step.writes],
+    }

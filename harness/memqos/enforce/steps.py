@@ -1,0 +1,147 @@
+"""PURE: a plan as ordered steps, the way the kubelet goes: kubepods, reserved cgroups, QoS classes, pods.
+
+A step says what to do and with what; `apply` does it. Containers are the runtime's matter and have no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memqos.enforce.systemd import Property, slice_properties, unit_of, value_properties
+from memqos.engine.plan import Level, Plan, PlannedCgroup
+from memqos.model.knob import Absent, Knob, KnobValue
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+
+__all__ = ["Action", "Step", "steps", "steps_between", "subject"]
+
+# libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
+# under another one, as memory.high under memory.max, is thereby written after it.
+_WRITE_ORDER = (
+    Knob.PIDS_MAX,
+    Knob.MEMORY_SWAP_MAX,
+    Knob.MEMORY_MAX,
+    Knob.CPU_WEIGHT,
+    Knob.CPU_MAX,
+    Knob.CPUSET_CPUS,
+    Knob.CPUSET_MEMS,
+    Knob.HUGETLB_2MB_MAX,
+    Knob.HUGETLB_1GB_MAX,
+    Knob.MEMORY_MIN,
+    Knob.MEMORY_LOW,
+    Knob.MEMORY_HIGH,
+    Knob.MEMORY_OOM_GROUP,
+)
+
+
+class Action(StrEnum):
+    """What a step does to its cgroup."""
+
+    MAKE = "make"
+    CHANGE = "change"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One cgroup made, changed or removed.
+
+    subject: what a reader calls the cgroup. unit: its systemd slice, "" with the cgroupfs driver.
+    properties: given to systemd before anything is written. writes: control file and text, in this order.
+    """
+
+    action: Action
+    subject: str
+    path: CgroupPath
+    unit: str = ""
+    properties: tuple[Property, ...] = ()
+    writes: tuple[tuple[str, str], ...] = ()
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """The steps that make this plan true on a node where none of its cgroups exists."""
+    return tuple(_make(cgroup, plan.driver) for cgroup in _enforced(plan))
+
+
+def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
+    """The steps from one enforced plan to another of the same driver.
+
+    As in the kubelet, what a plan leaves absent is not written: a value of `before` that `after` does not write
+    stays in the file. Pods that are gone are removed last but for their parents.
+    """
+    if before.driver is not after.driver:
+        raise ValueError("a node's cgroup driver cannot change while its cgroups exist")
+    old = {cgroup.path: cgroup for cgroup in _enforced(before)}
+    new = {cgroup.path: cgroup for cgroup in _enforced(after)}
+    found: list[Step] = []
+    for path, cgroup in new.items():
+        if path not in old:
+            found.append(_make(cgroup, after.driver))
+        elif _written(cgroup) != _written(old[path]):
+            found.append(_change(cgroup, after.driver))
+    found += (removal(cgroup, after.driver) for path, cgroup in reversed(old.items()) if path not in new)
+    return tuple(found)
+
+
+def removal(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+    """The step that removes this cgroup."""
+    return Step(action=Action.REMOVE, subject=subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
+
+
+def subject(cgroup: PlannedCgroup) -> str:
+    """What a reader calls a cgroup: "kubepods", "reserved /sysres.slice", "QoS class Burstable", "pod 1234"."""
+    match cgroup.level:
+        case Level.NODE:
+            return "kubepods"
+        case Level.QOS:
+            return f"QoS class {cgroup.qos}"
+        case Level.POD:
+            return f"pod {cgroup.pod}"
+        case _:
+            return f"{cgroup.level} {cgroup.path}"
+
+
+def _enforced(plan: Plan) -> Iterator[PlannedCgroup]:
+    yield plan.node
+    yield from plan.reserved
+    yield from plan.qos
+    yield from (pod.cgroup for pod in plan.pods)
+
+
+def _make(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+    properties: tuple[Property, ...] = ()
+    if driver is CgroupDriver.SYSTEMD:
+        description = f"memqos: {subject(cgroup)}"
+        properties = slice_properties(cgroup.path, description) + value_properties(_written(cgroup))
+    return _step(Action.MAKE, cgroup, driver, properties)
+
+
+def _change(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+    systemd = driver is CgroupDriver.SYSTEMD
+    return _step(Action.CHANGE, cgroup, driver, value_properties(_written(cgroup)) if systemd else ())
+
+
+def _step(action: Action, cgroup: PlannedCgroup, driver: CgroupDriver, properties: tuple[Property, ...]) -> Step:
+    return Step(
+        action=action,
+        subject=subject(cgroup),
+        path=cgroup.path,
+        unit=_unit(cgroup.path, driver),
+        properties=properties,
+        writes=tuple(_writes(_written(cgroup))),
+    )
+
+
+def _unit(path: CgroupPath, driver: CgroupDriver) -> str:
+    return unit_of(path) if driver is CgroupDriver.SYSTEMD else ""
+
+
+def _written(cgroup: PlannedCgroup) -> Mapping[Knob, KnobValue]:
+    values = {knob: expected.written for knob, expected in cgroup.knobs.items()}
+    return {knob: value for knob, value in values.items() if not isinstance(value, Absent)}
+
+
+def _writes(written: Mapping[Knob, KnobValue]) -> Iterable[tuple[str, str]]:
+    return ((str(knob), str(written[knob])) for knob in _WRITE_ORDER if knob in written)

@@ -1,0 +1,97 @@
+"""PURE translation of knobs to properties of systemd units, as libcontainer's systemd driver translates them.
+
+Source: opencontainers/cgroups systemd/v2.go (genV2ResourcesProps, unifiedResToSystemdProps) and systemd/common.go
+(addCpuQuota). What systemd has no property for (memory.oom.group of a slice, hugetlb) is written as a file only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text
+from memqos.model.path import CgroupPath
+
+__all__ = ["Property", "slice_properties", "unit_of", "value_properties"]
+
+_INFINITY = 2**64 - 1
+_SECOND_US = 1_000_000
+_QUOTA_GRAIN_US = 10_000
+"""systemd keeps a quota as µs per second and shows it in percent: libcontainer rounds up to a whole percent."""
+
+_AMOUNTS: Mapping[Knob, str] = {
+    Knob.MEMORY_MIN: "MemoryMin",
+    Knob.MEMORY_LOW: "MemoryLow",
+    Knob.MEMORY_HIGH: "MemoryHigh",
+    Knob.MEMORY_MAX: "MemoryMax",
+    Knob.MEMORY_SWAP_MAX: "MemorySwapMax",
+    Knob.CPU_WEIGHT: "CPUWeight",
+    Knob.PIDS_MAX: "TasksMax",
+}
+_SETS: Mapping[Knob, str] = {Knob.CPUSET_CPUS: "AllowedCPUs", Knob.CPUSET_MEMS: "AllowedMemoryNodes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of a unit: name, D-Bus signature, and the value's words as busctl takes them."""
+
+    name: str
+    signature: str
+    words: tuple[str, ...]
+
+
+def unit_of(path: CgroupPath) -> str:
+    """The slice that this cgroup is; ValueError if its name is not a slice's."""
+    if not path.name.endswith(".slice"):
+        raise ValueError(f"'{path}' is not a slice, so systemd cannot make it")
+    return path.name
+
+
+def slice_properties(path: CgroupPath, description: str) -> tuple[Property, ...]:
+    """What libcontainer gives every slice it makes, whatever its resources."""
+    wants = () if len(path.parts) == 1 else (Property("Wants", "as", ("1", unit_of(path.parent))),)
+    accounting = ("MemoryAccounting", "CPUAccounting", "IOAccounting", "TasksAccounting")
+    return (
+        Property("Description", "s", (description,)),
+        *wants,
+        *(Property(name, "b", ("true",)) for name in accounting),
+        Property("DefaultDependencies", "b", ("false",)),
+    )
+
+
+def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
+    """The properties of these knobs, in the order of `Knob`; knobs without a property give none."""
+    found: list[Property] = []
+    for knob in Knob:
+        match written.get(knob):
+            case Bytes(amount) | Number(amount) if knob in _AMOUNTS:
+                found.append(Property(_AMOUNTS[knob], "t", (str(amount),)))
+            case Max() if knob in _AMOUNTS:
+                found.append(Property(_AMOUNTS[knob], "t", (str(_INFINITY),)))
+            case CpuMax() as limit:
+                found += _quota(limit)
+            case Text(text) if knob in _SETS and text:
+                mask = _bitmask(text)
+                found.append(Property(_SETS[knob], "ay", (str(len(mask)), *map(str, mask))))
+    return tuple(found)
+
+
+def _quota(limit: CpuMax) -> Iterable[Property]:
+    per_second = _INFINITY
+    if limit.quota is not None:
+        grains = -(-(limit.quota * _SECOND_US // limit.period) // _QUOTA_GRAIN_US)
+        per_second = grains * _QUOTA_GRAIN_US
+    return (
+        Property("CPUQuotaPeriodUSec", "t", (str(limit.period),)),
+        Property("CPUQuotaPerSecUSec", "t", (str(per_second),)),
+    )
+
+
+def _bitmask(text: str) -> bytes:
+    """A cpuset list ("0-1,4") as systemd's bitmask: the lowest numbers in the first byte."""
+    bits = 0
+    for span in text.split(","):
+        first, _, last = span.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            bits |= 1 << number
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
