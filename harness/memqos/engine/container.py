@@ -1,0 +1,168 @@
+"""What the kubelet asks the runtime for: CRI LinuxContainerResources of containers, of the sandbox, of the overhead.
+
+Sources: kubelet kuberuntime `generateLinuxContainerResources`, `calculateLinuxResources`,
+`calculateSandboxResources`, `convertOverheadToLinuxResources`. Revisions: v1.22; v1.26 (an explicit zero CPU request
+no longer falls back to the limit); v1.28 (memory.oom.group); v1.32 (pod-level limits, singleProcessOOMKill); v1.34
+(pod-level huge pages).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memqos.engine.cpu import milli_to_quota, milli_to_shares
+from memqos.engine.hugepages import container_limits
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.memory_qos import ContainerCase, memory_qos
+from memqos.engine.oom import OomScore, container_oom_score
+from memqos.engine.plan import ContainerResources
+from memqos.engine.ruling import Rulings
+from memqos.engine.sums import amount, pod_level_set, pod_limits, pod_requests
+from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
+from memqos.model.knob import Knob
+from memqos.model.pod import Container, Pod, QosClass
+from memqos.model.quantity import Quantity
+
+__all__ = [
+    "ContainerRequest",
+    "has_exclusive_cpus",
+    "kills_whole_group",
+    "overhead_resources",
+    "request_container",
+    "sandbox_resources",
+]
+
+_OOM_GROUP_SINCE = 28
+_SINGLE_PROCESS_SINCE = 32
+_SANDBOX_RESOURCES_SINCE = 23
+_POD_LEVEL_HUGEPAGES_SINCE = 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequest:
+    """The message for one container, and the rulings inside it.
+
+    protection: the memory-qos rulings that became unified entries. limit_from_pod: the limits that pod-level
+    resources stand in for ("cpu", "memory").
+    """
+
+    container: Container
+    resources: ContainerResources
+    protection: Rulings
+    swap: SwapSetting
+    oom: OomScore
+    limit_from_pod: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Basic:
+    """The fields that every kind of message has."""
+
+    shares: int
+    quota: int
+    period: int
+    memory: int
+    unified: dict[str, str]
+
+
+def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> ContainerRequest:
+    """The message for one container of a pod."""
+    limits = container.resources.limits
+    cpu, memory = amount(limits, "cpu"), amount(limits, "memory")
+    own = pod.resources if kubelet.pod_level and pod_level_set(pod) else None
+    from_pod = set()
+    if own is not None:
+        if cpu.is_zero and not amount(own.limits, "cpu").is_zero:
+            cpu = own.limits["cpu"]
+            from_pod.add("cpu")
+        if memory.is_zero and not amount(own.limits, "memory").is_zero:
+            memory = own.limits["memory"]
+            from_pod.add("memory")
+    basic = _basic(kubelet, container.resources.requests.get("cpu"), cpu, memory)
+    quota = -1 if kubelet.cfs_quota and has_exclusive_cpus(container, qos, kubelet) else basic.quota
+    case = SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=basic.memory)
+    swap = swap_rule(kubelet.release)(case)
+    protection = memory_qos(kubelet).container(ContainerCase(kubelet=kubelet, pod=pod, qos=qos, container=container))
+    unified = basic.unified
+    if swap.swap_max:
+        unified[Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
+    unified.update({knob.value: str(ruling.written) for knob, ruling in protection.items()})
+    oom = container_oom_score(pod, container, qos, kubelet)
+    base = own.limits if own is not None and kubelet.release.minor >= _POD_LEVEL_HUGEPAGES_SINCE else None
+    return ContainerRequest(
+        container=container,
+        resources=ContainerResources(
+            cpu_period=basic.period,
+            cpu_quota=quota,
+            cpu_shares=basic.shares,
+            memory_limit_in_bytes=basic.memory,
+            memory_swap_limit_in_bytes=swap.swap_limit,
+            oom_score_adj=oom.value,
+            hugepage_limits=container_limits(kubelet.node.hugepage_sizes, base, limits),
+            unified=unified,
+        ),
+        protection=protection,
+        swap=swap,
+        oom=oom,
+        limit_from_pod=frozenset(from_pod),
+    )
+
+
+def has_exclusive_cpus(container: Container, qos: QosClass, kubelet: Kubelet) -> bool:
+    """Whether the static CPU Manager gives this container CPUs of its own (whole CPUs, Guaranteed), so that 1.33 and
+    later set no quota.
+    """
+    if not kubelet.exclusive_cpus or qos is not QosClass.GUARANTEED:
+        return False
+    cpu = amount(container.resources.requests, "cpu")
+    return not cpu.is_zero and cpu.amount.denominator == 1
+
+
+def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
+    """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later)."""
+    if kubelet.release.minor < _SANDBOX_RESOURCES_SINCE:
+        return ContainerResources()
+    requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
+    limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
+    return _message(_basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory")))
+
+
+def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
+    """The overhead as request and limit at once (1.23 and later); empty for a pod without overhead."""
+    if not pod.overhead or kubelet.release.minor < _SANDBOX_RESOURCES_SINCE:
+        return ContainerResources()
+    cpu = amount(pod.overhead, "cpu")
+    return _message(_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
+
+
+def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, memory_limit: Quantity) -> _Basic:
+    if kubelet.release.minor >= 26:
+        from_limit = cpu_request is None
+    else:
+        from_limit = (cpu_request is None or cpu_request.is_zero) and not cpu_limit.is_zero
+    counted = cpu_limit if from_limit or cpu_request is None else cpu_request
+    period = kubelet.cfs_period if kubelet.cfs_quota else 0
+    return _Basic(
+        shares=milli_to_shares(counted.milli_value),
+        quota=milli_to_quota(cpu_limit.milli_value, period) if kubelet.cfs_quota else 0,
+        period=period,
+        memory=memory_limit.value,
+        unified={Knob.MEMORY_OOM_GROUP.value: "1"} if kills_whole_group(kubelet) else {},
+    )
+
+
+def kills_whole_group(kubelet: Kubelet) -> bool:
+    """Whether containers get memory.oom.group 1: from 1.28 on cgroup v2, unless singleProcessOOMKill (1.32) is set."""
+    if not kubelet.v2 or kubelet.release.minor < _OOM_GROUP_SINCE:
+        return False
+    return kubelet.release.minor < _SINGLE_PROCESS_SINCE or not kubelet.single_process_oom_kill
+
+
+def _message(basic: _Basic) -> ContainerResources:
+    return ContainerResources(
+        cpu_period=basic.period,
+        cpu_quota=basic.quota,
+        cpu_shares=basic.shares,
+        memory_limit_in_bytes=basic.memory,
+        unified=basic.unified,
+    )

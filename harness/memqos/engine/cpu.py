@@ -1,0 +1,95 @@
+"""CPU amounts: milli CPUs to shares and quota, shares to cgroup v2 weight.
+
+Sources: kubelet `cm.MilliCPUToShares`, `cm.MilliCPUToQuota`, `cm.getCPUWeight`; opencontainers/cgroups
+`ConvertCPUSharesToCgroupV2Value` (two revisions) and systemd's `addCPUQuota`. All divisions are Go's: toward zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+from memqos.model.traits import WeightConversion
+
+__all__ = [
+    "DEFAULT_PERIOD",
+    "MAX_SHARES",
+    "MIN_SHARES",
+    "milli_to_quota",
+    "milli_to_shares",
+    "quota_to_milli",
+    "quotient",
+    "shares_to_milli",
+    "shares_to_weight",
+    "systemd_quota",
+    "weight_to_shares",
+]
+
+MIN_SHARES = 2
+MAX_SHARES = 262_144
+DEFAULT_PERIOD = 100_000
+_MIN_QUOTA = 1_000
+_SHARES_PER_CPU = 1_024
+_SYSTEMD_STEP = 10_000
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    """Go's integer division: truncated toward zero."""
+    result = abs(dividend) // abs(divisor)
+    return result if (dividend < 0) == (divisor < 0) else -result
+
+
+def milli_to_shares(milli: int) -> int:
+    """cpu.shares for an amount in milli CPUs: 2 for nothing, at least 2, at most 262144."""
+    if milli <= 0:
+        return MIN_SHARES
+    return max(MIN_SHARES, min(quotient(milli * _SHARES_PER_CPU, 1000), MAX_SHARES))
+
+
+def shares_to_milli(shares: int) -> int:
+    """The milli CPUs that shares stand for, rounded up; 0 below the minimum of 2."""
+    return 0 if shares < MIN_SHARES else -(-shares * 1000 // _SHARES_PER_CPU)
+
+
+def milli_to_quota(milli: int, period: int) -> int:
+    """CFS quota in µs per `period` µs: 0 for nothing (not set), else at least 1000."""
+    return 0 if milli == 0 else max(quotient(milli * period, 1000), _MIN_QUOTA)
+
+
+def quota_to_milli(quota: int, period: int) -> int:
+    """The milli CPUs that a quota stands for; 0 for -1, which is "no limit"."""
+    return 0 if quota == -1 else quotient(quota * 1000, period)
+
+
+def shares_to_weight(shares: int, conversion: WeightConversion = WeightConversion.LINEAR) -> int:
+    """cpu.weight (1 to 10000) for cpu.shares; 0 stays 0 and means "not set".
+
+    The kubelet's own cgroups are LINEAR in every release; containers follow their OCI runtime.
+    """
+    if shares == 0:
+        return 0
+    if shares >= MAX_SHARES:
+        return 10_000
+    if conversion is WeightConversion.LINEAR:
+        return 1 + quotient((shares - MIN_SHARES) * 9_999, 262_142)
+    if shares <= MIN_SHARES:
+        return 1
+    exponent = math.log2(shares)
+    return math.ceil(math.pow(10, (exponent * exponent + 125 * exponent) / 612.0 - 7.0 / 34.0))
+
+
+def weight_to_shares(weight: int) -> int:
+    """The kubelet's inverse of the linear conversion; not exact, since many shares have the same weight."""
+    return quotient((weight - 1) * 262_142, 9_999) + MIN_SHARES
+
+
+def systemd_quota(quota: int, period: int) -> int:
+    """The quota that a driver writes which rounds as systemd does: up to a whole percent of one CPU.
+
+    Only a positive quota is rounded. Source: opencontainers/cgroups from 0.0.2, `addCPUQuota`.
+    """
+    if quota <= 0:
+        return quota
+    per_second = quotient(quota * 1_000_000, period)
+    if per_second % _SYSTEMD_STEP == 0:
+        return quota
+    return quotient((per_second // _SYSTEMD_STEP + 1) * _SYSTEMD_STEP * period, 1_000_000)

@@ -1,0 +1,204 @@
+"""The engine's one entry: pods, node, settings and release in, the expected tree with its reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memqos.engine import layout
+from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
+from memqos.engine.defaulting import seen_by
+from memqos.engine.hugepages import KNOB_OF_SIZE
+from memqos.engine.kubelet import Kubelet, resolve
+from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
+from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.pod_cgroup import pod_config, pod_rulings
+from memqos.engine.qos import pod_qos
+from memqos.engine.release import Family, Release, Variant
+from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
+from memqos.engine.runtime_files import container_rulings
+from memqos.engine.sums import amount, pod_requests
+from memqos.engine.validation import check_settings
+from memqos.model.knob import ABSENT, Knob
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod, QosClass
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
+
+__all__ = ["PLANNED_KNOBS", "expect"]
+
+PLANNED_KNOBS = (
+    Knob.MEMORY_MIN,
+    Knob.MEMORY_LOW,
+    Knob.MEMORY_HIGH,
+    Knob.MEMORY_MAX,
+    Knob.MEMORY_SWAP_MAX,
+    Knob.MEMORY_OOM_GROUP,
+    Knob.CPU_WEIGHT,
+    Knob.CPU_MAX,
+)
+"""The knobs of every planned cgroup; hugetlb.<size>.max follow for every huge page size of the node."""
+
+_NO_SETTINGS = KubeletSettings()
+_WRITER = {
+    Level.NODE: "the kubelet does not write it at this level",
+    Level.RESERVED: "the kubelet does not write it at this level",
+    Level.QOS: "the kubelet does not write it at this level",
+    Level.POD: "the kubelet does not write it for this pod",
+    Level.CONTAINER: "neither kubelet nor runtime writes it for this container",
+}
+
+
+def expect(
+    pods: Iterable[Pod],
+    *,
+    node: NodeFacts,
+    settings: KubeletSettings = _NO_SETTINGS,
+    release: Release | str,
+    driver: CgroupDriver | None = None,
+    variant: Variant = Variant.SHIPPED,
+    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+    reasons: bool = True,
+) -> Plan:
+    """The expected tree of one node with these pods, all of them admitted and running.
+
+    The order of `pods` does not matter: the plan lists them by namespace, name and uid. driver None is the configured
+    one, else cgroupfs, the kubelet's default. variant chooses where documentation and code differ. traits is what
+    runs the containers. reasons False leaves every reason empty, which is several times faster.
+    On a node with cgroup v1 the CRI messages are planned, the cgroups have no knobs: the knobs are cgroup v2's.
+
+    Raises UnknownNameError for a release without rules, ManifestError for settings that this release's kubelet refuses.
+    """
+    kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
+    check_settings(kubelet)
+    ordered = sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+    return _Planner(kubelet, reasons=reasons).plan([seen_by(pod, kubelet) for pod in ordered])
+
+
+class _Planner:
+    """Puts rulings into cgroups."""
+
+    def __init__(self, kubelet: Kubelet, *, reasons: bool) -> None:
+        self._kubelet = kubelet
+        self._reasons = reasons
+        sizes = [KNOB_OF_SIZE[size] for size in kubelet.node.hugepage_sizes if size in KNOB_OF_SIZE]
+        self._knobs = (*PLANNED_KNOBS, *sizes) if kubelet.v2 else ()
+        self._left_alone = {
+            level: Ruling(ABSENT, lambda text=text: self._untouched(text))
+            for level, text in _WRITER.items()  # type: ignore[misc]
+        }
+        self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
+
+    def plan(self, pods: Sequence[Pod]) -> Plan:
+        """The whole node."""
+        kubelet = self._kubelet
+        demand = self._demand(pods)
+        per_qos = kubelet.cgroups_per_qos
+        classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
+        return Plan(
+            release=str(kubelet.release),
+            driver=kubelet.driver,
+            revisions={family.value: name for family, name in kubelet.revisions.items()},
+            node=self._cgroup(
+                Level.NODE, self._path(self._root), kubepods_rulings(demand, kubelet) if per_qos else None
+            ),
+            qos=tuple(
+                self._cgroup(
+                    Level.QOS, self._path(layout.qos_name(self._root, qos)), qos_rulings(qos, demand, kubelet), qos=qos
+                )
+                for qos in classes
+            ),
+            reserved=tuple(
+                self._cgroup(
+                    Level.RESERVED,
+                    layout.reserved_path(cgroup, kubelet.driver),
+                    reserved_rulings(field, reserved, whole=whole, kubelet=kubelet),
+                )
+                for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
+            ),
+            pods=tuple(self._pod(pod) for pod in pods),
+        )
+
+    def _demand(self, pods: Sequence[Pod]) -> Demand:
+        """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
+        guaranteed = burstable = milli = 0
+        for pod in pods:
+            qos = pod_qos(pod, pod_level=self._kubelet.pod_level)
+            memory = amount(pod_requests(pod, pod_level=True), "memory").value
+            if qos is QosClass.GUARANTEED:
+                guaranteed += memory
+            elif qos is QosClass.BURSTABLE:
+                burstable += memory
+                milli += amount(pod_requests(pod, pod_level=self._kubelet.pod_level), "cpu").milli_value
+        return Demand(guaranteed_memory=guaranteed, burstable_memory=burstable, burstable_milli_cpu=milli)
+
+    def _pod(self, pod: Pod) -> PlannedPod:
+        kubelet = self._kubelet
+        qos = pod_qos(pod, pod_level=kubelet.pod_level)
+        per_qos = kubelet.cgroups_per_qos
+        path = self._path(layout.pod_name(self._root, qos, pod.uid) if per_qos else self._root)
+        rulings = pod_rulings(pod_config(pod, qos, kubelet), pod, qos, kubelet) if per_qos else None
+        return PlannedPod(
+            name=pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            qos=qos,
+            qos_reason=self._qos_reason(qos),
+            cgroup=self._cgroup(Level.POD, path, rulings, qos=qos, pod=pod.uid),
+            containers=tuple(
+                self._container(request_container(pod, one, qos, kubelet), pod, qos, path) for one in pod.all_containers
+            ),
+            sandbox_resources=sandbox_resources(pod, kubelet),
+            sandbox_overhead=overhead_resources(pod, kubelet),
+        )
+
+    def _qos_reason(self, qos: QosClass) -> Reason:
+        if not self._reasons:
+            return UNEXPLAINED
+        rules = {
+            QosClass.GUARANTEED: "every container limits cpu and memory, and the sums of requests equal the limits'",
+            QosClass.BURSTABLE: "something is requested or limited, but not cpu and memory of every container equally",
+            QosClass.BEST_EFFORT: "no container requests or limits cpu or memory",
+        }
+        revision = self._kubelet.revisions[Family.QOS_CLASS]
+        return Reason(rule=rules[qos], revision=revision, source="kubelet v1qos.ComputePodQOS")
+
+    def _container(self, request: ContainerRequest, pod: Pod, qos: QosClass, path: CgroupPath) -> PlannedContainer:
+        name = request.container.name
+        rulings = container_rulings(request, pod, self._kubelet) if self._kubelet.v2 else {}
+        return PlannedContainer(
+            name=name,
+            resources=request.resources,
+            cgroup=self._cgroup(Level.CONTAINER, path, rulings, qos=qos, pod=pod.uid, container=name),
+            oom_score_adj=request.oom.value,
+            oom_score_adj_reason=request.oom.reason() if self._reasons else UNEXPLAINED,
+        )
+
+    def _path(self, name: layout.CgroupName) -> CgroupPath:
+        return layout.cgroup_path(name, self._kubelet.driver)
+
+    def _cgroup(
+        self,
+        level: Level,
+        path: CgroupPath,
+        rulings: Rulings | None,
+        *,
+        qos: QosClass | None = None,
+        pod: str = "",
+        container: str = "",
+    ) -> PlannedCgroup:
+        """A cgroup with every planned knob; rulings None is a cgroup that is not the kubelet's own: without knobs."""
+        knobs = {}
+        if rulings is not None:
+            untouched = self._left_alone[level]
+            page = self._kubelet.node.page_size
+            for knob in self._knobs:
+                ruling = rulings.get(knob, untouched)
+                knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
+        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
+
+    def _untouched(self, text: str) -> Reason:
+        return Reason(
+            rule=f"{text}: the kernel's default shows",
+            revision=self._kubelet.revisions[Family.CONTAINER],
+            source="kernel, Documentation/admin-guide/cgroup-v2.rst",
+        )

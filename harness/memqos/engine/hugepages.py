@@ -1,0 +1,61 @@
+"""Huge pages: resource names, page sizes, and the limits that containers and cgroups get.
+
+Sources: kubelet `GetHugepageLimitsFromResources`, `cm.HugePageLimits`, `cgroupManagerImpl.toResources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from memqos.model.knob import Knob
+from memqos.model.pod import ResourceList
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["KNOB_OF_SIZE", "PREFIX", "UNBOUNDED", "container_limits", "cri_name", "limits_by_size", "page_size_of"]
+
+PREFIX = "hugepages-"
+
+UNBOUNDED = 1 << 62
+"""What the kubelet writes where a level must not limit huge pages."""
+
+KNOB_OF_SIZE: Mapping[int, Knob] = {2 << 20: Knob.HUGETLB_2MB_MAX, 1 << 30: Knob.HUGETLB_1GB_MAX}
+
+
+def page_size_of(resource: str) -> int | None:
+    """Bytes of one page of a resource like "hugepages-2Mi"; None if the name is not one of a huge page."""
+    if not resource.startswith(PREFIX):
+        return None
+    try:
+        size = Quantity.parse(resource.removeprefix(PREFIX)).value
+    except QuantityError:
+        return None
+    return size if size > 0 else None
+
+
+def cri_name(page_size: int) -> str:
+    """A page size as CRI and the kernel's file names spell it: 2MB, 1GB (in steps of 1024)."""
+    units = ("B", "KB", "MB", "GB", "TB", "PB")
+    step = 0
+    while page_size >= 1024 and page_size % 1024 == 0 and step < len(units) - 1:
+        page_size //= 1024
+        step += 1
+    return f"{page_size}{units[step]}"
+
+
+def limits_by_size(amounts: ResourceList) -> dict[int, int]:
+    """Page size in bytes to bytes allowed, of the huge page resources in a list."""
+    found = {page_size_of(name): amount.value for name, amount in amounts.items()}
+    return {size: count for size, count in found.items() if size is not None}
+
+
+def container_limits(
+    node_sizes: Iterable[int], pod_limits: ResourceList | None, own: ResourceList
+) -> tuple[tuple[str, int], ...]:
+    """CRI hugepage_limits of one container: every page size of the node, 0 where nothing was given.
+
+    pod_limits: pod-level limits from the release on that uses them as the base, else None; the container's own
+    limit for the same size wins. Sizes that the node does not have are left out.
+    """
+    given = limits_by_size(pod_limits) if pod_limits is not None else {}
+    given |= limits_by_size(own)
+    return tuple((cri_name(size), given.get(size, 0)) for size in node_sizes)

@@ -1,0 +1,152 @@
+"""A kubelet as the rules see it: a configuration and a node, resolved with the defaults of one release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from memqos.engine.allocatable import allocatable, capacity
+from memqos.engine.gates import Gate, enabled
+from memqos.engine.plan import Input
+from memqos.engine.release import Family, Release, Variant, revisions
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NodeFacts,
+    ReservationPolicy,
+    SwapBehavior,
+)
+from memqos.model.quantity import Quantity
+from memqos.model.traits import RuntimeTraits
+
+__all__ = ["Kubelet", "resolve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """Everything that a rule may ask of the kubelet and its node.
+
+    factor: the throttling factor as the kubelet's own float64; None where it is not set (possible from 1.37 on).
+    factor_text: the same as it was written. revisions: rule family to the revision in force.
+    capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
+    cfs_period: µs per quota, as it is sent; single_process_oom_kill: the effective value.
+    exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
+    """
+
+    release: Release
+    variant: Variant
+    driver: CgroupDriver
+    node: NodeFacts
+    settings: KubeletSettings
+    traits: RuntimeTraits
+    revisions: Mapping[Family, str]
+    capacity: Mapping[str, Quantity]
+    allocatable: Mapping[str, Quantity]
+    memory_qos: bool
+    factor: float | None
+    factor_text: str
+    policy: ReservationPolicy
+    pod_level: bool
+    sidecars: bool
+    node_swap: bool
+    swap_behavior: SwapBehavior
+    cfs_quota: bool
+    cfs_period: int
+    exclusive_cpus: bool
+    single_process_oom_kill: bool
+    cgroups_per_qos: bool
+    enforced: tuple[str, ...]
+
+    @property
+    def v2(self) -> bool:
+        """Whether the node mounts cgroup v2 alone."""
+        return self.node.cgroup_version is CgroupVersion.V2
+
+    def setting(self, name: str, value: object) -> Input:
+        """A field of the configuration as a rule's input: with the place it was written at, or "default"."""
+        return Input(name, str(value), self.settings.origin.get(name, "default"))
+
+    def gate(self, gate: Gate) -> Input:
+        """A feature gate as a rule's input."""
+        on = enabled(gate, self.release, self.settings.feature_gates)
+        origin = self.settings.origin.get(f"featureGates.{gate}", "default")
+        return Input(f"featureGates.{gate}", str(on).lower(), origin)
+
+    def fact(self, name: str, value: object) -> Input:
+        """A fact of the node as a rule's input."""
+        return Input(name, str(value), self.node.origin)
+
+
+def resolve(
+    node: NodeFacts,
+    settings: KubeletSettings,
+    *,
+    release: Release,
+    driver: CgroupDriver | None,
+    variant: Variant,
+    traits: RuntimeTraits,
+) -> Kubelet:
+    """The kubelet of this release with this configuration on this node.
+
+    The driver given wins over the configured one; without either it is the kubelet's default, cgroupfs.
+    """
+
+    def on(gate: Gate) -> bool:
+        return enabled(gate, release, settings.feature_gates)
+
+    v2 = node.cgroup_version is CgroupVersion.V2
+    factor = settings.throttling_factor
+    if factor is None:
+        factor = _default_factor(release)
+    single = settings.single_process_oom_kill
+    return Kubelet(
+        release=release,
+        variant=variant,
+        driver=driver or settings.cgroup_driver or CgroupDriver.CGROUPFS,
+        node=node,
+        settings=settings,
+        traits=traits,
+        revisions=revisions(release, variant),
+        capacity=capacity(node),
+        allocatable=allocatable(node, settings),
+        memory_qos=on(Gate.MEMORY_QOS) and v2,
+        factor=None if factor is None else float(factor),
+        factor_text="not set" if factor is None else _decimal(factor),
+        policy=settings.memory_reservation_policy or ReservationPolicy.NONE,
+        pod_level=on(Gate.POD_LEVEL_RESOURCES),
+        sidecars=on(Gate.SIDECARS),
+        node_swap=on(Gate.NODE_SWAP),
+        swap_behavior=settings.swap_behavior or SwapBehavior.UNSET,
+        cfs_quota=settings.cpu_cfs_quota is not False,
+        cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
+        exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
+        single_process_oom_kill=not v2 if single is None else single,
+        cgroups_per_qos=settings.cgroups_per_qos is not False,
+        enforced=_enforced(settings),
+    )
+
+
+def _default_factor(release: Release) -> Fraction | None:
+    """`memoryThrottlingFactor` if it is not configured: 0.8 up to 1.26, 0.9 up to 1.36, then none."""
+    if release.minor <= 26:
+        return Fraction(8, 10)
+    return Fraction(9, 10) if release.minor <= 36 else None
+
+
+def _period(settings: KubeletSettings, *, custom: bool) -> int:
+    return settings.cpu_cfs_quota_period_us if custom and settings.cpu_cfs_quota_period_us else 100_000
+
+
+def _enforced(settings: KubeletSettings) -> tuple[str, ...]:
+    """The keys of `enforceNodeAllocatable` that enforce something: ("pods",) by default, none of them for "none"."""
+    if settings.cgroups_per_qos is False:
+        return ()
+    keys = ("pods",) if settings.enforce_node_allocatable is None else settings.enforce_node_allocatable
+    return tuple(key for key in keys if key not in {"", "none"})
+
+
+def _decimal(factor: Fraction) -> str:
+    """A factor as a person wrote it: exact where the decimal ends, which a configured one always does."""
+    return repr(float(factor))

@@ -1,0 +1,92 @@
+"""Where cgroups are: the kubelet's names for them, and the paths that each cgroup driver makes of these names.
+
+A name is a tuple of components, ("kubepods", "burstable", "pod<uid>"). The cgroupfs driver joins them; the systemd
+driver makes slices, in which "-" separates components, so that a "-" inside one becomes "_".
+Sources: kubelet `CgroupName`, `ToSystemd`, `ParseSystemdToCgroupName`; libcontainer `ExpandSlice`; containerd and
+CRI-O for the container's own name.
+"""
+
+from __future__ import annotations
+
+from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
+
+__all__ = [
+    "CgroupName",
+    "cgroup_path",
+    "container_path",
+    "expand_slice",
+    "kubepods_name",
+    "name_of_path",
+    "pod_name",
+    "qos_name",
+    "reserved_path",
+]
+
+CgroupName = tuple[str, ...]
+_SLICE = ".slice"
+_CLASS_NAMES = {QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
+
+
+def kubepods_name(cgroup_root: str, *, cgroups_per_qos: bool = True) -> CgroupName:
+    """The parent of all pods: `cgroupRoot` ("" is the root), with "kubepods" below it unless cgroupsPerQOS is off."""
+    root = tuple(part for part in cgroup_root.split("/") if part)
+    return (*root, "kubepods") if cgroups_per_qos else root
+
+
+def qos_name(kubepods: CgroupName, qos: QosClass) -> CgroupName:
+    """The parent of a class's pods; Guaranteed pods are directly below kubepods."""
+    return (*kubepods, _CLASS_NAMES[qos]) if qos in _CLASS_NAMES else kubepods
+
+
+def pod_name(kubepods: CgroupName, qos: QosClass, uid: str) -> CgroupName:
+    """A pod's cgroup; for a static pod `uid` is the configuration's hash."""
+    return (*qos_name(kubepods, qos), f"pod{uid}")
+
+
+def cgroup_path(name: CgroupName, driver: CgroupDriver) -> CgroupPath:
+    """The path that a driver makes of a name; no components are the root."""
+    if driver is CgroupDriver.CGROUPFS:
+        return CgroupPath(name)
+    if not name:
+        return CgroupPath()
+    return expand_slice("-".join(part.replace("-", "_") for part in name) + _SLICE)
+
+
+def expand_slice(unit: str) -> CgroupPath:
+    """Where systemd puts a slice: "a-b.slice" is /a.slice/a-b.slice, "-.slice" is the root.
+
+    ValueError for a name that is no slice: without the suffix, with "/", or with empty parts between dashes.
+    """
+    if not unit.endswith(_SLICE) or len(unit) <= len(_SLICE) or "/" in unit:
+        raise ValueError(f"'{unit}' is not the name of a slice")
+    stem = unit.removesuffix(_SLICE)
+    if stem == "-":
+        return CgroupPath()
+    parts = stem.split("-")
+    if not all(parts):
+        raise ValueError(f"'{unit}' is not the name of a slice: no dash at either end, and no two in a row")
+    return CgroupPath(tuple("-".join(parts[: depth + 1]) + _SLICE for depth in range(len(parts))))
+
+
+def name_of_path(path: CgroupPath, driver: CgroupDriver) -> CgroupName:
+    """The kubelet's name of a path: the inverse of `cgroup_path`."""
+    if driver is CgroupDriver.CGROUPFS or not path.parts:
+        return path.parts
+    return tuple(part.replace("_", "-") for part in path.name.removesuffix(_SLICE).split("-"))
+
+
+def reserved_path(configured: str, driver: CgroupDriver) -> CgroupPath:
+    """The cgroup behind `systemReservedCgroup` or `kubeReservedCgroup`: with systemd "/sysres" is /sysres.slice."""
+    return cgroup_path(name_of_path(CgroupPath.parse(configured), driver), driver)
+
+
+def container_path(
+    pod_path: CgroupPath, container_id: str, driver: CgroupDriver, flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD
+) -> CgroupPath:
+    """The cgroup of a container (or sandbox) of this id: a scope of the pod's slice, or a folder below the pod's."""
+    if driver is CgroupDriver.SYSTEMD:
+        prefix = "cri-containerd" if flavour is RuntimeFlavour.CONTAINERD else "crio"
+        return pod_path.child(f"{prefix}-{container_id}.scope")
+    return pod_path.child(container_id if flavour is RuntimeFlavour.CONTAINERD else f"crio-{container_id}")

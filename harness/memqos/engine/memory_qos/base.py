@@ -1,0 +1,146 @@
+"""What the memory-qos revisions share: the cases they decide, and the shape of a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Input, Reason
+from memqos.engine.release import Family
+from memqos.engine.ruling import Ruling, Rulings
+from memqos.engine.sums import amount
+from memqos.model.knob import Bytes, KnobValue
+from memqos.model.pod import Container, Pod, QosClass
+
+__all__ = [
+    "ContainerCase",
+    "NodeCase",
+    "PodCase",
+    "ReservedCase",
+    "Revision",
+    "amount_ruling",
+    "container_reason",
+    "nothing",
+    "reserved_minimum",
+    "reason",
+]
+
+_SOURCE = "KEP-2570"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerCase:
+    """One container in its pod. request and limit are the container's own memory in bytes, 0 if not given."""
+
+    kubelet: Kubelet
+    pod: Pod
+    qos: QosClass
+    container: Container
+
+    @property
+    def request(self) -> int:
+        """requests.memory in bytes; pod-level requests do not count here."""
+        return amount(self.container.resources.requests, "memory").value
+
+    @property
+    def limit(self) -> int:
+        """limits.memory in bytes; pod-level limits do not count here."""
+        return amount(self.container.resources.limits, "memory").value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCase:
+    """One pod. request, limit: memory of the whole pod with overhead, in bytes; 0 if there is none."""
+
+    kubelet: Kubelet
+    pod: Pod
+    qos: QosClass
+    request: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCase:
+    """The node. guaranteed, burstable: sums of the memory requests of all pods of the class, in bytes."""
+
+    kubelet: Kubelet
+    guaranteed: int
+    burstable: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedCase:
+    """kube-reserved or system-reserved. memory: the reserved bytes; None if the reservation names no memory."""
+
+    kubelet: Kubelet
+    field: str
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """The rules of one revision, one function a level; a knob that is missing from an answer is left alone."""
+
+    container: Callable[[ContainerCase], Rulings]
+    pod: Callable[[PodCase], Rulings]
+    burstable: Callable[[NodeCase], Rulings]
+    kubepods: Callable[[NodeCase], Rulings]
+    reserved: Callable[[ReservedCase], Rulings]
+
+
+def nothing(_case: object) -> Rulings:
+    """A level that a revision leaves alone."""
+    return {}
+
+
+def reason(
+    kubelet: Kubelet,
+    rule: str,
+    *,
+    source: str,
+    inputs: tuple[Input, ...] = (),
+    arithmetic: str = "",
+    rounding: str = "",
+) -> Reason:
+    """A reason of the memory-qos family; `source` is what follows "KEP-2570"."""
+    return Reason(
+        rule=rule,
+        revision=kubelet.revisions[Family.MEMORY_QOS],
+        source=f"{_SOURCE}{source}",
+        inputs=inputs,
+        arithmetic=arithmetic,
+        rounding=rounding,
+    )
+
+
+def container_reason(case: ContainerCase, rule: str, source: str, **more: str) -> Reason:
+    """A reason of the memory-qos family about one container: its request and limit are the inputs."""
+    origin = case.container.origin
+    inputs = (
+        Input("requests.memory", str(case.request), origin.get("requests.memory", "not given")),
+        Input("limits.memory", str(case.limit), origin.get("limits.memory", "not given")),
+    )
+    return reason(case.kubelet, rule, source=source, inputs=inputs, **more)
+
+
+def amount_ruling(
+    kubelet: Kubelet,
+    written: int | KnobValue,
+    rule: str,
+    source: str,
+    inputs: tuple[Input, ...] = (),
+    arithmetic: str = "",
+) -> Ruling:
+    """A ruling for an amount of bytes (or MAX) with its reason."""
+    value = Bytes(written) if isinstance(written, int) else written
+    return Ruling(value, lambda: reason(kubelet, rule, source=source, inputs=inputs, arithmetic=arithmetic))
+
+
+def reserved_minimum(case: ReservedCase, source: str) -> Ruling | None:
+    """memory.min of a reserved cgroup: all of what is reserved; None if no memory is. The same in every revision."""
+    if case.memory is None:
+        return None
+    field = f"{case.field}.memory"
+    rule = "a reserved cgroup is protected up to what is reserved for it"
+    return amount_ruling(case.kubelet, case.memory, rule, source, (case.kubelet.setting(field, case.memory),))

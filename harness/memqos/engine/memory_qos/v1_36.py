@@ -1,0 +1,116 @@
+"""memory-qos, revision v1.36 (alpha 3): memoryReservationPolicy decides what is protected; memory.high as in v1.27.
+
+TieredReservation: Guaranteed pods and their containers get memory.min, Burstable ones memory.low, of their requests;
+kubepods memory.min of both sums, burstable memory.low of its own. None: zeros at the container, burstable and
+kubepods levels, nothing at the pod's. The pod's class decides, not the container's own equality. kubepods gets no
+memory.low, so that under global reclaim burstable's has no effect (corrected in 1.37).
+Source: KEP-2570 of 2026, kubelet 1.36 `generateLinuxContainerResources`, `ResourceConfigForPod`, `setMemoryQoS`.
+"""
+
+from __future__ import annotations
+
+from memqos.engine.memory_qos.base import (
+    ContainerCase,
+    NodeCase,
+    PodCase,
+    Revision,
+    amount_ruling,
+    container_reason,
+)
+from memqos.engine.memory_qos.v1_22 import reserved
+from memqos.engine.memory_qos.v1_27 import container_high
+from memqos.engine.plan import Input, Reason
+from memqos.engine.release import Variant
+from memqos.engine.ruling import Ruling, Rulings
+from memqos.model.knob import Bytes, Knob
+from memqos.model.node import ReservationPolicy
+from memqos.model.pod import QosClass
+
+__all__ = ["REVISION", "burstable", "container_protection", "kubepods", "pod"]
+
+_CONTAINER_SOURCE = " (2026), container level; kubelet 1.36 generateLinuxContainerResources"
+_POD_SOURCE = " (2026), pod level; kubelet 1.36 cm.ResourceConfigForPod"
+_QOS_SOURCE = " (2026), QoS level; kubelet 1.36 setMemoryQoS"
+_FIELD = "memoryReservationPolicy"
+
+
+def container(case: ContainerCase) -> Rulings:
+    """memory.min, memory.low and memory.high of one container."""
+    documented = case.kubelet.variant is Variant.DOCUMENTED
+    return {**container_protection(case), **container_high(case, unlimited_too=documented)}
+
+
+def container_protection(case: ContainerCase) -> dict[Knob, Ruling]:
+    """memory.min and memory.low of one container: one of them its request, or both zero."""
+    if case.kubelet.policy is not ReservationPolicy.TIERED:
+        zero = _container_ruling(case, 0, f"{_FIELD} None protects nothing: both are written as 0")
+        return {Knob.MEMORY_MIN: zero, Knob.MEMORY_LOW: zero}
+    if case.request == 0:
+        zero = _container_ruling(case, 0, "a container without memory request is not protected: both are written as 0")
+        return {Knob.MEMORY_MIN: zero, Knob.MEMORY_LOW: zero}
+    knob = _tier(case.qos)
+    rule = f"TieredReservation protects a container of a {case.qos} pod with {knob}, up to its request"
+    return {knob: _container_ruling(case, case.request, rule)}
+
+
+def _container_ruling(case: ContainerCase, count: int, rule: str) -> Ruling:
+    def why() -> Reason:
+        return container_reason(case, rule, _CONTAINER_SOURCE)
+
+    return Ruling(Bytes(count), why)
+
+
+def _tier(qos: QosClass) -> Knob:
+    """The knob that protects a class: hard for Guaranteed, soft for the rest."""
+    return Knob.MEMORY_MIN if qos is QosClass.GUARANTEED else Knob.MEMORY_LOW
+
+
+def pod(case: PodCase) -> Rulings:
+    """memory.min or memory.low of a pod that requests memory, with TieredReservation only."""
+    if case.kubelet.policy is not ReservationPolicy.TIERED or case.request <= 0:
+        return {}
+    knob = _tier(case.qos)
+    rule = f"TieredReservation protects a {case.qos} pod with {knob}, up to its memory request, overhead included"
+    inputs = (_policy(case.kubelet.policy, case), Input("pod memory request", str(case.request), "pod sums"))
+    return {knob: amount_ruling(case.kubelet, case.request, rule, _POD_SOURCE, inputs)}
+
+
+def _policy(policy: ReservationPolicy, case: PodCase | NodeCase) -> Input:
+    return case.kubelet.setting(_FIELD, policy)
+
+
+def burstable(case: NodeCase) -> Rulings:
+    """memory.low of the burstable cgroup; zero is written too."""
+    tiered = case.kubelet.policy is ReservationPolicy.TIERED
+    count = case.burstable if tiered else 0
+    rule = (
+        "memory.low is the sum of the memory requests of all Burstable pods"
+        if tiered
+        else f"{_FIELD} None protects nothing: memory.low is written as 0"
+    )
+    inputs = (
+        _policy(case.kubelet.policy, case),
+        Input("requests of Burstable pods", str(case.burstable), "pod sums"),
+    )
+    return {Knob.MEMORY_LOW: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, inputs)}
+
+
+def kubepods(case: NodeCase) -> Rulings:
+    """memory.min of kubepods; zero is written too."""
+    tiered = case.kubelet.policy is ReservationPolicy.TIERED
+    count = case.guaranteed + case.burstable if tiered else 0
+    rule = (
+        "memory.min is the sum of the memory requests of all Guaranteed and Burstable pods"
+        if tiered
+        else f"{_FIELD} None protects nothing: memory.min is written as 0"
+    )
+    inputs = (
+        _policy(case.kubelet.policy, case),
+        Input("requests of Guaranteed pods", str(case.guaranteed), "pod sums"),
+        Input("requests of Burstable pods", str(case.burstable), "pod sums"),
+    )
+    arithmetic = f"{case.guaranteed} + {case.burstable} = {count}" if tiered else ""
+    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, inputs, arithmetic)}
+
+
+REVISION = Revision(container=container, pod=pod, burstable=burstable, kubepods=kubepods, reserved=reserved)

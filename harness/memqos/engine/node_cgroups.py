@@ -1,0 +1,180 @@
+"""The cgroups above pods: kubepods, the QoS classes, kube-reserved and system-reserved.
+
+Sources: kubelet `qosContainerManagerImpl.UpdateCgroups`, `setMemoryReserve`, `enforceNodeAllocatableCgroups`,
+`enforceExistingCgroup`. QoS classes and kubepods are written at start-up, every 60 s, and before a pod's cgroup is
+made, for all pods that are active then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.engine.cpu import MIN_SHARES, milli_to_shares, quotient
+from memqos.engine.gates import Gate, enabled
+from memqos.engine.hugepages import UNBOUNDED, limits_by_size
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.memory_qos import NodeCase, ReservedCase, memory_qos
+from memqos.engine.plan import Input, Reason
+from memqos.engine.pod_cgroup import hugetlb_rulings, weight_ruling
+from memqos.engine.release import Family
+from memqos.engine.ruling import Ruling, Rulings
+from memqos.engine.sums import amount
+from memqos.model.knob import Bytes, Knob
+from memqos.model.pod import QosClass, ResourceList
+from memqos.model.quantity import Quantity
+
+__all__ = ["Demand", "kubepods_rulings", "qos_rulings", "reserved_cgroups", "reserved_rulings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What all pods of the node request. Memory in bytes, CPU in thousandths."""
+
+    guaranteed_memory: int = 0
+    burstable_memory: int = 0
+    burstable_milli_cpu: int = 0
+
+
+def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:
+    """kubepods: everything that pods may have together."""
+    enforced = "pods" in kubelet.enforced
+    source = kubelet.allocatable if enforced else kubelet.capacity
+    what = "allocatable" if enforced else "capacity"
+    rulings: dict[Knob, Ruling] = {
+        Knob.CPU_WEIGHT: weight_ruling(
+            kubelet, milli_to_shares(source["cpu"].milli_value), f"1024 per CPU of the node's {what}"
+        )
+    }
+    if source["memory"].value:
+        rulings[Knob.MEMORY_MAX] = Ruling(
+            Bytes(source["memory"].value), lambda: _kubepods_reason(kubelet, enforced=enforced)
+        )
+    rulings |= hugetlb_rulings(kubelet, {}, UNBOUNDED, "no limit here (2^62)")
+    return rulings | dict(memory_qos(kubelet).kubepods(_case(demand, kubelet)))
+
+
+def _kubepods_reason(kubelet: Kubelet, *, enforced: bool) -> Reason:
+    revision = kubelet.revisions[Family.NODE]
+    key = kubelet.setting("enforceNodeAllocatable", ", ".join(kubelet.enforced) or "none")
+    capacity = kubelet.fact("memory capacity", kubelet.capacity["memory"].value)
+    if not enforced:
+        rule = "memory.max is the node's capacity, since enforceNodeAllocatable does not contain pods"
+        return Reason(rule=rule, revision=revision, source="kubelet getCgroupConfig", inputs=(key, capacity))
+    reserved = [
+        kubelet.setting(f"{name}.memory", amount(given or {}, "memory").value)
+        for name, given in (
+            ("systemReserved", kubelet.settings.system_reserved),
+            ("kubeReserved", kubelet.settings.kube_reserved),
+        )
+    ]
+    left = kubelet.allocatable["memory"].value
+    return Reason(
+        rule="memory.max is what is left of the capacity after both reservations; eviction thresholds do not count",
+        revision=revision,
+        source="kubelet getNodeAllocatableInternalAbsolute",
+        inputs=(key, capacity, *reserved),
+        arithmetic=f"{capacity.value} - {reserved[0].value} - {reserved[1].value} = {left}",
+    )
+
+
+def _case(demand: Demand, kubelet: Kubelet) -> NodeCase:
+    return NodeCase(kubelet=kubelet, guaranteed=demand.guaranteed_memory, burstable=demand.burstable_memory)
+
+
+def qos_rulings(qos: QosClass, demand: Demand, kubelet: Kubelet) -> Rulings:
+    """burstable or besteffort."""
+    burstable = qos is QosClass.BURSTABLE
+    shares = milli_to_shares(demand.burstable_milli_cpu) if burstable else MIN_SHARES
+    what = "1024 per CPU that Burstable pods request together" if burstable else "2 for the BestEffort class"
+    rulings: dict[Knob, Ruling] = {Knob.CPU_WEIGHT: weight_ruling(kubelet, shares, what)}
+    rulings |= hugetlb_rulings(kubelet, {}, UNBOUNDED, "no limit here (2^62)")
+    reserve = _memory_reserve(demand, kubelet)
+    if reserve is not None:
+        rulings[Knob.MEMORY_MAX] = _reserve_ruling(qos, demand, kubelet, reserve)
+    if burstable:
+        rulings |= memory_qos(kubelet).burstable(_case(demand, kubelet))
+    return rulings
+
+
+def _memory_reserve(demand: Demand, kubelet: Kubelet) -> tuple[int, int] | None:
+    """memory.max of burstable and of besteffort under `qosReserved`; None where nothing is limited."""
+    percent = (kubelet.settings.qos_reserved or {}).get("memory")
+    on = enabled(Gate.QOS_RESERVED, kubelet.release, kubelet.settings.feature_gates)
+    left = kubelet.allocatable["memory"].value
+    if percent is None or not on or left == 0:
+        return None
+    burstable = left - quotient(demand.guaranteed_memory * percent, 100)
+    return burstable, burstable - quotient(demand.burstable_memory * percent, 100)
+
+
+def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tuple[int, int]) -> Ruling:
+    burstable, best_effort = reserve
+    percent = (kubelet.settings.qos_reserved or {})["memory"]
+
+    def why() -> Reason:
+        left = kubelet.allocatable["memory"].value
+        text = f"{left} - {demand.guaranteed_memory} * {percent} / 100 = {burstable}"
+        if qos is QosClass.BEST_EFFORT:
+            text = f"{text}; {burstable} - {demand.burstable_memory} * {percent} / 100 = {best_effort}"
+        return Reason(
+            rule="memory.max keeps a part of the requests of the classes above free from this one",
+            revision=kubelet.revisions[Family.NODE],
+            source="kubelet setMemoryReserve (gate QOSReserved)",
+            inputs=(
+                kubelet.setting("qosReserved", f"memory {percent}%"),
+                Input("requests of Guaranteed pods", str(demand.guaranteed_memory), "pod sums"),
+                Input("requests of Burstable pods", str(demand.burstable_memory), "pod sums"),
+            ),
+            arithmetic=text,
+            rounding="integers, multiplied before divided",
+        )
+
+    return Ruling(Bytes(burstable if qos is QosClass.BURSTABLE else best_effort), why)
+
+
+def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, bool]]:
+    """The reserved cgroups that this configuration enforces.
+
+    Field name of the reservation to the configured cgroup, what is reserved, and whether all of it is enforced
+    (False: CPU alone, by the "-compressible" keys of 1.32).
+    """
+    settings = kubelet.settings
+    found: dict[str, tuple[str, ResourceList, bool]] = {}
+    for key, field, cgroup, reserved in (
+        ("system-reserved", "systemReserved", settings.system_reserved_cgroup, settings.system_reserved),
+        ("kube-reserved", "kubeReserved", settings.kube_reserved_cgroup, settings.kube_reserved),
+    ):
+        if not cgroup or reserved is None:
+            continue
+        if key in kubelet.enforced:
+            found[field] = (cgroup, reserved, True)
+        elif f"{key}-compressible" in kubelet.enforced and kubelet.release.minor >= 32:
+            found[field] = (cgroup, reserved, False)
+    return found
+
+
+def reserved_rulings(field: str, reserved: ResourceList, *, whole: bool, kubelet: Kubelet) -> Rulings:
+    """kube-reserved or system-reserved; `whole` is False for the "-compressible" keys."""
+    rulings: dict[Knob, Ruling] = {}
+    cpu: Quantity | None = reserved.get("cpu")
+    if cpu is not None:
+        shares = milli_to_shares(cpu.milli_value)
+        rulings[Knob.CPU_WEIGHT] = weight_ruling(kubelet, shares, f"1024 per CPU of {field}")
+    hugepages = limits_by_size(reserved) if whole else {}
+    rulings |= hugetlb_rulings(kubelet, hugepages, 0, f"those of {field}; 0 for a size that it does not name")
+    if not whole:
+        return rulings
+    memory = reserved["memory"].value if "memory" in reserved else None
+    if memory:
+        rulings[Knob.MEMORY_MAX] = Ruling(Bytes(memory), lambda: _reserved_reason(field, memory, kubelet))
+    return rulings | dict(memory_qos(kubelet).reserved(ReservedCase(kubelet=kubelet, field=field, memory=memory)))
+
+
+def _reserved_reason(field: str, memory: int, kubelet: Kubelet) -> Reason:
+    return Reason(
+        rule="memory.max of a reserved cgroup is what is reserved for it",
+        revision=kubelet.revisions[Family.NODE],
+        source="kubelet enforceExistingCgroup",
+        inputs=(kubelet.setting(f"{field}.memory", memory),),
+    )

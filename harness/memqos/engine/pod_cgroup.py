@@ -1,0 +1,195 @@
+"""The pod's cgroup, which the kubelet writes itself when it makes it.
+
+Source: kubelet `cm.ResourceConfigForPod`, `podContainerManagerImpl.EnsureExists`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.engine.container import has_exclusive_cpus
+from memqos.engine.cpu import MIN_SHARES, milli_to_quota, milli_to_shares, shares_to_weight, systemd_quota
+from memqos.engine.hugepages import KNOB_OF_SIZE, limits_by_size
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.memory_qos import PodCase, memory_qos
+from memqos.engine.plan import Input, Reason
+from memqos.engine.release import Family
+from memqos.engine.ruling import Ruling, Rulings
+from memqos.engine.sums import LimitsDeclared, aggregate, amount, limits_declared, pod_limits, pod_requests
+from memqos.model.knob import Bytes, CpuMax, Knob, Number
+from memqos.model.node import CgroupDriver
+from memqos.model.pod import Pod, QosClass
+
+__all__ = ["PodConfig", "hugetlb_rulings", "pod_config", "pod_rulings", "weight_ruling"]
+
+_SOURCE = "kubelet cm.ResourceConfigForPod"
+_DRIVER_ROUNDS_SINCE = 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodConfig:
+    """The kubelet's ResourceConfig of a pod; None is a field that is not set.
+
+    memory in bytes; cpu_quota and cpu_period in µs (quota -1: no limit); hugepages: bytes by page size in bytes;
+    protection: the memory-qos rulings that became unified entries.
+    request, limit: the pod's memory sums behind them; declared: which limits every container declares.
+    """
+
+    cpu_shares: int
+    cpu_quota: int | None
+    cpu_period: int | None
+    memory: int | None
+    hugepages: Mapping[int, int]
+    protection: Rulings
+    request: int
+    limit: int
+    declared: LimitsDeclared
+
+    @property
+    def unified(self) -> dict[str, str]:
+        """The unified entries, as texts."""
+        return {knob.value: str(ruling.written) for knob, ruling in self.protection.items()}
+
+
+def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
+    """What the kubelet configures for a pod's cgroup."""
+    requests = pod_requests(pod, pod_level=kubelet.pod_level)
+    limits = pod_limits(pod, pod_level=kubelet.pod_level)
+    declared = limits_declared(pod, kubelet.release.minor, pod_level=kubelet.pod_level)
+    guaranteed, best_effort = qos is QosClass.GUARANTEED, qos is QosClass.BEST_EFFORT
+    limit = amount(limits, "memory").value
+    with_quota = guaranteed or (not best_effort and declared.cpu)
+    with_memory = guaranteed or (not best_effort and declared.memory)
+    unlimited = not kubelet.cfs_quota or any(has_exclusive_cpus(one, qos, kubelet) for one in pod.all_containers)
+    quota = -1 if unlimited else milli_to_quota(amount(limits, "cpu").milli_value, kubelet.cfs_period)
+    request = amount(requests, "memory").value
+    case = PodCase(kubelet=kubelet, pod=pod, qos=qos, request=request, limit=limit)
+    return PodConfig(
+        cpu_shares=MIN_SHARES if best_effort else milli_to_shares(amount(requests, "cpu").milli_value),
+        cpu_quota=quota if with_quota else None,
+        cpu_period=kubelet.cfs_period if with_quota else None,
+        memory=limit if with_memory else None,
+        # Up to 1.26 the sum over containers, later the pod's requests, in which overhead and pod-level values count.
+        hugepages=limits_by_size(requests if kubelet.release.minor >= 27 else aggregate(pod)),
+        protection=memory_qos(kubelet).pod(case),
+        request=request,
+        limit=limit,
+        declared=declared,
+    )
+
+
+def pod_rulings(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Rulings:
+    """What is written into the pod's cgroup."""
+    rulings: dict[Knob, Ruling] = {Knob.CPU_WEIGHT: weight_ruling(kubelet, config.cpu_shares, _shares_text(pod, qos))}
+    if config.memory:
+        rulings[Knob.MEMORY_MAX] = _memory_ruling(config, pod, qos, kubelet)
+    if config.cpu_quota is not None and config.cpu_period is not None:
+        rulings[Knob.CPU_MAX] = _quota_ruling(config.cpu_quota, config.cpu_period, kubelet)
+    rulings |= hugetlb_rulings(
+        kubelet, config.hugepages, 0, "the pod's huge page requests; 0 for a size that none asks"
+    )
+    return rulings | dict(config.protection)
+
+
+def _memory_ruling(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Ruling:
+    def why() -> Reason:
+        rule = (
+            "memory.max of a Guaranteed pod is the pod's memory limit, overhead included"
+            if qos is QosClass.GUARANTEED
+            else "memory.max is the pod's memory limit, overhead included, since the whole pod counts as limited"
+        )
+        from_pod = kubelet.pod_level and pod.resources is not None and "memory" in pod.resources.limits
+        because = Reason(
+            rule="the pod-level limit stands for the whole pod" if from_pod else "limits add up over the containers",
+            revision=kubelet.revisions[Family.SUMS],
+            source="component-helpers resource.PodLimits",
+            inputs=_limit_inputs(pod),
+        )
+        inputs = (Input("pod memory limit", str(config.limit), "pod sums"),)
+        revision = kubelet.revisions[Family.LIMITS_DECLARED]
+        return Reason(rule=rule, revision=revision, source=_SOURCE, inputs=inputs, because=(because,))
+
+    return Ruling(Bytes(config.memory or 0), why)
+
+
+def _limit_inputs(pod: Pod) -> tuple[Input, ...]:
+    """Every memory limit that counts, with the place it was written at."""
+    found = [
+        Input(
+            f"{one.name} limits.memory", str(one.resources.limits["memory"]), one.origin.get("limits.memory", "given")
+        )
+        for one in pod.init_containers + pod.containers
+        if "memory" in one.resources.limits
+    ]
+    if pod.resources is not None and "memory" in pod.resources.limits:
+        origin = pod.origin.get("resources.limits.memory", "given")
+        found.append(Input("resources.limits.memory", str(pod.resources.limits["memory"]), origin))
+    if "memory" in pod.overhead:
+        origin = pod.origin.get("overhead.memory", "given")
+        found.append(Input("overhead.memory", str(pod.overhead["memory"]), origin))
+    return tuple(found)
+
+
+def _quota_ruling(quota: int, period: int, kubelet: Kubelet) -> Ruling:
+    rounded = quota
+    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.minor >= _DRIVER_ROUNDS_SINCE:
+        rounded = systemd_quota(quota, period)
+
+    def why() -> Reason:
+        if quota == -1:
+            return Reason(
+                rule="cpu.max is max: CPU limits are not enforced (cpuCFSQuota false, or CPUs of its own)",
+                revision=kubelet.revisions[Family.CPU],
+                source=_SOURCE,
+            )
+        return Reason(
+            rule="cpu.max is the pod's CPU limit as quota per period",
+            revision=kubelet.revisions[Family.CPU],
+            source=f"{_SOURCE}; cm.MilliCPUToQuota",
+            inputs=(Input("quota", f"{quota} µs per {period} µs", "pod sums"),),
+            arithmetic="" if rounded == quota else f"{quota} rounded up to whole percents of a CPU: {rounded}",
+            rounding="" if rounded == quota else "up to whole percents, by the systemd driver (opencontainers/cgroups)",
+        )
+
+    return Ruling(CpuMax(rounded if rounded > 0 else None, period), why)
+
+
+def weight_ruling(kubelet: Kubelet, shares: int, what: str) -> Ruling:
+    """cpu.weight of a cgroup that the kubelet makes itself; `what` says what the shares were made from."""
+    weight = shares_to_weight(shares)
+
+    def why() -> Reason:
+        return Reason(
+            rule=f"cpu.weight is the linear image of cpu.shares, which are {what}",
+            revision=kubelet.revisions[Family.CPU],
+            source="kubelet cm.MilliCPUToShares, cm.getCPUWeight",
+            inputs=(Input("cpu.shares", str(shares), "computed"),),
+            arithmetic=f"1 + (({shares} - 2) * 9999) / 262142 = {weight}",
+            rounding="integer division, toward zero",
+        )
+
+    return Ruling(Number(weight), why)
+
+
+def _shares_text(pod: Pod, qos: QosClass) -> str:
+    if qos is QosClass.BEST_EFFORT:
+        return "2 for a BestEffort pod"
+    return f"1024 per CPU that pod '{pod.name}' requests, at least 2"
+
+
+def hugetlb_rulings(kubelet: Kubelet, limits: Mapping[int, int], otherwise: int, what: str) -> dict[Knob, Ruling]:
+    """hugetlb.<size>.max for every page size of the node: the kubelet writes all of them whenever it writes any."""
+
+    def why() -> Reason:
+        return Reason(
+            rule=f"huge page limits are written for every page size of the node: {what}",
+            revision=kubelet.revisions[Family.NODE],
+            source="kubelet cgroupManagerImpl.toResources",
+        )
+
+    return {
+        KNOB_OF_SIZE[size]: Ruling(Bytes(limits.get(size, otherwise)), why)
+        for size in kubelet.node.hugepage_sizes
+        if size in KNOB_OF_SIZE
+    }

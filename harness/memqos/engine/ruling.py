@@ -1,0 +1,41 @@
+"""A ruling: what is written into one control file, and how to say why.
+
+The reason is made on demand, so that a plan without reasons costs only the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memqos.engine.plan import Expected, Input, Reason
+from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
+
+__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "given"]
+
+Why = Callable[[], Reason]
+
+UNEXPLAINED = Reason(rule="", revision="", source="")
+"""Stands in a plan that was asked for without reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it."""
+
+    written: KnobValue
+    why: Why
+
+
+Rulings = Mapping[Knob, Ruling]
+
+
+def expected(knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool) -> Expected:
+    """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new."""
+    value = knob.kernel_default if ruling.written is ABSENT else read_back(knob, ruling.written, page_size)
+    return Expected(knob=knob, written=ruling.written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
+
+
+def given(name: str, value: object, origin: str = "") -> Input:
+    """An input of a rule; None is shown as "not given"."""
+    return Input(name, "not given" if value is None else str(value), origin or "computed")

@@ -1,0 +1,173 @@
+"""What containerd or CRI-O with runc make of a container's CRI resources: the files of its cgroup on cgroup v2.
+
+Unified entries are written last and win over what the classic fields say. What "0" leaves unsaid stays untouched.
+Sources: containerd `WithResources`, CRI-O container factory, runc fs2 `setMemory`, `setCPU`; differences between
+versions are in `model.traits`.
+"""
+
+from __future__ import annotations
+
+from memqos.engine.container import ContainerRequest
+from memqos.engine.cpu import shares_to_weight, systemd_quota
+from memqos.engine.hugepages import KNOB_OF_SIZE, cri_name
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Input, Reason
+from memqos.engine.release import Family
+from memqos.engine.ruling import Ruling
+from memqos.model.knob import MAX, Bytes, CpuMax, Knob, KnobValue, Number
+from memqos.model.node import CgroupDriver
+from memqos.model.pod import Pod
+
+__all__ = ["container_rulings", "swap_max_of"]
+
+
+def container_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> dict[Knob, Ruling]:
+    """What is written into a container's cgroup."""
+    sent = request.resources
+    rulings: dict[Knob, Ruling] = {}
+    if sent.memory_limit_in_bytes:
+        rulings[Knob.MEMORY_MAX] = _memory_max(request, pod, kubelet)
+    swap = _swap(request, kubelet)
+    if swap is not None:
+        rulings[Knob.MEMORY_SWAP_MAX] = swap
+    rulings[Knob.CPU_WEIGHT] = _weight(request, kubelet)
+    if sent.cpu_period or sent.cpu_quota:
+        rulings[Knob.CPU_MAX] = _quota(request, kubelet)
+    if kubelet.traits.hugetlb:
+        rulings |= _hugetlb(request, kubelet)
+    if Knob.MEMORY_OOM_GROUP in sent.unified:
+        rulings[Knob.MEMORY_OOM_GROUP] = _oom_group(kubelet)
+    return rulings | dict(request.protection)
+
+
+def _memory_max(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Ruling:
+    count = request.resources.memory_limit_in_bytes
+
+    def why() -> Reason:
+        from_pod = "memory" in request.limit_from_pod
+        place = pod.origin.get("resources.limits.memory") if from_pod else request.container.origin.get("limits.memory")
+        name = "pod-level limits.memory" if from_pod else "limits.memory"
+        return Reason(
+            rule="memory.max is the pod-level memory limit, for a container without one of its own"
+            if from_pod
+            else "memory.max is the container's memory limit",
+            revision=kubelet.revisions[Family.CONTAINER],
+            source="kubelet calculateLinuxResources; CRI memory_limit_in_bytes",
+            inputs=(Input(name, str(count), place or "given"),),
+        )
+
+    return Ruling(Bytes(count), why)
+
+
+def swap_max_of(memory_swap: int, memory: int) -> KnobValue | None:
+    """memory.swap.max from the OCI pair memory+swap and memory: the difference; None leaves the file untouched.
+
+    -1 is "no limit" for either. ValueError for pairs that runc refuses.
+    Source: opencontainers/cgroups `ConvertMemorySwapToCgroupV2Value` and fs2 `setMemory`.
+    """
+    if memory == -1 and memory_swap == 0:
+        return MAX
+    if memory_swap == -1:
+        return MAX
+    if memory_swap == 0:
+        return None
+    if memory == -1:
+        return Bytes(memory_swap)
+    if memory == 0:
+        raise ValueError("unable to set swap limit without memory limit")
+    if memory < 0 or memory_swap < 0:
+        raise ValueError(f"invalid memory limit {memory} or memory+swap limit {memory_swap}")
+    if memory_swap < memory:
+        raise ValueError("memory+swap limit should be >= memory limit")
+    return Bytes(memory_swap - memory)
+
+
+def _swap(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
+    sent = request.resources
+    if request.swap.swap_max:
+        unified = request.swap.swap_max
+        return Ruling(MAX if unified == "max" else Bytes(int(unified)), request.swap.why)
+    if not kubelet.node.swap_controller:
+        return None
+    if sent.memory_swap_limit_in_bytes:
+        written = swap_max_of(sent.memory_swap_limit_in_bytes, sent.memory_limit_in_bytes)
+        return None if written is None else Ruling(written, request.swap.why)
+    if not sent.memory_limit_in_bytes or not kubelet.traits.swap_follows_memory:
+        return None
+
+    def why() -> Reason:
+        return Reason(
+            rule="a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit",
+            revision=kubelet.traits.name,
+            source="containerd WithResources; CRI-O; runc ConvertMemorySwapToCgroupV2Value",
+            arithmetic=f"{sent.memory_limit_in_bytes} - {sent.memory_limit_in_bytes} = 0",
+            because=(request.swap.why(),),
+        )
+
+    return Ruling(Bytes(0), why)
+
+
+def _weight(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
+    shares = request.resources.cpu_shares
+    conversion = kubelet.traits.weight
+    weight = shares_to_weight(shares, conversion)
+
+    def why() -> Reason:
+        return Reason(
+            rule=f"cpu.weight is the {conversion} image of cpu.shares, by the runtime",
+            revision=kubelet.traits.name,
+            source="kubelet calculateLinuxResources; opencontainers/cgroups ConvertCPUSharesToCgroupV2Value",
+            inputs=(Input("cpu_shares", str(shares), "CRI"),),
+        )
+
+    return Ruling(Number(weight), why)
+
+
+def _quota(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
+    sent = request.resources
+    period = sent.cpu_period or 100_000
+    quota = sent.cpu_quota
+    if kubelet.traits.systemd_rounds_quota and kubelet.driver is CgroupDriver.SYSTEMD:
+        quota = systemd_quota(quota, period)
+
+    def why() -> Reason:
+        return Reason(
+            rule="cpu.max is the CPU limit as quota per period" if quota > 0 else "cpu.max is max: no CPU limit",
+            revision=kubelet.revisions[Family.CONTAINER],
+            source="kubelet milliCPUToQuota; runc fs2 setCPU",
+            inputs=(Input("cpu_quota", str(sent.cpu_quota), "CRI"), Input("cpu_period", str(sent.cpu_period), "CRI")),
+        )
+
+    return Ruling(CpuMax(quota if quota > 0 else None, period), why)
+
+
+def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
+    limits = dict(request.resources.hugepage_limits)
+
+    def why() -> Reason:
+        return Reason(
+            rule="the runtime writes CRI hugepage_limits: the container's limits, 0 for sizes without one",
+            revision=kubelet.revisions[Family.CONTAINER],
+            source="kubelet GetHugepageLimitsFromResources",
+        )
+
+    return {
+        knob: Ruling(Bytes(limits[cri_name(size)]), why)
+        for size, knob in KNOB_OF_SIZE.items()
+        if cri_name(size) in limits
+    }
+
+
+def _oom_group(kubelet: Kubelet) -> Ruling:
+    def why() -> Reason:
+        inputs = ()
+        if kubelet.release.minor >= 32:
+            inputs = (kubelet.setting("singleProcessOOMKill", str(kubelet.single_process_oom_kill).lower()),)
+        return Reason(
+            rule="memory.oom.group is 1: an OOM kill takes the whole container",
+            revision=kubelet.revisions[Family.CONTAINER],
+            source="kubelet calculateLinuxResources",
+            inputs=inputs,
+        )
+
+    return Ruling(Number(1), why)

@@ -1,0 +1,169 @@
+"""What a pod asks for as a whole: requests and limits over its containers, pod-level values and overhead.
+
+Sources: component-helpers `resource.PodRequests`, `resource.PodLimits`, `resource.AggregateContainerRequests`;
+before 1.27 the kubelet's own `PodRequestsAndLimits`.
+
+Revisions: v1.22 (an init container counts alone), v1.28 (sidecars add up, with the gate SidecarContainers), v1.32
+(pod-level values override, with the gate PodLevelResources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from memqos.engine.hugepages import PREFIX
+from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
+from memqos.model.quantity import ZERO, Quantity
+
+__all__ = [
+    "LimitsDeclared",
+    "aggregate",
+    "amount",
+    "limits_declared",
+    "pod_level_limits_set",
+    "pod_level_requests_set",
+    "pod_level_set",
+    "pod_limits",
+    "pod_requests",
+    "supported_at_pod_level",
+]
+
+_Pick = Callable[[Resources], ResourceList]
+_Totals = dict[str, Quantity]
+
+
+def _requests(resources: Resources) -> ResourceList:
+    return resources.requests
+
+
+def _limits(resources: Resources) -> ResourceList:
+    return resources.limits
+
+
+def amount(resources: ResourceList, name: str) -> Quantity:
+    """The amount of one resource; zero if it was not given."""
+    return resources.get(name, ZERO)
+
+
+def supported_at_pod_level(name: str) -> bool:
+    """Whether `spec.resources` may hold this resource: cpu, memory, huge pages."""
+    return name in {"cpu", "memory"} or name.startswith(PREFIX)
+
+
+def pod_level_requests_set(pod: Pod) -> bool:
+    """Whether `spec.resources.requests` holds a supported resource."""
+    return pod.resources is not None and any(supported_at_pod_level(name) for name in pod.resources.requests)
+
+
+def pod_level_limits_set(pod: Pod) -> bool:
+    """Whether `spec.resources.limits` holds a supported resource."""
+    return pod.resources is not None and any(supported_at_pod_level(name) for name in pod.resources.limits)
+
+
+def pod_level_set(pod: Pod) -> bool:
+    """Whether pod-level resources say anything at all."""
+    return pod_level_requests_set(pod) or pod_level_limits_set(pod)
+
+
+def _added(total: ResourceList, more: ResourceList) -> _Totals:
+    result = dict(total)
+    for name, quantity in more.items():
+        result[name] = result[name] + quantity if name in result else quantity
+    return result
+
+
+def _larger(one: ResourceList, other: ResourceList) -> _Totals:
+    result = dict(one)
+    for name, quantity in other.items():
+        if name not in result or result[name] < quantity:
+            result[name] = quantity
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One container's turn: its kind, and the list that counts for it (sidecars and init containers cumulate)."""
+
+    container: Container
+    counted: ResourceList
+
+
+def _walk(pod: Pod, pick: _Pick) -> tuple[_Totals, list[_Step]]:
+    """The pod's total over its containers, and what counted at each step."""
+    steps = [_Step(one, pick(one.resources)) for one in pod.containers]
+    total: _Totals = {}
+    for step in steps:
+        total = _added(total, step.counted)
+    sidecars: _Totals = {}
+    init: _Totals = {}
+    for one in pod.init_containers:
+        own = pick(one.resources)
+        if one.kind is ContainerKind.SIDECAR:
+            total = _added(total, own)
+            sidecars = _added(sidecars, own)
+            counted = sidecars
+        else:
+            counted = _added(own, sidecars)
+        steps.append(_Step(one, counted))
+        init = _larger(init, counted)
+    return _larger(total, init), steps
+
+
+def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
+    """The sum over containers alone, without pod-level values and without overhead."""
+    return _walk(pod, _limits if limits else _requests)[0]
+
+
+def pod_requests(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:
+    """The pod's requests. pod_level: whether `spec.resources` overrides the sum; overhead: whether it is added."""
+    total = aggregate(pod)
+    if pod_level and pod.resources is not None:
+        total |= {name: value for name, value in pod.resources.requests.items() if supported_at_pod_level(name)}
+    return _added(total, pod.overhead) if overhead else total
+
+
+def pod_limits(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:
+    """The pod's limits; overhead is added only to a limit that exists and is not zero."""
+    total = aggregate(pod, limits=True)
+    if pod_level and pod.resources is not None:
+        total |= {name: value for name, value in pod.resources.limits.items() if supported_at_pod_level(name)}
+    if overhead:
+        for name, extra in pod.overhead.items():
+            if name in total and not total[name].is_zero:
+                total[name] = total[name] + extra
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsDeclared:
+    """Whether a pod counts as limited as a whole, per resource; `missing` names the container that is not."""
+
+    cpu: bool
+    memory: bool
+    missing: Mapping[str, str]
+
+
+def limits_declared(pod: Pod, minor: int, *, pod_level: bool) -> LimitsDeclared:
+    """Whether every container declares a non-zero limit, as a release of this minor version decides it.
+
+    1.22 looks at app containers only. 1.23 to 1.26 look at init containers too, each alone. From 1.27 what counts for
+    an init container is the list that it adds to: with the sidecars before it (1.28), so that a container without a
+    limit behind a limited sidecar counts as limited. With pod-level resources (1.32) a non-zero pod-level limit is
+    enough. Source: kubelet `cm.ResourceConfigForPod`.
+    """
+    if minor >= 27:
+        steps = _walk(pod, _limits)[1]
+    else:
+        looked_at: Iterable[Container] = pod.containers if minor < 23 else pod.containers + pod.init_containers
+        steps = [_Step(one, one.resources.limits) for one in looked_at]
+    missing: dict[str, str] = {}
+    for step in steps:
+        for name in ("cpu", "memory"):
+            if amount(step.counted, name).is_zero:
+                missing.setdefault(name, step.container.name)
+    if pod_level and pod.resources is not None:
+        for name in ("cpu", "memory"):
+            if not amount(pod.resources.limits, name).is_zero:
+                missing.pop(name, None)
+    return LimitsDeclared(cpu="cpu" not in missing, memory="memory" not in missing, missing=missing)

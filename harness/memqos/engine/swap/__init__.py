@@ -1,0 +1,19 @@
+"""Swap limits of containers, KEP-2400: one module a revision, and the choice among them by release.
+
+No release writes memory.swap.max for pods, QoS classes or the node: swap is a matter of containers alone.
+"""
+
+from __future__ import annotations
+
+from memqos.engine.release import Release
+from memqos.engine.swap import v1_22, v1_28, v1_30
+from memqos.engine.swap.base import SwapCase, SwapRule, SwapSetting
+
+__all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule"]
+
+
+def swap_rule(release: Release) -> SwapRule:
+    """The function that decides a container's swap in this release."""
+    if release.minor < 28:
+        return v1_22.decide
+    return v1_28.decide if release.minor < 30 else v1_30.decide

@@ -1,0 +1,143 @@
+"""The verdict: a plan held against a reading, knob by knob.
+
+What could not be observed says why and never conforms; everything is judged, nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.layout import container_path
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod
+from memqos.model.knob import KnobValue
+from memqos.model.node import RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.reading import FileText, NoFile, Reading, Unreadable
+
+__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "judge", "judge_node", "judge_pod", "subject"]
+
+ContainerIds = Mapping[tuple[str, str], str]
+"""(pod uid, container name) to the id that the runtime gave the container."""
+
+OOM_SCORE_ADJ = "oom_score_adj"
+"""Not a control file: a reading may keep the value of a container's first process under this name."""
+
+
+def judge(
+    plan: Plan,
+    reading: Reading,
+    *,
+    ids: ContainerIds,
+    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
+) -> tuple[Finding, ...]:
+    """One finding for every knob of every planned cgroup, in the plan's order.
+
+    ids: which cgroup a planned container became; a container without an id is not observable. oom_score_adj is
+    judged for the containers of which the reading holds it.
+    """
+    findings = list(judge_node(plan, reading))
+    for pod in plan.pods:
+        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour)
+    return tuple(findings)
+
+
+def judge_node(plan: Plan, reading: Reading) -> tuple[Finding, ...]:
+    """The cgroups above pods: kubepods, the QoS classes, the reserved ones."""
+    findings: list[Finding] = []
+    for cgroup in (*plan.reserved, plan.node, *plan.qos):
+        findings += _cgroup(cgroup, cgroup.path, subject(cgroup), reading)
+    return tuple(findings)
+
+
+def judge_pod(
+    plan: Plan,
+    uid: str,
+    reading: Reading,
+    *,
+    ids: ContainerIds,
+    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
+) -> tuple[Finding, ...]:
+    """One pod and its containers; KeyError if the plan has no pod of this uid."""
+    pod = plan.pod(uid)
+    findings = list(_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading))
+    for container in pod.containers:
+        name = subject(container.cgroup, pod)
+        container_id = ids.get((uid, container.name))
+        if container_id is None:
+            findings += [
+                _unseen(expected, name, container.cgroup.path, "no container of this name was started")
+                for expected in container.cgroup.knobs.values()
+            ]
+            continue
+        path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
+        findings += _cgroup(container.cgroup, path, name, reading)
+        text = reading.file(path, OOM_SCORE_ADJ)
+        if isinstance(text, str):
+            observed = text.strip()
+            agrees = observed == str(container.oom_score_adj)
+            findings.append(
+                Finding(
+                    verdict=Verdict.CONFORMS if agrees else Verdict.DEVIATES,
+                    subject=name,
+                    cgroup=str(path),
+                    knob=OOM_SCORE_ADJ,
+                    expected=str(container.oom_score_adj),
+                    observed=observed,
+                    reason=container.oom_score_adj_reason,
+                )
+            )
+    return tuple(findings)
+
+
+def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:
+    """What a reader calls a planned cgroup: "kubepods.slice", "container app of pod default/web"."""
+    if pod is None or cgroup.level in {Level.NODE, Level.QOS, Level.RESERVED}:
+        return cgroup.path.name or "root"
+    if cgroup.level is Level.POD:
+        return f"pod {pod.namespace}/{pod.name}"
+    return f"container {cgroup.container} of pod {pod.namespace}/{pod.name}"
+
+
+def _cgroup(cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading) -> Iterator[Finding]:
+    seen = reading.cgroups.get(path)
+    for expected in cgroup.knobs.values():
+        if seen is None:
+            yield _unseen(expected, name, path, "the reading has no such cgroup")
+            continue
+        yield _knob(expected, name, path, seen.files.get(expected.knob.value))
+
+
+def _knob(expected: Expected, name: str, path: CgroupPath, text: FileText | None) -> Finding:
+    if text is None:
+        return _unseen(expected, name, path, "the file was not read")
+    if isinstance(text, NoFile):
+        return _unseen(expected, name, path, "there is no such file: the controller is missing or not enabled there")
+    if isinstance(text, Unreadable):
+        return _unseen(expected, name, path, f"the file could not be read: {text.reason}")
+    try:
+        observed: KnobValue = expected.knob.parse(text)
+    except ValueError as error:
+        return _unseen(expected, name, path, f"the file does not parse: {error}", observed=text.strip())
+    return Finding(
+        verdict=Verdict.CONFORMS if observed == expected.value else Verdict.DEVIATES,
+        subject=name,
+        cgroup=str(path),
+        knob=expected.knob.value,
+        expected=str(expected.value),
+        observed=text.strip(),
+        reason=expected.reason,
+    )
+
+
+def _unseen(expected: Expected, name: str, path: CgroupPath, why_not: str, *, observed: str = "") -> Finding:
+    return Finding(
+        verdict=Verdict.NOT_OBSERVABLE,
+        subject=name,
+        cgroup=str(path),
+        knob=expected.knob.value,
+        expected=str(expected.value),
+        observed=observed,
+        reason=expected.reason,
+        why_not=why_not,
+    )
