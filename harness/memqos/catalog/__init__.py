@@ -1,0 +1,1 @@
+"""What a person writes and memqos reads: topologies, profiles, pods, kubelet configurations."""

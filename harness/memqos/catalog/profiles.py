@@ -1,0 +1,79 @@
+"""Loads vm/profiles/NAME.toml, with everything of ours that goes into the image, into a Profile."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from memqos.catalog.data import data_root
+from memqos.errors import ManifestError, UnknownNameError
+from memqos.vm.profile import GuestFile, Profile, Source
+
+__all__ = ["DEFAULT_PROFILE", "load_profile", "profile_names"]
+
+DEFAULT_PROFILE = "trixie"
+
+TEXTS = ("purpose", "suite", "kernel")
+LISTS = ("packages", "overlays", "kernel_arguments", "masked_units", "enabled_units")
+
+
+def profile_names(root: Path | None = None) -> list[str]:
+    """The profiles that are there, sorted."""
+    return sorted(path.stem for path in _vm(root).joinpath("profiles").glob("*.toml"))
+
+
+def load_profile(name: str, root: Path | None = None) -> Profile:
+    """The profile of this name.
+
+    root: the data's folder; None is the one that travels with memqos.
+    Raises UnknownNameError for a name that is none, ManifestError for a file that says something wrong.
+    """
+    known = profile_names(root)
+    if name not in known:
+        raise UnknownNameError.of("profile", name, known)
+    vm = _vm(root)
+    file = vm / "profiles" / f"{name}.toml"
+    try:
+        document = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ManifestError.at(f"is not TOML: {error}.", file=str(file)) from error
+    for field in document:
+        if field not in (*TEXTS, *LISTS):
+            raise ManifestError.at("is not a field of a profile.", file=str(file), field=field)
+    texts = {field: _text(document, field, file) for field in TEXTS}
+    lists = {field: _texts(document, field, file) for field in LISTS}
+    overlays = lists.pop("overlays")
+    files = tuple(found for overlay in overlays for found in _guest_files(vm / "guest" / overlay, file))
+    return Profile(name=name, **texts, **lists, files=files, sources=tuple(_sources(vm / "workload")))  # type: ignore[arg-type]
+
+
+def _vm(root: Path | None) -> Path:
+    return (root or data_root()) / "vm"
+
+
+def _text(document: dict[str, object], field: str, file: Path) -> str:
+    value = document.get(field)
+    if not isinstance(value, str) or not value:
+        raise ManifestError.at("must be a text that is not empty.", file=str(file), field=field, got=value)
+    return value
+
+
+def _texts(document: dict[str, object], field: str, file: Path) -> tuple[str, ...]:
+    value = document.get(field)
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ManifestError.at("must be a list of texts.", file=str(file), field=field, got=value)
+    return tuple(value)
+
+
+def _guest_files(folder: Path, file: Path) -> Iterator[GuestFile]:
+    if not folder.is_dir():
+        raise ManifestError.at(f"there is no folder '{folder}'.", file=str(file), field="overlays", got=folder.name)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield GuestFile(path=f"/{path.relative_to(folder).as_posix()}", content=path.read_bytes())
+
+
+def _sources(folder: Path) -> Iterator[Source]:
+    for path in sorted(folder.glob("*.c")):
+        yield Source(program=path.stem, content=path.read_bytes())

@@ -1,0 +1,125 @@
+"""KVM or software emulation: decided by a guest that really runs, because the device alone proves nothing.
+
+A /dev/kvm can be there, open, and make machines, and still not run a kernel: QEMU then stops in run state
+"internal-error", alive. So a probe guest has to write its first words, and the answer is kept until the host reboots.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.clock import Deadline, wait
+from memqos.errors import DeadlineError, MachineryError
+from memqos.vm.cache import Cache
+from memqos.vm.ownership import ProcessGroup
+from memqos.vm.programs import Qemu
+from memqos.vm.progress import Progress
+from memqos.vm.qmp import open_qmp
+from memqos.vm.spec import Accelerator
+
+__all__ = ["AcceleratorChoice", "choose_accelerator", "probe_arguments"]
+
+KVM = Path("/dev/kvm")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+PROBE_SECONDS = 15
+"""How long the probe's kernel may take to its first words: under KVM that is a fraction of a second."""
+
+GREETING = b"Linux version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorChoice:
+    """What will run the guests, and why; `reason` ends with what it costs."""
+
+    accelerator: Accelerator
+    reason: str
+
+
+def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache, progress: Progress) -> AcceleratorChoice:
+    """KVM if a probe guest with this kernel runs on it, else TCG, said as one note when it is found out.
+
+    The answer is kept in the cache for this boot of the host, this QEMU and this user.
+    """
+    kept = cache.folder("locks") / "accelerator.json"
+    key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
+    answer = _kept_answer(kept, key)
+    if answer is None:
+        obstacle = kvm_obstacle(qemu, kernel)
+        answer = {"key": key, "obstacle": obstacle}
+        temporary = kept.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(answer))
+        temporary.replace(kept)
+    obstacle = answer["obstacle"]
+    if obstacle is None:
+        return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
+    choice = AcceleratorChoice(
+        accelerator=Accelerator.TCG,
+        reason=f"{obstacle}: machines run under software emulation (TCG), ten to thirty times slower than with KVM.",
+    )
+    progress.note(choice.reason)
+    return choice
+
+
+def _kept_answer(kept: Path, key: dict[str, object]) -> dict[str, str | None] | None:
+    try:
+        answer = json.loads(kept.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return answer if isinstance(answer, dict) and answer.get("key") == key and "obstacle" in answer else None
+
+
+def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:
+    """Why KVM cannot be used here, as a sentence without its full stop; None if a guest ran."""
+    if not KVM.exists():
+        return f"there is no {KVM}"
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return f"{KVM} may not be used by this user"
+    with tempfile.TemporaryDirectory(prefix="memqos-kvm-") as name:
+        folder = Path(name)
+        return _probe(qemu, kernel, folder)
+
+
+def _probe(qemu: Qemu, kernel: Path, folder: Path) -> str | None:
+    serial, socket, log = folder / "serial.log", folder / "qmp.sock", folder / "qemu.log"
+    with ProcessGroup(folders=(folder,)) as group, log.open("wb") as output:
+        process = group.start(probe_arguments(qemu, kernel, serial=serial, socket=socket), output=output)
+        deadline = Deadline.after(PROBE_SECONDS)
+        try:
+            wait("QEMU listens", lambda: socket.exists() or process.poll() is not None, deadline=deadline, every=0.02)
+            with open_qmp(socket, deadline=deadline) as qmp:
+                state = wait(
+                    "the probe guest speaks or fails",
+                    lambda: "spoke" if GREETING in serial.read_bytes() else qmp.run_state(deadline=deadline),
+                    until=lambda state: state not in {"running", "prelaunch"},
+                    deadline=deadline,
+                    every=0.05,
+                )
+        except (MachineryError, DeadlineError, OSError) as error:
+            said = log.read_text(errors="backslashreplace").strip().splitlines()
+            return f"KVM does not run a guest here ({said[-1] if said else error})"
+    return None if state == "spoke" else f"KVM does not run a guest here (it stopped in state '{state}')"
+
+
+def probe_arguments(qemu: Qemu, kernel: Path, *, serial: Path, socket: Path) -> list[str]:
+    """A machine of 256 MiB that has nothing but a kernel: it greets, finds no root and panics."""
+    return [
+        str(qemu.program),
+        "-name", "memqos-kvm-probe",
+        "-no-user-config",
+        "-nodefaults",
+        "-display", "none",
+        "-no-reboot",
+        "-machine", "q35",
+        "-accel", "kvm",
+        "-cpu", "host",
+        "-m", "256M",
+        "-kernel", str(kernel),
+        "-append", "console=ttyS0 panic=-1",
+        "-serial", f"file:{serial}",
+        "-qmp", f"unix:{socket},server=on,wait=off",
+    ]  # fmt: skip

@@ -1,0 +1,100 @@
+"""One image in the cache: its files, what it says of itself, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.vm.cache import Cache
+
+__all__ = ["DISK", "INITRD", "KERNEL", "KNOWN_HOSTS", "MANIFEST", "Image", "list_images", "load_image", "remove_image"]
+
+DISK = "disk.img"
+KERNEL = "vmlinuz"
+INITRD = "initrd.img"
+KNOWN_HOSTS = "known_hosts"
+MANIFEST = "image.json"
+
+FILES = (DISK, KERNEL, INITRD, KNOWN_HOSTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A whole image. Its files are frozen: machines write to overlays.
+
+    manifest: image.json as it was written: profile, fingerprint, created, versions, packages, sizes of the files.
+    """
+
+    folder: Path
+    manifest: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        """PROFILE-FINGERPRINT."""
+        return self.folder.name
+
+    @property
+    def profile(self) -> str:
+        """The profile that it was made of."""
+        return str(self.manifest["profile"])
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by component: kernel, systemd, containerd, runc, crun."""
+        versions = self.manifest["versions"]
+        return {str(name): str(version) for name, version in versions.items()} if isinstance(versions, dict) else {}
+
+    @property
+    def disk(self) -> Path:
+        """The root disk, raw."""
+        return self.folder / DISK
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel."""
+        return self.folder / KERNEL
+
+    @property
+    def initrd(self) -> Path:
+        """The kernel's initrd."""
+        return self.folder / INITRD
+
+    @property
+    def known_hosts(self) -> Path:
+        """The machine's host key, for ssh's UserKnownHostsFile; the host's name there is `memqos`."""
+        return self.folder / KNOWN_HOSTS
+
+    @property
+    def used_bytes(self) -> int:
+        """What the entry takes of the host's disk, in bytes; the disk is sparse."""
+        return sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
+
+
+def load_image(folder: Path) -> Image | None:
+    """The image in a folder, or None if it is not whole: a file is missing, has another size, or is not readable JSON."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        sizes = {name: (folder / name).stat().st_size for name in FILES}
+    except (OSError, ValueError):
+        return None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("profile"), str):
+        return None
+    return Image(folder=folder, manifest=manifest) if manifest.get("files") == sizes else None
+
+
+def list_images(cache: Cache) -> Iterator[Image]:
+    """The whole images in the cache, by name; folders under construction and damaged ones are passed over."""
+    for folder in sorted(cache.images.iterdir()):
+        if not folder.name.startswith(".") and (image := load_image(folder)):
+            yield image
+
+
+def remove_image(folder: Path) -> None:
+    """Remove an entry: renamed first, so that nobody ever finds half of it."""
+    doomed = folder.with_name(f".removing-{folder.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)

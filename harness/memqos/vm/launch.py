@@ -1,0 +1,208 @@
+"""From a MachineSpec's ingredients to a machine that answers over ssh, and back to nothing.
+
+Used for a test's machine (a fresh overlay) and for provisioning an image (its own disk).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.clock import Deadline, wait
+from memqos.errors import MachineError, MachineryError
+from memqos.model.topology import Topology
+from memqos.target.base import Target, checked
+from memqos.target.ssh import open_ssh
+from memqos.vm.cache import Cache, locked_folder, need_space, sweep
+from memqos.vm.command import overlay_arguments
+from memqos.vm.machine import Machine, started
+from memqos.vm.ownership import ProcessGroup
+from memqos.vm.programs import Qemu, find_program
+from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
+
+__all__ = ["HOST_ALIAS", "Ingredients", "launch"]
+
+HOST_ALIAS = "memqos"
+"""The guest's name in ssh's configuration and in known_hosts."""
+
+RUN_PREFIX = "memqos-run-"
+
+DISK_BYTES = 1 << 30
+"""What a machine's overlay and swap may come to take of the cache's disk."""
+
+BANNER_EVERY = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingredients:
+    """What a machine is launched from.
+
+    disk: used through an overlay unless `writes_through`.
+    identity: the private key; known_hosts: the guest's host key under HOST_ALIAS.
+    log_dir: receives serial.log and qemu.log; it outlives the machine.
+    """
+
+    name: str
+    qemu: Qemu
+    accelerator: Accelerator
+    topology: Topology
+    kernel: Path
+    initrd: Path
+    kernel_arguments: tuple[str, ...]
+    disk: Path
+    identity: Path
+    known_hosts: Path
+    log_dir: Path
+    writes_through: bool = False
+
+
+@contextlib.contextmanager
+def launch(ingredients: Ingredients, *, cache: Cache, deadline: Deadline) -> Iterator[Machine]:
+    """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
+
+    Raises MachineError if it does not come up, with the console's tail.
+    """
+    sockets_base = runtime_folder(os.environ)
+    disks_base = cache.folder("machines")
+    for base in (sockets_base, disks_base):
+        sweep(base, RUN_PREFIX)
+    need_space(disks_base, DISK_BYTES)
+    with contextlib.ExitStack() as stack:
+        sockets = stack.enter_context(locked_folder(sockets_base, RUN_PREFIX))
+        disks = stack.enter_context(locked_folder(disks_base, RUN_PREFIX))
+        group = stack.enter_context(ProcessGroup(folders=(sockets, disks)))
+        spec = machine_spec(ingredients, sockets=sockets, disks=disks)
+        machine = Machine(spec, qemu=ingredients.qemu, group=group, qemu_log=ingredients.log_dir / "qemu.log")
+        stack.enter_context(started(machine))
+        target = stack.enter_context(connected(machine, ingredients, group, sockets, deadline))
+        wait_for_units(machine, target, deadline)
+        machine.ready(target)
+        yield machine
+
+
+def runtime_folder(environment: Mapping[str, str]) -> Path:
+    """Where sockets go: $XDG_RUNTIME_DIR if it can be written, else the temporary folder; both keep paths short."""
+    chosen = Path(environment.get("XDG_RUNTIME_DIR", ""))
+    usable = chosen.is_absolute() and chosen.is_dir() and os.access(chosen, os.W_OK | os.X_OK)
+    return chosen if usable else Path(tempfile.gettempdir())
+
+
+def machine_spec(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineSpec:
+    """The machine's spec; makes its disks."""
+    disk = ingredients.disk
+    if not ingredients.writes_through:
+        disk = disks / "overlay.qcow2"
+        make_overlay(ingredients.disk, disk)
+    swap_disks = tuple(disks / f"swap{number}.img" for number in range(len(ingredients.topology.swap)))
+    for path, device in zip(swap_disks, ingredients.topology.swap, strict=True):
+        with path.open("wb") as file:
+            file.truncate(device.size_bytes)
+    return MachineSpec(
+        name=ingredients.name,
+        accelerator=ingredients.accelerator,
+        topology=ingredients.topology,
+        kernel=ingredients.kernel,
+        initrd=ingredients.initrd,
+        kernel_arguments=ingredients.kernel_arguments,
+        disk=disk,
+        disk_format=DiskFormat.RAW if ingredients.writes_through else DiskFormat.QCOW2,
+        swap_disks=swap_disks,
+        serial_log=ingredients.log_dir / "serial.log",
+        qmp_socket=sockets / "qmp.sock",
+    )
+
+
+def make_overlay(base: Path, overlay: Path) -> None:
+    """An empty overlay over a frozen disk; raises MachineryError with what qemu-img said."""
+    told = subprocess.run(
+        overlay_arguments(find_program("qemu-img"), base, overlay), capture_output=True, text=True, check=False
+    )
+    if told.returncode != 0:
+        raise MachineryError(f"the overlay could not be made: {told.stderr.strip()}", where=str(overlay))
+
+
+@contextlib.contextmanager
+def connected(
+    machine: Machine, ingredients: Ingredients, group: ProcessGroup, sockets: Path, deadline: Deadline
+) -> Iterator[Target]:
+    """Wait for the guest's sshd and connect to it."""
+    port = machine.ssh_port()
+    identity = Path(shutil.copy(ingredients.identity, sockets / "identity"))
+    config = sockets / "ssh_config"
+    config.write_text(ssh_config(port=port, identity=identity, known_hosts=ingredients.known_hosts))
+    with machine.failing("it was booting"):
+        wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
+    with open_ssh(
+        HOST_ALIAS,
+        address=f"vm://{ingredients.name}",
+        deadline=deadline,
+        start=group.start,
+        folder=sockets,
+        config=config,
+        diagnose=machine.diagnose,
+    ) as target:
+        yield target
+
+
+def sshd_answers(machine: Machine, port: int) -> bool:
+    """Whether the guest's sshd greets on its forwarded port; raises if the machine died."""
+    machine.check_alive("it was booting")
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def wait_for_units(machine: Machine, target: Target, deadline: Deadline) -> None:
+    """Wait until systemd has started everything; a unit that failed breaks the machine, by name."""
+    with machine.failing("its units were starting"):
+        result = target.run(["systemctl", "is-system-running", "--wait"], deadline=deadline)
+    if result.text.strip() == "running":
+        return
+    failed = target.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend"], deadline=deadline)
+    names = [line.split()[0] for line in failed.text.splitlines() if line.strip()]
+    journal = checked(
+        target.run(
+            ["journalctl", "--no-pager", "--lines=20", *(f"--unit={name}" for name in names)], deadline=deadline
+        ),
+        where=target.address,
+    )
+    raise machine.fail(
+        MachineError(
+            f"systemd is '{result.text.strip()}' after the boot; failed units: {', '.join(names) or 'none'}. "
+            f"Their journal:\n{journal.text}",
+            data={"failed": names, "journal": journal.text},
+        )
+    )
+
+
+def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
+    """An ssh_config with which `ssh -F FILE memqos` gets into the machine and nowhere else."""
+    return f"""Host {HOST_ALIAS}
+  HostName 127.0.0.1
+  Port {port}
+  User root
+  HostKeyAlias {HOST_ALIAS}
+  IdentityFile "{identity}"
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile "{known_hosts}"
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  HostKeyAlgorithms ssh-ed25519
+  BatchMode yes
+  ForwardAgent no
+  ForwardX11 no
+  Compression no
+  LogLevel ERROR
+  ServerAliveInterval 5
+  ServerAliveCountMax 2
+"""

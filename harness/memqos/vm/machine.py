@@ -1,0 +1,256 @@
+"""A machine: one QEMU with its states, what it tells while it lives, and why it died.
+
+States and the verbs that each accepts:
+
+    off ──start──▶ booting ──ready──▶ ready ──mark_dirty──▶ dirty
+                      └────────────────┴── any failure ─────▶ broken
+    power_off: from ready and dirty, back to off
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from memqos.clock import Deadline, wait
+from memqos.errors import DeadlineError, MachineError, TargetError, WrongStateError
+from memqos.target.base import Target
+from memqos.vm.command import qemu_arguments
+from memqos.vm.console import TAIL_LINES, Console
+from memqos.vm.entry import Image
+from memqos.vm.ownership import ProcessGroup
+from memqos.vm.profile import Profile
+from memqos.vm.programs import Qemu
+from memqos.vm.qmp import Qmp, open_qmp
+from memqos.vm.spec import MachineSpec
+
+__all__ = ["Machine", "MachineState", "started"]
+
+START_SECONDS = 20
+"""How long QEMU may take from its start to its first word over QMP."""
+
+ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
+"""QMP events after which a machine that nobody stopped is no machine any more."""
+
+
+class MachineState(StrEnum):
+    """Where a machine is in its life."""
+
+    OFF = "off"
+    BOOTING = "booting"
+    READY = "ready"
+    DIRTY = "dirty"
+    BROKEN = "broken"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether commands can be run in it."""
+        return self in {MachineState.READY, MachineState.DIRTY}
+
+
+class Machine:
+    """A virtual machine. Make it with `memqos.vm.boot.boot`."""
+
+    def __init__(self, spec: MachineSpec, *, qemu: Qemu, group: ProcessGroup, qemu_log: Path) -> None:
+        self.spec = spec
+        self.console = Console(path=spec.serial_log)
+        self.provenance: dict[str, object] = {
+            "qemu": qemu.version_text,
+            "accelerator": str(spec.accelerator),
+            "topology": spec.topology.name,
+            "kernel_command_line": spec.command_line,
+        }
+        self.profile: Profile | None = None
+        self.image: Image | None = None
+        self.state = MachineState.OFF
+        self._qemu = qemu
+        self._group = group
+        self._qemu_log = qemu_log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._qmp: Qmp | None = None
+        self._target: Target | None = None
+        self._failure: MachineError | None = None
+        self._stopping = False
+
+    @property
+    def target(self) -> Target:
+        """The machine as something that commands are run on; only when it is usable.
+
+        A broken machine repeats its first failure.
+        """
+        self.require(MachineState.READY, MachineState.DIRTY, doing="reach the machine")
+        if self._target is None:
+            raise MachineError("the machine is ready but has no connection.", where=self.spec.name)
+        return self._target
+
+    @property
+    def pid(self) -> int | None:
+        """QEMU's process id, or None if it was never started."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def qmp(self) -> Qmp:
+        """The connection to QEMU's monitor."""
+        if self._qmp is None:
+            raise self._wrong_state("speak to QEMU", MachineState.BOOTING, MachineState.READY, MachineState.DIRTY)
+        return self._qmp
+
+    def require(self, *accepted: MachineState, doing: str) -> None:
+        """Raise WrongStateError unless the machine is in one of these states; a broken one repeats its failure."""
+        if self.state in accepted:
+            return
+        if self.state is MachineState.BROKEN and self._failure is not None:
+            raise self._failure
+        raise self._wrong_state(doing, *accepted)
+
+    def start(self) -> None:
+        """Start QEMU: off to booting. Raises MachineError with what QEMU said if it does not come up."""
+        self.require(MachineState.OFF, doing="start")
+        self.state = MachineState.BOOTING
+        argv = qemu_arguments(self.spec, self._qemu.program)
+        with self._qemu_log.open("ab") as output:
+            self._process = self._group.start(argv, output=output)
+        deadline = Deadline.after(START_SECONDS)
+        with self.failing("QEMU was starting"):
+            wait(
+                "QEMU listens for QMP",
+                lambda: self.spec.qmp_socket.exists() or self._exit_status() is not None,
+                deadline=deadline,
+                every=0.02,
+            )
+            self.check_alive("QEMU was starting")
+
+    def attach(self, qmp: Qmp) -> None:
+        """Take the connection to QEMU's monitor."""
+        self.require(MachineState.BOOTING, doing="attach QMP")
+        self._qmp = qmp
+
+    def ssh_port(self) -> int:
+        """The loopback port that leads to the guest's sshd, chosen by the host's kernel when QEMU started."""
+        told = self.qmp.monitor("info usernet", deadline=Deadline.after(5))
+        match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+22\b", told)
+        if match is None:
+            raise MachineError("QEMU does not tell its forwarded port.", where=self.spec.name, data={"told": told})
+        return int(match[1])
+
+    def ready(self, target: Target) -> None:
+        """The guest is up and this is how it is reached: booting to ready."""
+        self.require(MachineState.BOOTING, doing="become ready")
+        self._target = target
+        self.state = MachineState.READY
+
+    def mark_dirty(self, reason: str) -> None:
+        """Something was left behind in the guest: ready to dirty. It can still be used, but not as a fresh one."""
+        self.require(MachineState.READY, MachineState.DIRTY, doing="mark the machine dirty")
+        self.state = MachineState.DIRTY
+        self.provenance.setdefault("dirty", reason)
+
+    def power_off(self, *, deadline: Deadline) -> None:
+        """Shut the guest down in order, so that its disk is clean: ready or dirty to off."""
+        self.require(MachineState.READY, MachineState.DIRTY, doing="power off")
+        self._stopping = True
+        with self.failing("the guest was powering off"):
+            # The guest may be faster than the answer: what counts is that QEMU ends.
+            with contextlib.suppress(TargetError):
+                self.target.run(["systemctl", "--no-block", "poweroff"], deadline=deadline)
+            wait("the guest powers off", lambda: self._exit_status() is not None, deadline=deadline)
+        self.state = MachineState.OFF
+
+    def stop(self) -> None:
+        """End QEMU at once, in any state; a broken machine stays broken."""
+        self._stopping = True
+        if self._process is not None:
+            self._group.stop(self._process)
+        if self.state is not MachineState.BROKEN:
+            self.state = MachineState.OFF
+
+    def check_alive(self, doing: str = "the machine was in use") -> None:
+        """Raise MachineError, naming what was being done, if QEMU or the guest is dead; broken from then on."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._stopping and (cause := self._cause_of_death()):
+            raise self._break(MachineError(f"{cause} while {doing}."))
+
+    def diagnose(self, doing: str) -> MachineError | None:
+        """Why a connection to the guest may have failed, or None if the machine looks well.
+
+        A guest that dies closes its connections first and is seen dead a moment later: it is given that moment.
+        """
+        with contextlib.suppress(DeadlineError):
+            wait("QEMU ends", lambda: self._cause_of_death() is not None, deadline=Deadline.after(2), every=0.1)
+        try:
+            self.check_alive(doing)
+        except MachineError as error:
+            return error
+        return None
+
+    def fail(self, error: MachineError) -> MachineError:
+        """Break the machine with this error, which gets the console's tail; the first failure is the one that stays."""
+        return self._failure or self._break(error)
+
+    def _cause_of_death(self) -> str | None:
+        disaster = self.console.disaster()
+        status = self._exit_status()
+        if disaster is not None:
+            return disaster
+        if status is not None:
+            return f"QEMU ended with status {status}{self._qemu_words()}"
+        for event in self._qmp.events if self._qmp else ():
+            if event.name in ENDED:
+                return f"the guest stopped ({event.name} {dict(event.data)})"
+        return None
+
+    def _break(self, error: MachineError) -> MachineError:
+        tail = self.console.tail()
+        shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console said nothing."
+        self._failure = MachineError(
+            error.what + shown,
+            where=error.where or self.spec.name,
+            next_step=error.next_step or f"The whole console is in {self.console.path}.",
+            data={**error.data, "console": tail},
+        )
+        self.state = MachineState.BROKEN
+        return self._failure
+
+    @contextlib.contextmanager
+    def failing(self, doing: str) -> Iterator[None]:
+        """Turn a deadline that passes here into the machine's failure."""
+        try:
+            yield
+        except DeadlineError as error:
+            self.check_alive(doing)
+            raise self._break(MachineError(f"{error.what.rstrip('.')} while {doing}.", data=error.data)) from error
+
+    def _exit_status(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def _qemu_words(self) -> str:
+        try:
+            said = self._qemu_log.read_text(errors="backslashreplace").strip()
+        except FileNotFoundError:
+            said = ""
+        return f" and said: {said[-600:]}" if said else ""
+
+    def _wrong_state(self, doing: str, *accepted: MachineState) -> WrongStateError:
+        states: Mapping[str, object] = {"current": str(self.state), "accepted": [str(state) for state in accepted]}
+        return WrongStateError(
+            f"cannot {doing} while it is {self.state}: it must be {' or '.join(map(str, accepted))}.",
+            where=self.spec.name,
+            data=states,
+        )
+
+
+@contextlib.contextmanager
+def started(machine: Machine) -> Iterator[Machine]:
+    """Start a machine's QEMU and connect to its monitor; QEMU is gone when the context ends."""
+    try:
+        machine.start()
+        with open_qmp(machine.spec.qmp_socket, deadline=Deadline.after(START_SECONDS)) as qmp:
+            machine.attach(qmp)
+            yield machine
+    finally:
+        machine.stop()

@@ -1,0 +1,111 @@
+"""Whose processes and folders these are, and how nothing of them outlives us, whatever way we end.
+
+A tiny guard process leads a process group. Everything that a machine needs (QEMU, ssh) is started in that group.
+The guard reads a pipe whose other end only we hold: when we close it, or die (kill -9 too), the guard ends the
+group and, if we died, removes the folders. The group is never the terminal's foreground group, so Ctrl-C reaches only us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from memqos.errors import MachineryError
+
+__all__ = ["ProcessGroup"]
+
+# $1: seconds that the group gets between TERM and KILL when we are gone; the rest: folders to remove then.
+# An orderly end is one line on the pipe: its sender has ended the group and looks after the folders.
+# The last kill takes the guard itself.
+GUARD = """
+trap '' TERM INT HUP
+grace=$1
+shift
+read -r word || word=
+if [ "$word" != done ]; then
+    kill -TERM 0
+    sleep "$grace"
+    [ $# -eq 0 ] || rm -rf -- "$@"
+fi
+kill -KILL 0
+"""
+
+
+class ProcessGroup:
+    """A process group with a guard; a context manager.
+
+    folders: removed if we die; at an orderly end they are their makers' matter.
+    grace: seconds between TERM and KILL, both for stop() and for the guard.
+    """
+
+    def __init__(self, *, folders: Sequence[Path] = (), grace: int = 1) -> None:
+        self._folders = tuple(folders)
+        self._grace = grace
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._members: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> ProcessGroup:
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "memqos-guard", str(self._grace), *map(str, self._folders)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in reversed(self._members):
+            self.stop(member)
+        guard = self._running_guard()
+        with contextlib.suppress(BrokenPipeError):
+            guard.communicate(b"done\n")
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        output: IO[bytes] | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program in the group; it has no standard input, and both its streams go to `output` or nowhere.
+
+        setpriv makes the kernel kill it with the thread that started it, in case the guard dies too; a thread other
+        than the main one may end long before the work does, so there the guard alone has to do.
+        """
+        deadly = ["setpriv", "--pdeathsig", "KILL"] if threading.current_thread() is threading.main_thread() else []
+        sink: IO[bytes] | int = subprocess.DEVNULL if output is None else output
+        member = subprocess.Popen(
+            [*deadly, *map(str, argv)],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            process_group=self._running_guard().pid,
+            env=None if environment is None else {**os.environ, **environment},
+        )
+        self._members.append(member)
+        return member
+
+    def stop(self, member: subprocess.Popen[bytes]) -> None:
+        """End one member: TERM, the grace, KILL; nothing to do if it ended by itself."""
+        if member.poll() is None:
+            member.send_signal(signal.SIGTERM)
+            try:
+                member.wait(self._grace)
+            except subprocess.TimeoutExpired:
+                member.kill()
+        member.wait()
+
+    def _running_guard(self) -> subprocess.Popen[bytes]:
+        if self._guard is None:
+            raise MachineryError("the process group is not open: enter it first.")
+        return self._guard

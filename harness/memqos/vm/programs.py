@@ -1,0 +1,97 @@
+"""The host's programs that machines are made with: where they are, which version, and what to install.
+
+Kept apart from their callers so that `memqos doctor` and the errors name the same packages.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.errors import MissingProgramError
+
+__all__ = ["MIN_QEMU", "PACKAGES", "Qemu", "find_program", "find_qemu", "parse_qemu_version"]
+
+MIN_QEMU = (8, 2)
+"""Older QEMUs corrupt CPU flags under multi-threaded software emulation, and 6.12 guests die of it."""
+
+PACKAGES: dict[str, str] = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "gcc": "gcc",
+    "setpriv": "util-linux",
+    "unshare": "util-linux",
+    "newuidmap": "uidmap",
+}
+"""Program to the Debian and Ubuntu package that brings it."""
+
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where programs are that an ordinary user's PATH may not name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qemu:
+    """A usable QEMU: the program and its version as (major, minor, micro)."""
+
+    program: Path
+    version: tuple[int, int, int]
+
+    @property
+    def version_text(self) -> str:
+        """The version as QEMU prints it: 10.0.2."""
+        return ".".join(map(str, self.version))
+
+
+def find_program(name: str) -> Path:
+    """Where a program is, on PATH or in the system's sbin folders.
+
+    Raises MissingProgramError naming the package.
+    """
+    found = shutil.which(name) or shutil.which(name, path=":".join(SBIN))
+    if found is None:
+        package = PACKAGES.get(name, name)
+        raise MissingProgramError(
+            f"the program '{name}' is not installed.",
+            next_step=f"Install it: apt-get install --no-install-recommends {package}",
+            data={"program": name, "package": package},
+        )
+    return Path(found)
+
+
+def parse_qemu_version(text: str) -> tuple[int, int, int] | None:
+    """The version in what `qemu-system-x86_64 --version` prints, or None if none is there."""
+    match = re.search(r"QEMU emulator version (\d+)\.(\d+)(?:\.(\d+))?", text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def find_qemu() -> Qemu:
+    """The host's QEMU.
+
+    Raises MissingProgramError if there is none, if it does not tell its version, or if that is older than MIN_QEMU.
+    """
+    program = find_program("qemu-system-x86_64")
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    version = parse_qemu_version(told.stdout)
+    wanted = ".".join(map(str, MIN_QEMU))
+    if version is None:
+        raise MissingProgramError(
+            f"'{program} --version' does not tell a version: {(told.stderr or told.stdout).strip()[-300:]}",
+            next_step=f"Install QEMU {wanted} or newer (package qemu-system-x86).",
+            data={"program": str(program)},
+        )
+    if version[:2] < MIN_QEMU:
+        shown = ".".join(map(str, version))
+        raise MissingProgramError(
+            f"QEMU {shown} ({program}) is too old: its software emulation crashes the guests.",
+            next_step=f"Install QEMU {wanted} or newer. On Debian 12 it is in bookworm-backports: "
+            "apt-get install -t bookworm-backports qemu-system-x86 (./memqos sets that up).",
+            data={"program": str(program), "version": shown, "minimum": wanted},
+        )
+    return Qemu(program=program, version=version)

@@ -1,0 +1,96 @@
+"""The first boot of a new image: the container images go into the guest's own store, and the guest says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memqos.clock import Deadline
+from memqos.errors import ImageError
+from memqos.model.topology import Topology, Zone
+from memqos.target.base import Target, checked
+from memqos.vm import entry
+from memqos.vm.cache import Cache
+from memqos.vm.launch import Ingredients, launch
+from memqos.vm.profile import Profile
+from memqos.vm.programs import Qemu
+from memqos.vm.spec import Accelerator
+
+__all__ = ["provision"]
+
+PROVISION_SECONDS = 300
+
+TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
+
+VERSIONS: dict[str, tuple[str, ...]] = {
+    "kernel": ("uname", "-r"),
+    "systemd": ("systemctl", "--version"),
+    "containerd": ("containerd", "--version"),
+    "runc": ("runc", "--version"),
+    "crun": ("crun", "--version"),
+}
+"""Component to the command whose first line tells its version."""
+
+
+def provision(
+    profile: Profile,
+    *,
+    folder: Path,
+    images: Sequence[tuple[str, bytes]],
+    qemu: Qemu,
+    accelerator: Accelerator,
+    identity: Path,
+    cache: Cache,
+    log_dir: Path,
+) -> dict[str, object]:
+    """Boot the image in `folder` on its own disk, import the archives, and power it off in order.
+
+    Returns what the manifest says of its content: versions by component, and packages with their versions.
+    """
+    ingredients = Ingredients(
+        name=f"{profile.name}-provisioning",
+        qemu=qemu,
+        accelerator=accelerator,
+        topology=TOPOLOGY,
+        kernel=folder / entry.KERNEL,
+        initrd=folder / entry.INITRD,
+        kernel_arguments=profile.kernel_arguments,
+        disk=folder / entry.DISK,
+        identity=identity,
+        known_hosts=folder / entry.KNOWN_HOSTS,
+        log_dir=log_dir,
+        writes_through=True,
+    )
+    deadline = Deadline.after(PROVISION_SECONDS)
+    with launch(ingredients, cache=cache, deadline=deadline) as machine:
+        target = machine.target
+        for _, archive in images:
+            run(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
+        stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
+        facts: dict[str, object] = {
+            "container_images": sorted(stored),
+            "versions": {name: version_in(run(target, argv, deadline)) for name, argv in VERSIONS.items()},
+            "packages": packages_in(run(target, ["dpkg-query", "-W"], deadline)),
+        }
+        machine.power_off(deadline=deadline)
+    return facts
+
+
+def run(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
+    """A command's output in the guest; it must succeed."""
+    return checked(target.run(argv, deadline=deadline, stdin=stdin), where=target.address).text
+
+
+def version_in(text: str) -> str:
+    """The version in a program's first line: the first word that begins with a digit, or holds `~ds` or `+ds`."""
+    words = text.partition("\n")[0].split()
+    version = next((word for word in words if word[:1].isdigit()), None)
+    if version is None:
+        raise ImageError(f"no version is in '{text.strip()[:200]}'.")
+    return version
+
+
+def packages_in(text: str) -> dict[str, str]:
+    """Package to version, from dpkg-query's lines."""
+    pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
+    return {name: version for name, version in pairs}  # noqa: C416 - a dict of pairs reads worse to a type checker

@@ -1,0 +1,162 @@
+"""From a profile to what has to be run and laid out to make its image: pure, so that a test can read it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import asdict, dataclass
+
+from memqos.vm.profile import GuestFile, Profile
+
+__all__ = [
+    "BUILD_BYTES",
+    "DISK_BYTES",
+    "Keys",
+    "Mirror",
+    "compile_arguments",
+    "fingerprint",
+    "mke2fs_arguments",
+    "mmdebstrap_arguments",
+    "overlay_archive",
+    "pack_arguments",
+]
+
+RECIPE = 1
+"""Counts up when this module makes something else of the same profile."""
+
+BUILD_BYTES = 2 << 30
+"""What a build needs on the cache's disk while it runs: the unpacked root, its archive, the disk."""
+
+DISK_BYTES = 4 << 30
+"""The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
+
+UNWANTED_PATHS = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """Where the host takes Debian packages from.
+
+    uri: empty leaves it to mmdebstrap's own default. keyring: a file or folder of keys; empty as for uri.
+    """
+
+    uri: str = ""
+    keyring: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys that go into an image, in OpenSSH's text formats: who may log in, and who the machine is."""
+
+    client_public: str
+    host_private: str
+    host_public: str
+
+
+def fingerprint(profile: Profile, client_public: str) -> str:
+    """What the image depends on, as 12 hexadecimal digits: the profile's whole content and the key that may log in."""
+    facts = {"recipe": RECIPE, "profile": asdict(profile), "client": client_public, "unwanted": UNWANTED_PATHS}
+    text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def mmdebstrap_arguments(
+    program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, overlay: str, boot: str, stale: bool
+) -> list[str]:
+    """The command that installs the packages, lays our files over them and copies /boot out.
+
+    mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of our files.
+    boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until.
+    """
+    sources = [f"deb {mirror.uri} {profile.suite} main"] if mirror.uri else []
+    return [
+        program,
+        f"--mode={mode}",
+        "--variant=apt",
+        "--architectures=amd64",
+        "--components=main",
+        f"--include={','.join((profile.kernel, *profile.packages))}",
+        *([f"--keyring={mirror.keyring}"] if mirror.keyring else []),
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=APT::Install-Recommends "false"',
+        *(['--aptopt=Acquire::Check-Valid-Until "false"'] if stale else []),
+        *(f"--dpkgopt=path-exclude={path}" for path in UNWANTED_PATHS),
+        "--dpkgopt=force-unsafe-io",
+        f"--customize-hook=tar-in {overlay} /",
+        '--customize-hook=rm -f "$1"/etc/apt/sources.list "$1"/etc/ssh/ssh_host_rsa_key* "$1"/etc/ssh/ssh_host_ecdsa_key*',
+        '--customize-hook=chroot "$1" update-initramfs -u -k all',
+        f"--customize-hook=copy-out /boot {boot}",
+        "--skip=output/dev",
+        profile.suite,
+        target,
+        *sources,
+    ]
+
+
+PACK = """
+mount -t tmpfs -o mode=0755 memqos-root "$1"
+tar --extract --file "$2" --directory "$1" --numeric-owner --xattrs --xattrs-include='*'
+mkdir -p "$1/dev"
+mke2fs -q -F -t ext4 -L memqos-root -E lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0 -d "$1" "$3"
+"""
+"""Unpacks into memory, so that a build that is killed leaves no tree behind; $1 folder, $2 archive, $3 disk."""
+
+
+def pack_arguments(program: str, *, folder: str, archive: str, disk: str, root: bool) -> list[str]:
+    """The command that turns the archive of a root into a file system on a disk whose file has its size already.
+
+    program: unshare. It gives the script a mount namespace of its own; without root, also a user namespace in which
+    we are root and have further ids, so that files keep their owners.
+    """
+    identity = [] if root else ["--user", "--map-root-user", "--map-auto"]
+    return [program, *identity, "--mount", "sh", "-euc", PACK, "memqos-pack", folder, archive, disk]
+
+
+def compile_arguments(program: str, source: str, binary: str) -> list[str]:
+    """The command that compiles one workload program, needing nothing but the kernel where it runs."""
+    return [program, "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o", binary, source]
+
+
+def overlay_archive(profile: Profile, keys: Keys) -> bytes:
+    """Everything of ours in the guest, as a tar that belongs to root: files, keys, masked and enabled units."""
+    units = "/etc/systemd/system"
+    links = {f"{units}/{unit}": "/dev/null" for unit in profile.masked_units}
+    links |= {f"{units}/multi-user.target.wants/{unit}": f"../{unit}" for unit in profile.enabled_units}
+    files = [(file.path, file.content, file.mode) for file in (*profile.files, *_key_files(keys))]
+    private = ("/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for folder in sorted(
+            {parent for path in (*links, *(path for path, _, _ in files)) for parent in _parents(path)}
+        ):
+            archive.addfile(_member(folder, tarfile.DIRTYPE, 0o700 if folder.endswith("/root/.ssh") else 0o755))
+        for path, content, mode in files:
+            member = _member(path, tarfile.REGTYPE, 0o600 if path in private else mode)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        for path, where in sorted(links.items()):
+            member = _member(path, tarfile.SYMTYPE, 0o777)
+            member.linkname = where
+            archive.addfile(member)
+    return buffer.getvalue()
+
+
+def _key_files(keys: Keys) -> tuple[GuestFile, ...]:
+    return (
+        GuestFile(path="/root/.ssh/authorized_keys", content=keys.client_public.encode()),
+        GuestFile(path="/etc/ssh/ssh_host_ed25519_key", content=keys.host_private.encode()),
+        GuestFile(path="/etc/ssh/ssh_host_ed25519_key.pub", content=keys.host_public.encode()),
+    )
+
+
+def _member(path: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(f".{path}")
+    member.type, member.mode = kind, mode
+    return member
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.strip("/").split("/")[:-1]
+    return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]

@@ -1,0 +1,68 @@
+"""What a machine is made of, as a value: everything that its QEMU command line is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from memqos.model.topology import Topology
+
+__all__ = ["Accelerator", "DiskFormat", "MachineSpec"]
+
+
+class Accelerator(StrEnum):
+    """What runs the guest's instructions; spelled as QEMU's `accel=`."""
+
+    KVM = "kvm"
+    TCG = "tcg"
+
+    @property
+    def cpu_model(self) -> str:
+        """The CPU model with every feature that this accelerator has."""
+        return "host" if self is Accelerator.KVM else "max"
+
+
+class DiskFormat(StrEnum):
+    """A disk's format; spelled as QEMU's `format=`."""
+
+    RAW = "raw"
+    QCOW2 = "qcow2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSpec:
+    """A machine about to be started.
+
+    name: shown in the process list and in reports.
+    disk: the root disk, which QEMU writes to: an overlay, or the image itself while it is being provisioned.
+    swap_disks: one file for each swap device of the topology, of that device's size, in the same order.
+    serial_log: the file that the serial console is written to.
+    qmp_socket: the UNIX socket that QEMU listens on for QMP; at most 107 bytes long.
+    kernel_arguments: the command line's words, without those that the topology asks for.
+    ssh_port: the loopback port that leads to the guest's sshd; 0 lets the host's kernel choose a free one.
+    """
+
+    name: str
+    accelerator: Accelerator
+    topology: Topology
+    kernel: Path
+    initrd: Path
+    kernel_arguments: tuple[str, ...]
+    disk: Path
+    disk_format: DiskFormat
+    swap_disks: tuple[Path, ...]
+    serial_log: Path
+    qmp_socket: Path
+    machine_type: str = "q35"
+    ssh_port: int = 0
+
+    @property
+    def command_line(self) -> str:
+        """The kernel's command line: the profile's words, then the swap priorities that the topology declares."""
+        priorities = (
+            f"memqos.swap{number}={device.priority}"
+            for number, device in enumerate(self.topology.swap)
+            if device.priority is not None
+        )
+        return " ".join((*self.kernel_arguments, *priorities))
