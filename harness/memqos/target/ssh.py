@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
@@ -19,7 +18,7 @@ from testinfra.backend.ssh import SshBackend
 
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineryError, MissingProgramError, TargetError
-from memqos.target.base import CommandResult, checked
+from memqos.target.base import CommandResult
 
 __all__ = ["SshTarget", "Starter", "open_ssh"]
 
@@ -43,8 +42,6 @@ REPLACE = (
     'dd of="$1.memqos" bs="$2" count=1 iflag=fullblock status=none && chmod "$3" "$1.memqos" && mv "$1.memqos" "$1"'
 )
 """Another file in the old one's place: a program that is running can be replaced, but not written to."""
-
-NO_ROOM_STATUS = "No space left on device"
 
 
 class Starter(Protocol):
@@ -132,7 +129,7 @@ class SshTarget:
         return None if result.status == NOT_THERE else self._checked(result, f"reading {path}").stdout
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """Write to a file in a single write(2); with a mode, put a new file in its place.
+        """Write in a single write(2); with a mode, put a new file in the old one's place.
 
         A write of no bytes truncates a regular file and does nothing to a control file.
         """

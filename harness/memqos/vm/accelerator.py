@@ -49,28 +49,36 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache, progress: Prog
     key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
     answer = _kept_answer(kept, key)
     if answer is None:
-        obstacle = kvm_obstacle(qemu, kernel)
-        answer = {"key": key, "obstacle": obstacle}
+        answer = Answer(obstacle=kvm_obstacle(qemu, kernel))
         temporary = kept.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(answer))
+        temporary.write_text(json.dumps({"key": key, "obstacle": answer.obstacle}))
         temporary.replace(kept)
-    obstacle = answer["obstacle"]
-    if obstacle is None:
+    if answer.obstacle is None:
         return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
     choice = AcceleratorChoice(
         accelerator=Accelerator.TCG,
-        reason=f"{obstacle}: machines run under software emulation (TCG), ten to thirty times slower than with KVM.",
+        reason=f"{answer.obstacle}: machines run under software emulation (TCG), ten to thirty times slower than with KVM.",
     )
     progress.note(choice.reason)
     return choice
 
 
-def _kept_answer(kept: Path, key: dict[str, object]) -> dict[str, str | None] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a probe found: why KVM cannot be used, or None if it can."""
+
+    obstacle: str | None
+
+
+def _kept_answer(kept: Path, key: dict[str, object]) -> Answer | None:
     try:
         answer = json.loads(kept.read_bytes())
     except (OSError, ValueError):
         return None
-    return answer if isinstance(answer, dict) and answer.get("key") == key and "obstacle" in answer else None
+    if not isinstance(answer, dict) or answer.get("key") != key or "obstacle" not in answer:
+        return None
+    obstacle = answer["obstacle"]
+    return Answer(obstacle=None if obstacle is None else str(obstacle))
 
 
 def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:

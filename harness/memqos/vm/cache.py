@@ -94,7 +94,8 @@ def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
     return NoSpaceError(
         f"the disk has {free >> 20} MiB free, and {needed >> 20} MiB are needed.",
         where=str(folder),
-        next_step="Free some space (`memqos vm rm --all` removes cached images), or name another folder in MEMQOS_CACHE.",
+        next_step="Free some space (`memqos vm rm --all` removes cached images), or name another folder "
+        "in MEMQOS_CACHE.",
         data={"folder": str(folder), "free": free, "needed": needed},
     )
 

@@ -74,7 +74,7 @@ class Image:
 
 
 def load_image(folder: Path) -> Image | None:
-    """The image in a folder, or None if it is not whole: a file is missing, has another size, or is not readable JSON."""
+    """The image in a folder, or None if it is not whole: a file is missing, or not what the manifest says."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         sizes = {name: (folder / name).stat().st_size for name in FILES}

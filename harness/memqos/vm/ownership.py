@@ -2,7 +2,8 @@
 
 A tiny guard process leads a process group. Everything that a machine needs (QEMU, ssh) is started in that group.
 The guard reads a pipe whose other end only we hold: when we close it, or die (kill -9 too), the guard ends the
-group and, if we died, removes the folders. The group is never the terminal's foreground group, so Ctrl-C reaches only us.
+group and, if we died, removes the folders. The group is never the terminal's foreground group: Ctrl-C reaches
+only us.
 """
 
 from __future__ import annotations

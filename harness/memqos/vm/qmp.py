@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that QEMU told by itself: SHUTDOWN, STOP, GUEST_PANICKED …"""
+    """Something that QEMU told by itself: SHUTDOWN, STOP, GUEST_PANICKED and so on."""
 
     name: str
     data: Mapping[str, object]
@@ -42,9 +42,9 @@ class Qmp:
     @property
     def events(self) -> tuple[Event, ...]:
         """All events so far, oldest first."""
-        return tuple(Event(name=told["event"], data=told.get("data", {})) for told in self._client.events.history)
+        return tuple(_event(told) for told in self._client.events.history)
 
-    def execute(self, command: str, arguments: Mapping[str, object] | None = None, *, deadline: Deadline) -> Any:  # noqa: ANN401 - what a command returns is QAPI's matter
+    def execute(self, command: str, arguments: Mapping[str, object] | None = None, *, deadline: Deadline) -> Any:
         """Run a QMP command and return what QEMU answers.
 
         Raises MachineError if QEMU refuses it or is gone, DeadlineError if it does not answer in time.
@@ -53,7 +53,7 @@ class Qmp:
             return self._await(self._client.execute(command, dict(arguments or {})), deadline, f"answers '{command}'")
         except ExecuteError as error:
             raise MachineError(
-                f"QEMU refused '{command}': {error.error.desc}", data={"command": command, "class": error.error.class_}
+                f"QEMU refused '{command}': {error}", data={"command": command, "class": error.error_class}
             ) from error
         except (QMPError, EOFError, OSError, asyncio.CancelledError) as error:
             raise MachineError(
@@ -65,7 +65,7 @@ class Qmp:
         return str(self.execute("human-monitor-command", {"command-line": line}, deadline=deadline))
 
     def run_state(self, *, deadline: Deadline) -> str:
-        """QEMU's run state: running, paused, internal-error, shutdown …"""
+        """QEMU's run state: running, paused, internal-error, shutdown and so on."""
         return str(self.execute("query-status", deadline=deadline)["status"])
 
     def _await(self, work: Coroutine[Any, Any, T], deadline: Deadline, condition: str) -> T:
@@ -78,6 +78,11 @@ class Qmp:
                 f"QEMU did not do this in {deadline.elapsed:.1f} s: {condition}.",
                 data={"condition": condition, "last": None, "elapsed": deadline.elapsed},
             ) from None
+
+
+def _event(told: Mapping[str, object]) -> Event:
+    data = told.get("data")
+    return Event(name=str(told["event"]), data=data if isinstance(data, dict) else {})
 
 
 @contextlib.contextmanager
