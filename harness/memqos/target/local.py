@@ -75,7 +75,7 @@ class LocalTarget:
             raise self._refused("reading", path, error) from error
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:  # noqa: ARG002 - the port's signature
-        """Write in a single write(2); with a mode, put a new file in the old one's place."""
+        """One call of the kernel's write carries all of it; with a mode, put a new file in the old one's place."""
         try:
             if mode is not None:
                 _replace(Path(path), data, mode)
@@ -87,7 +87,7 @@ class LocalTarget:
     def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:  # noqa: ARG002 - the port's signature
         """The names in a folder, sorted, or None if there is no such folder."""
         try:
-            return tuple(sorted(os.listdir(path)))
+            return tuple(sorted(entry.name for entry in Path(path).iterdir()))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -129,7 +129,7 @@ class SshTarget:
         return None if result.status == NOT_THERE else self._checked(result, f"reading {path}").stdout
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """Write in a single write(2); with a mode, put a new file in the old one's place.
+        """One call of the kernel's write carries all of it; with a mode, put a new file in the old one's place.
 
         A write of no bytes truncates a regular file and does nothing to a control file.
         """

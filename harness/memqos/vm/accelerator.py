@@ -57,7 +57,8 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache, progress: Prog
         return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
     choice = AcceleratorChoice(
         accelerator=Accelerator.TCG,
-        reason=f"{answer.obstacle}: machines run under software emulation (TCG), ten to thirty times slower than with KVM.",
+        reason=f"{answer.obstacle}: machines run under software emulation (TCG), "
+        "ten to thirty times slower than with KVM.",
     )
     progress.note(choice.reason)
     return choice

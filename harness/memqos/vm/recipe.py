@@ -22,9 +22,6 @@ __all__ = [
     "pack_arguments",
 ]
 
-RECIPE = 1
-"""Counts up when this module makes something else of the same profile."""
-
 BUILD_BYTES = 2 << 30
 """What a build needs on the cache's disk while it runs: the unpacked root, its archive, the disk."""
 
@@ -55,8 +52,19 @@ class Keys:
 
 
 def fingerprint(profile: Profile, client_public: str) -> str:
-    """What the image depends on, as 12 hexadecimal digits: the profile's whole content and the key that may log in."""
-    facts = {"recipe": RECIPE, "profile": asdict(profile), "client": client_public, "unwanted": UNWANTED_PATHS}
+    """What the image depends on, as 12 hexadecimal digits: the profile's whole content, the commands, the client's key.
+
+    The mirror is not among them: it gives the same packages as any other, only newer ones as time passes.
+    """
+    install = mmdebstrap_arguments(
+        "mmdebstrap", profile, Mirror(), mode="", target="", overlay="", boot="", stale=False
+    )
+    facts = {
+        "profile": asdict(profile),
+        "client": client_public,
+        "commands": [install, PACK, compile_arguments("gcc", "", "")],
+        "disk": DISK_BYTES,
+    }
     text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
