@@ -1,0 +1,254 @@
+"""A runtime in memory over a fake cgroup tree, which does with resources what containerd and runc do.
+
+For developing suites and for tests of memqos itself. It never gives conformance results: it holds what memqos believes
+of a runtime, and so can only agree with it. Its containers do not run anything; a test ends one with `finish`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
+from memqos.engine.cpu import shares_to_weight
+from memqos.engine.plan import ContainerResources
+from memqos.errors import RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
+from memqos.runtime.base import (
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    RuntimeVersion,
+    SandboxHandle,
+    SandboxSpec,
+)
+from memqos.runtime.cri_wire import container_handle
+from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.target.fake import RefusedError
+
+__all__ = ["FakeRuntime"]
+
+_KILLED = 137
+_TERMINATED = 143
+_UNLIMITED = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Container:
+    """One container: what it was asked for until now, and how it is."""
+
+    spec: ContainerSpec
+    cgroup: CgroupPath
+    resources: ContainerResources
+    state: ContainerState = ContainerState.CREATED
+    exit_code: int | None = None
+    reason: str = ""
+
+
+class FakeRuntime:
+    """The Runtime port in memory.
+
+    driver: how cgroups are named. traits: of which containerd and runc it is the likeness.
+    """
+
+    def __init__(
+        self,
+        cgroups: FakeCgroups,
+        *,
+        driver: CgroupDriver = CgroupDriver.SYSTEMD,
+        traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+    ) -> None:
+        self._cgroups = cgroups
+        self._driver = driver
+        self._traits = traits
+        self._numbers = itertools.count(1)
+        self._sandboxes: dict[str, CgroupPath] = {}
+        self._containers: dict[str, _Container] = {}
+        self._sandbox_of: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return "fake"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All but a report of the cgroup driver, as containerd 1.7."""
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT}
+
+    def version(self, *, deadline: Deadline) -> RuntimeVersion:  # noqa: ARG002 - nothing takes time here
+        """Itself."""
+        return RuntimeVersion(name="fake", version="0", api_version="v1")
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002
+        """Make the sandbox's cgroup below the pod's, which must exist."""
+        parent = CgroupPath.parse(spec.cgroup_parent)
+        if parent not in self._cgroups:
+            raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
+        sandbox_id = self._new_id()
+        self._sandboxes[sandbox_id] = self._make_cgroup(parent, sandbox_id)
+        self._apply(self._sandboxes[sandbox_id], ContainerResources(cpu_shares=2))
+        return SandboxHandle(id=sandbox_id, spec=spec)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:  # noqa: ARG002
+        """Make a container and its cgroup."""
+        if sandbox.id not in self._sandboxes:
+            raise _error("CreateContainer", f"there is no sandbox '{sandbox.id}'")
+        container_id = self._new_id()
+        parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
+        self._containers[container_id] = _Container(
+            spec=spec, cgroup=self._leaf(parent, container_id), resources=spec.resources
+        )
+        self._sandbox_of[container_id] = sandbox.id
+        return container_handle(sandbox, spec, container_id)
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Start it: the cgroup appears with its values."""
+        known = self._known(container, "StartContainer")
+        if known.state is not ContainerState.CREATED:
+            raise _error("StartContainer", f"the container is {known.state}")
+        self._cgroups.make(known.cgroup)
+        self._apply(known.cgroup, known.resources)
+        known.state = ContainerState.RUNNING
+
+    def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Merge into what was asked for before, and write all of it again, as containerd does."""
+        known = self._known(container, "UpdateContainerResources")
+        if known.state is not ContainerState.RUNNING:
+            raise _error("UpdateContainerResources", f"the container is {known.state}")
+        merged = _merged(known.resources, resources)
+        self._apply(known.cgroup, merged)
+        known.resources = merged
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
+        """What is known of it."""
+        known = self._known(container, "ContainerStatus")
+        return ContainerStatus(
+            state=known.state,
+            exit_code=known.exit_code,
+            reason=known.reason,
+            message="",
+            resources=dataclasses.replace(known.resources, oom_score_adj=0),
+        )
+
+    def exec(
+        self,
+        container: ContainerHandle,
+        argv: tuple[str, ...],  # noqa: ARG002 - there is nothing to run in
+        *,
+        deadline: Deadline,  # noqa: ARG002
+    ) -> tuple[int, bytes, bytes]:
+        """Nothing runs here: whatever is asked for ends with 0 and says nothing."""
+        if self._known(container, "ExecSync").state is not ContainerState.RUNNING:
+            raise _error("ExecSync", "the container does not run")
+        return 0, b"", b""
+
+    def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:  # noqa: ARG002
+        """End it by TERM, or by KILL without grace."""
+        if self._known(container, "StopContainer").state is ContainerState.RUNNING:
+            self.finish(container, exit_code=_TERMINATED if grace else _KILLED)
+
+    def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Remove it, running or not; one that is gone is no error."""
+        known = self._containers.pop(container.id, None)
+        self._sandbox_of.pop(container.id, None)
+        if known:
+            self._cgroups.remove(known.cgroup)
+
+    def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Remove it with its containers; one that is gone is no error."""
+        for container_id in [one for one, owner in self._sandbox_of.items() if owner == sandbox.id]:
+            self._cgroups.remove(self._containers.pop(container_id).cgroup)
+            del self._sandbox_of[container_id]
+        cgroup = self._sandboxes.pop(sandbox.id, None)
+        if cgroup:
+            self._cgroups.remove(cgroup)
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def finish(self, container: ContainerHandle, *, exit_code: int, reason: str = "") -> None:
+        """Let a running container end with this code; reason: the runtime's word, told by the code if "" is given."""
+        known = self._known(container, "finish")
+        known.state = ContainerState.EXITED
+        known.exit_code = exit_code
+        known.reason = reason or ("Error" if exit_code else "Completed")
+        self._cgroups.remove(known.cgroup)
+
+    def _known(self, container: ContainerHandle, method: str) -> _Container:
+        if container.id not in self._containers:
+            raise _error(method, f"there is no container '{container.id}'")
+        return self._containers[container.id]
+
+    def _new_id(self) -> str:
+        return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
+
+    def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
+        systemd = self._driver is CgroupDriver.SYSTEMD
+        return parent.child(f"cri-containerd-{container_id}.scope" if systemd else container_id)
+
+    def _make_cgroup(self, parent: CgroupPath, container_id: str) -> CgroupPath:
+        leaf = self._leaf(parent, container_id)
+        self._cgroups.make(leaf)
+        return leaf
+
+    def _apply(self, cgroup: CgroupPath, resources: ContainerResources) -> None:
+        try:
+            for name, text in self._writes(resources):
+                self._cgroups.put(cgroup, name, text)
+        except RefusedError as error:
+            raise _error("resources", str(error)) from error
+
+    def _writes(self, resources: ContainerResources) -> list[tuple[str, str]]:
+        """What runc writes, in its order: zero is "not specified", -1 is "max", unified comes last."""
+        writes: list[tuple[str, str]] = []
+        limit, total = resources.memory_limit_in_bytes, resources.memory_swap_limit_in_bytes
+        if limit and not total and self._traits.swap_follows_memory:
+            total = limit
+        if total:
+            writes.append(("memory.swap.max", _swap_text(limit, total)))
+        if limit:
+            writes.append(("memory.max", _text(limit)))
+        if resources.cpu_shares:
+            writes.append(("cpu.weight", str(shares_to_weight(resources.cpu_shares, self._traits.weight))))
+        if resources.cpu_quota or resources.cpu_period:
+            quota = _text(resources.cpu_quota) if resources.cpu_quota > 0 else "max"
+            writes.append(("cpu.max", f"{quota} {resources.cpu_period or 100_000}"))
+        for name, text in (("cpuset.cpus", resources.cpuset_cpus), ("cpuset.mems", resources.cpuset_mems)):
+            writes += [(name, text)] if text else []
+        if self._traits.hugetlb:
+            writes += [(f"hugetlb.{size}.max", str(amount)) for size, amount in resources.hugepage_limits]
+        return writes + sorted(resources.unified.items())
+
+
+def _text(amount: int) -> str:
+    return "max" if amount == _UNLIMITED else str(amount)
+
+
+def _swap_text(limit: int, total: int) -> str:
+    """memory.swap.max counts swap alone, the request memory and swap together."""
+    if total == _UNLIMITED:
+        return "max"
+    if not limit:
+        raise RefusedError("unable to set swap limit without memory limit")
+    if total < limit:
+        raise RefusedError("memory+swap limit should be >= memory limit")
+    return str(total - limit)
+
+
+def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResources:
+    """What is specified in `new` over `old`; unified key by key."""
+    given = {field.name: getattr(new, field.name) for field in dataclasses.fields(new)}
+    changes = {name: value for name, value in given.items() if value and name not in {"unified", "oom_score_adj"}}
+    return dataclasses.replace(old, **changes, unified={**old.unified, **new.unified})
+
+
+def _error(method: str, details: str) -> RuntimeCallError:
+    data = {"method": method, "code": "UNKNOWN", "details": details}
+    return RuntimeCallError(f"fake answered UNKNOWN: {details}", where=method, data=data)

@@ -1,0 +1,177 @@
+"""A target in memory, for developing suites and for tests: files in a dictionary, commands that are scripted.
+
+It keeps the port's contract (see `contract`), and it is no machine: what is observed on it is no conformance result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from memqos.clock import Deadline
+from memqos.errors import DeadlineError, TargetError
+from memqos.target.base import CommandResult, same_socket
+
+__all__ = ["FakeFiles", "FakeTarget", "Handler", "Outcome", "RefusedError"]
+
+Outcome = tuple[int, bytes, bytes]
+"""A command's status, standard output and standard error."""
+
+Handler = Callable[[Sequence[str], bytes, Deadline], Outcome]
+"""What a scripted command does: given its arguments, its standard input and the deadline."""
+
+
+class RefusedError(Exception):
+    """A file that cannot be read, written or listed, with the reason; a fake's own, never seen outside."""
+
+
+class FakeFiles(Protocol):
+    """A part of the file system that behaves, such as a cgroup tree; paths are absolute."""
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes, None if it is not there; RefusedError for other obstacles."""
+        ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put these bytes there at once; RefusedError if they are not accepted."""
+        ...
+
+    def list(self, path: str) -> tuple[str, ...] | None:
+        """The names in a folder, None if it is not there."""
+        ...
+
+
+class _Dictionary:
+    """Plain files: what was written is what is read, and a folder is there while something is in it."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = dict(files)
+
+    def read(self, path: str) -> bytes | None:
+        if path not in self._files and self.list(path) is not None:
+            raise RefusedError("Is a directory")
+        return self._files.get(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        folder = posixpath.dirname(path)
+        if path not in self._files and self.list(folder) is None:
+            raise RefusedError("No such file or directory")
+        if self.list(path) is not None:
+            raise RefusedError("Is a directory")
+        self._files[path] = data
+
+    def list(self, path: str) -> tuple[str, ...] | None:
+        prefix = path.rstrip("/") + "/"
+        inside = {name.removeprefix(prefix).split("/")[0] for name in self._files if name.startswith(prefix)}
+        return tuple(sorted(inside)) if inside else None
+
+
+class FakeTarget:
+    """A target in memory.
+
+    files: absolute path to content. commands: the beginning of an argument list to what it does; the longest that
+    fits is taken. A few programs that contracts and waits use are there anyway: cat, printf, false, true and sleep.
+    mounts: folder to what stands in for the file system from there down.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str = "fake://",
+        files: Mapping[str, bytes] | None = None,
+        commands: Mapping[tuple[str, ...], Handler] | None = None,
+        mounts: Mapping[str, FakeFiles] | None = None,
+    ) -> None:
+        self._address = address
+        self._plain = _Dictionary(files or {})
+        self._mounts = dict(mounts or {})
+        self._commands: dict[tuple[str, ...], Handler] = {**_PROGRAMS, ("cat",): self._cat, **(commands or {})}
+        self.ran: list[tuple[str, ...]] = []
+
+    @property
+    def address(self) -> str:
+        """The URL that names this target."""
+        return self._address
+
+    def on(self, argv: tuple[str, ...], handler: Handler) -> None:
+        """Script a command: every argument list that begins like this one."""
+        self._commands[argv] = handler
+
+    def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
+        """Do what the command's script says; a command without one has status 127, as a shell would say."""
+        words = tuple(argv)
+        self.ran.append(words)
+        fitting = [beginning for beginning in self._commands if words[: len(beginning)] == beginning]
+        if not fitting:
+            return CommandResult(argv=words, status=127, stdout=b"", stderr=f"{words[0]}: not found\n".encode())
+        status, stdout, stderr = self._commands[max(fitting, key=len)](words, stdin, deadline)
+        return CommandResult(argv=words, status=status, stdout=stdout, stderr=stderr)
+
+    def read(self, path: str, *, deadline: Deadline) -> bytes | None:  # noqa: ARG002 - nothing takes time here
+        """A file's bytes, or None."""
+        with self._translated(f"reading {path}"):
+            return self._files(path).read(path)
+
+    def write(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        deadline: Deadline,  # noqa: ARG002 - nothing takes time here
+        mode: int | None = None,  # noqa: ARG002 - and nobody is kept from anything
+    ) -> None:
+        """Put these bytes into a file; the folder must be there."""
+        with self._translated(f"writing {path}"):
+            self._files(path).write(path, data)
+
+    def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:  # noqa: ARG002 - nothing takes time
+        """The names in a folder, sorted, or None."""
+        with self._translated(f"listing {path}"):
+            return self._files(path).list(path)
+
+    def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
+        """The path itself: what listens there, if anything does, is on this host."""
+        return same_socket(remote_socket)
+
+    def _files(self, path: str) -> FakeFiles:
+        below = [folder for folder in self._mounts if path == folder or path.startswith(folder.rstrip("/") + "/")]
+        return self._mounts[max(below, key=len)] if below else self._plain
+
+    @contextlib.contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except RefusedError as error:
+            raise TargetError(f"{doing} failed: {error}.", where=self._address) from error
+
+    def _cat(self, argv: Sequence[str], stdin: bytes, deadline: Deadline) -> Outcome:
+        contents = [self.read(path, deadline=deadline) for path in argv[1:]] or [stdin]
+        found = [content for content in contents if content is not None]
+        missing = len(found) < len(contents)
+        return int(missing), b"".join(found), b"cat: No such file or directory\n" if missing else b""
+
+
+def _printf(argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+    """Each word on its own line: of printf's formats only this one is needed."""
+    return 0, b"".join(word.encode() + b"\n" for word in argv[2:]), b""
+
+
+def _sleep(argv: Sequence[str], _: bytes, deadline: Deadline) -> Outcome:
+    if float(argv[1]) > deadline.remaining:
+        condition = f"'{' '.join(argv)}' ends"
+        raise DeadlineError(
+            f"{condition.removesuffix(' ends')} did not end in time.",
+            data={"condition": condition, "last": "running", "elapsed": deadline.elapsed},
+        )
+    return 0, b"", b""
+
+
+_PROGRAMS: dict[tuple[str, ...], Handler] = {
+    ("true",): lambda *_: (0, b"", b""),
+    ("false",): lambda *_: (1, b"", b""),
+    ("printf", "%s\\n"): _printf,
+    ("sleep",): _sleep,
+}
