@@ -20,7 +20,10 @@ from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineryError, MissingProgramError, TargetError
 from memqos.target.base import CommandResult
 
-__all__ = ["SshTarget", "Starter", "open_ssh"]
+__all__ = ["CONTROL", "SshTarget", "Starter", "open_ssh"]
+
+CONTROL = "control.sock"
+"""The kept connection's socket, in the folder given for sockets."""
 
 SSH_FAILED = 255
 """ssh's own status for a failure of its own, which a command's status may be too."""
@@ -213,7 +216,7 @@ def open_ssh(
 
     Raises TargetError with what ssh said if it cannot connect.
     """
-    control = folder / "control.sock"
+    control = folder / CONTROL
     log = folder / "ssh.log"
     options = [*(["-F", str(config)] if config else []), "-S", str(control)]
     with log.open("wb") as output:

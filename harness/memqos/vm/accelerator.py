@@ -17,11 +17,10 @@ from memqos.errors import DeadlineError, MachineryError
 from memqos.vm.cache import Cache
 from memqos.vm.ownership import ProcessGroup
 from memqos.vm.programs import Qemu
-from memqos.vm.progress import Progress
 from memqos.vm.qmp import open_qmp
 from memqos.vm.spec import Accelerator
 
-__all__ = ["AcceleratorChoice", "choose_accelerator", "probe_arguments"]
+__all__ = ["AcceleratorChoice", "choose_accelerator", "kvm_device_obstacle", "probe_arguments"]
 
 KVM = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -40,8 +39,8 @@ class AcceleratorChoice:
     reason: str
 
 
-def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache, progress: Progress) -> AcceleratorChoice:
-    """KVM if a probe guest with this kernel runs on it, else TCG, said as one note when it is found out.
+def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> AcceleratorChoice:
+    """KVM if a probe guest with this kernel runs on it, else TCG.
 
     The answer is kept in the cache for this boot of the host, this QEMU and this user.
     """
@@ -55,13 +54,11 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache, progress: Prog
         temporary.replace(kept)
     if answer.obstacle is None:
         return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
-    choice = AcceleratorChoice(
+    return AcceleratorChoice(
         accelerator=Accelerator.TCG,
         reason=f"{answer.obstacle}: machines run under software emulation (TCG), "
         "ten to thirty times slower than with KVM.",
     )
-    progress.note(choice.reason)
-    return choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +81,20 @@ def _kept_answer(kept: Path, key: dict[str, object]) -> Answer | None:
 
 def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:
     """Why KVM cannot be used here, as a sentence without its full stop; None if a guest ran."""
+    if obstacle := kvm_device_obstacle():
+        return obstacle
+    with tempfile.TemporaryDirectory(prefix="memqos-kvm-") as name:
+        folder = Path(name)
+        return _probe(qemu, kernel, folder)
+
+
+def kvm_device_obstacle() -> str | None:
+    """Why the device cannot even be opened, as a sentence without its full stop; None proves nothing."""
     if not KVM.exists():
         return f"there is no {KVM}"
     if not os.access(KVM, os.R_OK | os.W_OK):
         return f"{KVM} may not be used by this user"
-    with tempfile.TemporaryDirectory(prefix="memqos-kvm-") as name:
-        folder = Path(name)
-        return _probe(qemu, kernel, folder)
+    return None
 
 
 def _probe(qemu: Qemu, kernel: Path, folder: Path) -> str | None:

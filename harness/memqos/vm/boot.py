@@ -23,6 +23,7 @@ from memqos.vm.machine import Machine
 from memqos.vm.profile import Profile
 from memqos.vm.programs import find_qemu
 from memqos.vm.progress import SILENT, Progress, step
+from memqos.vm.spec import Accelerator
 
 __all__ = ["BootOptions", "boot", "check_runtime_binary"]
 
@@ -63,7 +64,9 @@ def boot(
     program = check_runtime_binary(options.runtime_binary) if options.runtime_binary else None
     qemu = find_qemu()
     image = ensure_image(profile, image_cache, progress=progress)
-    choice = choose_accelerator(qemu, image.kernel, cache=image_cache, progress=progress)
+    choice = choose_accelerator(qemu, image.kernel, cache=image_cache)
+    if choice.accelerator is Accelerator.TCG:
+        progress.note(choice.reason)
     log_dir.mkdir(parents=True, exist_ok=True)
     ingredients = Ingredients(
         name=f"{profile.name}-{topology.name}",

@@ -99,7 +99,7 @@ class Build:
             with step(self.progress, "make the file system"):
                 self.make_disk(group, finished)
             qemu = find_qemu()
-            choice = choose_accelerator(qemu, finished / entry.KERNEL, cache=self.cache, progress=self.progress)
+            choice = choose_accelerator(qemu, finished / entry.KERNEL, cache=self.cache)
             with step(self.progress, "boot it once and import the container images"):
                 facts = provision(
                     self.profile,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import MachineError, MachineryError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
-from memqos.target.ssh import open_ssh
+from memqos.target.ssh import CONTROL, open_ssh
 from memqos.vm.cache import Cache, locked_folder, need_space, sweep
 from memqos.vm.command import overlay_arguments
 from memqos.vm.machine import Machine, started
@@ -27,11 +28,12 @@ from memqos.vm.ownership import ProcessGroup
 from memqos.vm.programs import Qemu, find_program
 from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
 
-__all__ = ["HOST_ALIAS", "Ingredients", "launch"]
+__all__ = ["HOST_ALIAS", "Ingredients", "launch", "shell_arguments"]
 
 HOST_ALIAS = "memqos"
 """The guest's name in ssh's configuration and in known_hosts."""
 
+SSH_CONFIG = "ssh_config"
 RUN_PREFIX = "memqos-run-"
 
 DISK_BYTES = 1 << 30
@@ -135,7 +137,7 @@ def connected(
     """Wait for the guest's sshd and connect to it."""
     port = machine.ssh_port()
     identity = Path(shutil.copy(ingredients.identity, sockets / "identity"))
-    config = sockets / "ssh_config"
+    config = sockets / SSH_CONFIG
     config.write_text(ssh_config(port=port, identity=identity, known_hosts=ingredients.known_hosts))
     with machine.failing("it was booting"):
         wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
@@ -182,6 +184,13 @@ def wait_for_units(machine: Machine, target: Target, deadline: Deadline) -> None
             data={"failed": names, "journal": journal.text},
         )
     )
+
+
+def shell_arguments(spec: MachineSpec, words: Sequence[str]) -> list[str]:
+    """The ssh command that a person would type to get into this running machine, or to run `words` there."""
+    config = spec.qmp_socket.with_name(SSH_CONFIG)
+    control = spec.qmp_socket.with_name(CONTROL)
+    return ["ssh", "-F", str(config), "-S", str(control), *(["-t"] if not words else []), HOST_ALIAS, shlex.join(words)]
 
 
 def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:

@@ -1,0 +1,150 @@
+"""`memqos doctor`: can this host run memqos, and what to install if it cannot."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from memqos.errors import EnvironmentNotAbleError, ExitCode
+from memqos.vm.accelerator import choose_accelerator, kvm_device_obstacle
+from memqos.vm.cache import Cache, default_cache
+from memqos.vm.entry import list_images
+from memqos.vm.programs import find_program, find_qemu
+from memqos.vm.recipe import BUILD_BYTES
+from memqos.vm.spec import Accelerator
+
+__all__ = ["command"]
+
+MACHINE_BYTES = 2560 << 20
+"""Host memory that a machine of the default topology takes: its own 2 GiB and QEMU's share."""
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of the diagnosis. A check that is not ok has the way to mend it; one that is ok may have advice."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+@click.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
+def command(as_json: bool) -> int:
+    """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
+
+    Begin with it on a new host; `./memqos doctor`, from a checkout, installs what is missing first.
+    """
+    checks = list(diagnose(default_cache(os.environ)))
+    if as_json:
+        click.echo(json.dumps({"able": is_able(checks), "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        for check in checks:
+            click.echo(line(check))
+    return ExitCode.CONFORMS if is_able(checks) else ExitCode.ENVIRONMENT
+
+
+def is_able(checks: list[Check]) -> bool:
+    """Whether everything that is needed is there."""
+    return all(check.ok for check in checks)
+
+
+def line(check: Check) -> str:
+    """A check as a person reads it."""
+    state = "ok     " if check.ok else "missing"
+    fix = f"\n         {check.fix}" if check.fix else ""
+    return f"{state}  {check.name}: {check.found}{fix}"
+
+
+def diagnose(cache: Cache) -> Iterator[Check]:
+    """All checks, in the order in which a run needs what they look at."""
+    yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
+    yield check_program("QEMU", qemu_found)
+    yield check_acceleration(cache)
+    for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "gcc", "ssh"):
+        yield check_program(program, functools.partial(program_found, program))
+    if os.geteuid() != 0:
+        yield check_program("newuidmap", functools.partial(program_found, "newuidmap"))
+    yield check_disk(cache)
+    yield check_memory()
+    yield check_cache(cache)
+
+
+def check_program(name: str, find: Callable[[], str]) -> Check:
+    """A program that must be there, found by a function that raises if it is not."""
+    try:
+        return Check(name=name, ok=True, found=find())
+    except EnvironmentNotAbleError as error:
+        return Check(name=name, ok=False, found=error.what, fix=error.next_step)
+
+
+def program_found(name: str) -> str:
+    """A program's place."""
+    return str(find_program(name))
+
+
+def qemu_found() -> str:
+    """QEMU's version and place."""
+    qemu = find_qemu()
+    return f"{qemu.version_text} ({qemu.program})"
+
+
+def check_acceleration(cache: Cache) -> Check:
+    """Whether KVM runs a guest; software emulation is slower, but does."""
+    slow = "machines run under software emulation (TCG), ten to thirty times slower"
+    if obstacle := kvm_device_obstacle():
+        return Check(name="KVM", ok=True, found=f"{obstacle}; {slow}")
+    image = next(iter(list_images(cache)), None)
+    try:
+        qemu = find_qemu()
+    except EnvironmentNotAbleError:
+        return Check(name="KVM", ok=True, found="the device is there; whether it runs a guest needs QEMU to tell")
+    if image is None:
+        found = "the device is there; whether it runs a guest is seen when the first image is built"
+        return Check(name="KVM", ok=True, found=found)
+    choice = choose_accelerator(qemu, image.kernel, cache=cache)
+    found = choice.reason if choice.accelerator is Accelerator.KVM else choice.reason.rstrip(".")
+    return Check(name="KVM", ok=True, found=found)
+
+
+def check_disk(cache: Cache) -> Check:
+    """Room for building an image."""
+    root = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
+    free = shutil.disk_usage(root).free
+    found = f"{free / GIB:.1f} GiB free in {root}, {BUILD_BYTES / GIB:.1f} GiB needed to build an image"
+    fix = "" if free >= BUILD_BYTES else "Free some space, or name another folder in MEMQOS_CACHE."
+    return Check(name="disk", ok=not fix, found=found, fix=fix)
+
+
+def check_memory() -> Check:
+    """Memory for one machine of the default topology."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    kib = {words[0].rstrip(":"): int(words[1]) for words in lines}
+    free, total = kib["MemAvailable"] << 10, kib["MemTotal"] << 10
+    found = (
+        f"{free / GIB:.1f} of {total / GIB:.1f} GiB available, {MACHINE_BYTES / GIB:.1f} GiB needed for each machine"
+    )
+    fix = "" if free >= MACHINE_BYTES else "Free some, or use a smaller topology (--topology)."
+    return Check(name="memory", ok=not fix, found=found, fix=fix)
+
+
+def check_cache(cache: Cache) -> Check:
+    """Whether the cache can be written, and which images it has."""
+    try:
+        names = [image.name for image in list_images(cache)]
+    except EnvironmentNotAbleError as error:
+        return Check(name="cache", ok=False, found=str(error.where) + ": " + error.what, fix=error.next_step)
+    images = ", ".join(names) or "no image yet: the first run builds one, which takes a minute or two"
+    return Check(name="cache", ok=True, found=f"{cache.root}: {images}")

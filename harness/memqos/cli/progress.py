@@ -1,0 +1,94 @@
+"""How the command line shows progress: a spinner where there is a terminal, one plain line a step elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.status import Status
+
+from memqos.clock import SYSTEM_CLOCK
+from memqos.vm.progress import Progress
+
+__all__ = ["ShownProgress", "shown_progress"]
+
+
+class ShownProgress(Progress, Protocol):
+    """Progress that is shown for as long as its context lives."""
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def shown_progress() -> ShownProgress:
+    """Progress on standard error, in the way that fits it."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Spinner(console) if console.is_terminal else _Lines(console)
+
+
+class _Lines:
+    """One line when a step begins, one with its time when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is left to do."""
+
+    def start(self, name: str) -> None:
+        """The step's line."""
+        self._started[name] = SYSTEM_CLOCK.now()
+        self._say(f"{name} ...")
+
+    def done(self, name: str) -> None:
+        """How long it took."""
+        self._say(f"{name}: done in {SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s")
+
+    def note(self, text: str) -> None:
+        """The sentence."""
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"memqos: {text}", markup=False)
+
+
+class _Spinner:
+    """The step that is being done, live; the ones that ended as lines above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = Status("", console=console)
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def start(self, name: str) -> None:
+        """The step becomes the live line."""
+        self._started[name] = SYSTEM_CLOCK.now()
+        self._status.update(name)
+        self._status.start()
+
+    def done(self, name: str) -> None:
+        """The step becomes a line with its time."""
+        self._status.stop()
+        self._console.print(f"[green]✓[/green] {name} [dim]{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s[/dim]")
+
+    def note(self, text: str) -> None:
+        """The sentence, above the live line."""
+        self._console.print(text, markup=False, style="yellow")
