@@ -1,0 +1,247 @@
+"""KubeletConfiguration files to settings: v1beta1, every field known, the ones that the rules read typed and placed.
+
+What depends on the release (which policies, keys and gates there are) is checked by `engine.validation`, which names
+the places kept here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeVar
+
+from memqos.catalog.kubelet_fields import KUBELET_FIELDS
+from memqos.catalog.schema import Place, check, parse_fields
+from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
+from memqos.errors import ManifestError
+from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["settings_of"]
+
+_API = "kubelet.config.k8s.io/v1beta1"
+_KIND = "KubeletConfiguration"
+_DURATION = re.compile(r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+|[-+]?0")
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_NANOSECONDS = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+}  # fmt: skip
+_PERCENT = re.compile(r"[0-9]{1,3}%", re.ASCII)
+_WHOLE_PERCENT = 100
+_LONGEST_FACTOR = 40
+_FACTOR = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+@functools.cache
+def _fields() -> Mapping[str, Mapping[str, str]]:
+    return parse_fields(KUBELET_FIELDS)
+
+
+def settings_of(data: bytes, file: str) -> KubeletSettings:
+    """The settings in a KubeletConfiguration of one document.
+
+    Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
+    takes.
+    """
+    documents = parse_documents(data, file)
+    place = Place(file)
+    if len(documents) != 1 or not isinstance(documents[0], MappingNode):
+        raise place.error(f"expected one {_KIND}, got {len(documents)} documents.", 0)
+    node = documents[0]
+    for name, wanted in (("apiVersion", _API), ("kind", _KIND)):
+        value = node.get(name)
+        if not isinstance(value, ScalarNode) or value.value != wanted:
+            got = value.text[:80] if isinstance(value, ScalarNode) else "nothing"
+            raise place.child(name).error(
+                f"expected '{wanted}', got '{got}'.", node.line_of(name), next_step=f"memqos reads {_API} {_KIND}."
+            )
+    check(node, _KIND, _fields(), place)
+    return _Reader(node, place).settings()
+
+
+class _Reader:
+    """Takes typed values out of a checked document, and remembers where they were."""
+
+    def __init__(self, node: MappingNode, place: Place) -> None:
+        self._node = node
+        self._place = place
+        self._origin: dict[str, str] = {}
+        for entry in node.entries:
+            self._keep(entry.key, entry.value)
+
+    def _keep(self, name: str, node: Node) -> None:
+        self._origin[name] = f"{self._place.file}:{node.line}"
+        if isinstance(node, MappingNode):
+            for entry in node.entries:
+                self._keep(f"{name}.{entry.key}", entry.value)
+
+    def settings(self) -> KubeletSettings:
+        """Everything that the rules read."""
+        return KubeletSettings(
+            feature_gates=self._gates(),
+            cgroup_driver=self._choice("cgroupDriver", CgroupDriver),
+            cgroup_root=self._text("cgroupRoot") or "",
+            cgroups_per_qos=self._flag("cgroupsPerQOS"),
+            cpu_cfs_quota=self._flag("cpuCFSQuota"),
+            cpu_cfs_quota_period_us=self._microseconds("cpuCFSQuotaPeriod"),
+            cpu_manager_policy=self._text("cpuManagerPolicy"),
+            enforce_node_allocatable=self._list("enforceNodeAllocatable"),
+            eviction_hard=self._texts("evictionHard"),
+            fail_swap_on=self._flag("failSwapOn"),
+            kube_reserved=self._amounts("kubeReserved"),
+            kube_reserved_cgroup=self._text("kubeReservedCgroup") or "",
+            system_reserved=self._amounts("systemReserved"),
+            system_reserved_cgroup=self._text("systemReservedCgroup") or "",
+            memory_manager_policy=self._text("memoryManagerPolicy"),
+            memory_reservation_policy=self._policy(),
+            pod_pids_limit=self._whole("podPidsLimit"),
+            qos_reserved=self._percentages("qosReserved"),
+            reserved_memory=self._reserved_memory(),
+            single_process_oom_kill=self._flag("singleProcessOOMKill"),
+            swap_behavior=self._swap_behavior(),
+            throttling_factor=self._factor("memoryThrottlingFactor"),
+            topology_manager_policy=self._text("topologyManagerPolicy"),
+            topology_manager_scope=self._text("topologyManagerScope"),
+            topology_manager_policy_options=self._texts("topologyManagerPolicyOptions"),
+            origin=self._origin,
+        )
+
+    def _error(self, name: str, what: str, *, got: object = None, next_step: str = "") -> ManifestError:
+        node = self._node.get(name.partition(".")[0])
+        for part in name.split(".")[1:]:
+            node = node.get(part) if isinstance(node, MappingNode) else node
+        line = node.line if node is not None else self._node.line
+        return Place(self._place.file, name).error(what, line, got=got, next_step=next_step)
+
+    def _scalar(self, name: str) -> ScalarNode | None:
+        node = self._node.get(name)
+        return node if isinstance(node, ScalarNode) and node.value is not None else None
+
+    def _text(self, name: str) -> str | None:
+        node = self._scalar(name)
+        return node.value if node is not None and isinstance(node.value, str) else None
+
+    def _flag(self, name: str) -> bool | None:
+        node = self._scalar(name)
+        return node.value if node is not None and isinstance(node.value, bool) else None
+
+    def _whole(self, name: str) -> int | None:
+        node = self._scalar(name)
+        return node.value if node is not None and isinstance(node.value, int) else None
+
+    def _list(self, name: str) -> tuple[str, ...] | None:
+        node = self._node.get(name)
+        if not isinstance(node, SequenceNode):
+            return None
+        return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
+
+    def _texts(self, name: str) -> dict[str, str] | None:
+        node = self._node.get(name)
+        if not isinstance(node, MappingNode):
+            return None
+        return {entry.key: entry.value.text for entry in node.entries if isinstance(entry.value, ScalarNode)}
+
+    def _gates(self) -> dict[str, bool]:
+        node = self._node.get("featureGates")
+        if not isinstance(node, MappingNode):
+            return {}
+        return {
+            entry.key: entry.value.value
+            for entry in node.entries
+            if isinstance(entry.value, ScalarNode) and isinstance(entry.value.value, bool)
+        }
+
+    def _choice(self, name: str, kind: type[_E]) -> _E | None:
+        text = self._text(name)
+        if not text:
+            return None
+        try:
+            return kind(text)
+        except ValueError:
+            known = ", ".join(f"'{one}'" for one in kind if one)
+            raise self._error(name, f"'{text[:80]}' is not one of {known}.", got=text[:80]) from None
+
+    def _policy(self) -> ReservationPolicy | None:
+        return self._choice("memoryReservationPolicy", ReservationPolicy)
+
+    def _swap_behavior(self) -> SwapBehavior | None:
+        node = self._node.get("memorySwap")
+        value = node.get("swapBehavior") if isinstance(node, MappingNode) else None
+        if not isinstance(value, ScalarNode) or not isinstance(value.value, str):
+            return None
+        try:
+            return SwapBehavior(value.value)
+        except ValueError:
+            raise self._error(
+                "memorySwap.swapBehavior",
+                f"'{value.text[:80]}' is not one of 'NoSwap', 'LimitedSwap', 'UnlimitedSwap'.",
+                got=value.text[:80],
+            ) from None
+
+    def _factor(self, name: str) -> Fraction | None:
+        """The factor exactly as it is written; which range is allowed is the kubelet's own validation."""
+        node = self._scalar(name)
+        if node is None:
+            return None
+        if len(node.text) > _LONGEST_FACTOR or not _FACTOR.fullmatch(node.text):
+            raise self._error(name, f"'{node.text[:80]}' is not a decimal number.", got=node.text[:80])
+        return Fraction(node.text)
+
+    def _amounts(self, name: str) -> dict[str, Quantity] | None:
+        texts = self._texts(name)
+        if texts is None:
+            return None
+        found = {}
+        for resource, text in texts.items():
+            try:
+                found[resource] = Quantity.parse(text)
+            except QuantityError as error:
+                raise self._error(f"{name}.{resource}", f"{error}.", got=text[:80]) from None
+            if found[resource].amount < 0:
+                raise self._error(f"{name}.{resource}", f"a reservation must not be negative, got {text}.", got=text)
+        return found
+
+    def _percentages(self, name: str) -> dict[str, int] | None:
+        texts = self._texts(name)
+        if texts is None:
+            return None
+        found = {}
+        for resource, text in texts.items():
+            if resource != "memory":
+                raise self._error(f"{name}.{resource}", "only memory can be reserved for QoS classes.", got=resource)
+            if not _PERCENT.fullmatch(text) or int(text[:-1]) > _WHOLE_PERCENT:
+                raise self._error(f"{name}.{resource}", f"'{text[:80]}' is not a percentage from 0% to 100%.", got=text)
+            found[resource] = int(text[:-1])
+        return found
+
+    def _reserved_memory(self) -> tuple[tuple[int, dict[str, Quantity]], ...] | None:
+        node = self._node.get("reservedMemory")
+        if not isinstance(node, SequenceNode):
+            return None
+        found = []
+        for item in node.items:
+            zone = item.get("numaNode") if isinstance(item, MappingNode) else None
+            limits = item.get("limits") if isinstance(item, MappingNode) else None
+            amounts = {
+                entry.key: Quantity.parse(entry.value.text)
+                for entry in (limits.entries if isinstance(limits, MappingNode) else ())
+                if isinstance(entry.value, ScalarNode)
+            }
+            number = zone.value if isinstance(zone, ScalarNode) and isinstance(zone.value, int) else 0
+            found.append((number, amounts))
+        return tuple(found)
+
+    def _microseconds(self, name: str) -> int | None:
+        text = self._text(name)
+        if text is None:
+            return None
+        if not _DURATION.fullmatch(text):
+            raise self._error(name, f"'{text[:80]}' is not a duration such as \"100ms\".", got=text[:80])
+        total = sum(Fraction(number.rstrip(".") or "0") * _NANOSECONDS[unit] for number, unit in _PART.findall(text))
+        microseconds = int(total / 1000)
+        return -microseconds if text.startswith("-") else microseconds

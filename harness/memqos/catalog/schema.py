@@ -1,0 +1,168 @@
+"""Checks a document against a table of fields: unknown fields and wrong types, with file, line and dotted field."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from memqos.errors import ManifestError
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["Place", "check", "parse_fields", "quantity_of"]
+
+Fields = Mapping[str, Mapping[str, str]]
+"""Type name to its fields, field name to type."""
+
+_HEAD = re.compile(r"^(\w+):", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is: file and dotted field; its line belongs to the node."""
+
+    file: str
+    field: str = ""
+
+    def child(self, name: str) -> Place:
+        """A field of this value. A name with dots or slashes is quoted, as Kubernetes does it."""
+        if "." in name or "/" in name:
+            return Place(self.file, f"{self.field}[{name}]")
+        return Place(self.file, f"{self.field}.{name}" if self.field else name)
+
+    def item(self, index: int) -> Place:
+        """An element of this list."""
+        return Place(self.file, f"{self.field}[{index}]")
+
+    def error(self, what: str, line: int, *, got: object = None, next_step: str = "") -> ManifestError:
+        """An error at this place."""
+        return ManifestError.at(what, file=self.file, line=line, field=self.field, got=got, next_step=next_step)
+
+
+def parse_fields(text: str) -> dict[str, dict[str, str]]:
+    """The table that a text says: `Type: field type, field type, …`."""
+    table: dict[str, dict[str, str]] = {}
+    heads = list(_HEAD.finditer(text))
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        body = text[head.end() : following.start() if following else len(text)]
+        table[head[1]] = dict(pair.split() for pair in body.replace("\n", " ").split(",") if pair.strip())  # type: ignore[misc]
+    return table
+
+
+def check(node: Node, kind: str, fields: Fields, place: Place) -> None:
+    """Raise ManifestError for the first unknown field or wrong type below `node`, which must be a `kind`.
+
+    A null counts as a field that was not given, as in Kubernetes.
+    """
+    if isinstance(node, ScalarNode) and node.value is None:
+        return
+    if kind.startswith("[]"):
+        for index, item in enumerate(_sequence(node, place).items):
+            check(item, kind[2:], fields, place.item(index))
+    elif kind.startswith("map["):
+        for entry in _mapping(node, place).entries:
+            check(entry.value, kind[4:-1], fields, place.child(entry.key))
+    elif kind in fields:
+        _check_fields(_mapping(node, place), kind, fields, place)
+    else:
+        _CHECKS[kind](node, place)
+
+
+def _check_fields(node: MappingNode, kind: str, fields: Fields, place: Place) -> None:
+    known = fields[kind]
+    for entry in node.entries:
+        if entry.key not in known:
+            raise _unknown(entry.key, entry.line, list(known), place)
+        check(entry.value, known[entry.key], fields, place.child(entry.key))
+
+
+def _unknown(name: str, line: int, known: list[str], place: Place) -> ManifestError:
+    near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5)
+    same = [one for one in known if one.lower() == name.lower()]
+    hint = (same or near)[:1]
+    shown = name if len(name) <= 80 else f"{name[:77]}..."  # noqa: PLR2004 - a line's width
+    return place.child(shown).error(
+        f"unknown field '{shown}'.", line, got=name, next_step=f"Did you mean '{hint[0]}'?" if hint else ""
+    )
+
+
+def _mapping(node: Node, place: Place) -> MappingNode:
+    if not isinstance(node, MappingNode):
+        raise _wrong(node, "a mapping of fields", place)
+    return node
+
+
+def _sequence(node: Node, place: Place) -> SequenceNode:
+    if not isinstance(node, SequenceNode):
+        raise _wrong(node, "a list", place)
+    return node
+
+
+def _wrong(node: Node, wanted: str, place: Place) -> ManifestError:
+    next_step = ""
+    if isinstance(node, ScalarNode):
+        got = f"'{node.text[:80]}'"
+        if wanted == "a string":
+            next_step = f'Put it in quotes: "{node.text[:80]}".'
+    else:
+        got = "a list" if isinstance(node, SequenceNode) else "a mapping"
+    return place.error(f"expected {wanted}, got {got}.", node.line, got=got, next_step=next_step)
+
+
+def quantity_of(node: Node, place: Place) -> Quantity:
+    """The quantity in a scalar; ManifestError if it is none."""
+    if not isinstance(node, ScalarNode) or isinstance(node.value, bool) or node.value is None:
+        raise _wrong(node, "a quantity", place)
+    # Kubernetes reads numbers through JSON: a YAML octal or a float is a number before it is a quantity.
+    text = node.value if isinstance(node.value, str) else _json_number(node.value)
+    try:
+        return Quantity.parse(text)
+    except QuantityError as error:
+        shown = str(error)
+        raise place.error(f"{shown}.", node.line, got=node.text[:80]) from None
+
+
+def _json_number(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    text = repr(value)
+    return text.removesuffix(".0").replace("e+", "e")
+
+
+def _scalar(kinds: tuple[type, ...], wanted: str) -> Callable[[Node, Place], None]:
+    def checked(node: Node, place: Place) -> None:
+        right = isinstance(node, ScalarNode) and isinstance(node.value, kinds)
+        if right and isinstance(node, ScalarNode) and isinstance(node.value, bool) and bool not in kinds:
+            right = False
+        if not right:
+            raise _wrong(node, wanted, place)
+
+    return checked
+
+
+def _quantity(node: Node, place: Place) -> None:
+    quantity_of(node, place)
+
+
+def _object(node: Node, place: Place) -> None:
+    _mapping(node, place)
+
+
+def _any(node: Node, place: Place) -> None:
+    del node, place
+
+
+_CHECKS: dict[str, Callable[[Node, Place], None]] = {
+    "string": _scalar((str,), "a string"),
+    "bool": _scalar((bool,), "true or false"),
+    "int": _scalar((int,), "a whole number"),
+    "number": _scalar((int, float), "a number"),
+    "intOrString": _scalar((int, str), "a whole number or a string"),
+    "time": _scalar((str,), "a time"),
+    "duration": _scalar((str,), 'a duration such as "1m30s"'),
+    "quantity": _quantity,
+    "object": _object,
+    "any": _any,
+}
