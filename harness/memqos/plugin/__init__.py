@@ -1,1 +1,1 @@
-"""The pytest plugin; the only part that imports pytest."""
+"""The pytest plugin: options, fixtures, markers, outcomes and results; the only part that knows pytest."""

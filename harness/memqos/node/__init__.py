@@ -1,0 +1,17 @@
+"""The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
+
+from memqos.node.conditions import Condition, ended, reaches, rises
+from memqos.node.course import Course
+from memqos.node.population import AdmittedPod, Population
+from memqos.node.under_test import NodeUnderTest
+
+__all__ = [
+    "AdmittedPod",
+    "Condition",
+    "Course",
+    "NodeUnderTest",
+    "Population",
+    "ended",
+    "reaches",
+    "rises",
+]

@@ -1,0 +1,159 @@
+"""Admission: sandboxes and containers in the kubelet's order, several pods at a time; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.engine.layout import container_path
+from memqos.engine.plan import Plan, PlannedContainer
+from memqos.errors import MachineryError, RuntimeCallError
+from memqos.model.node import RuntimeFlavour
+from memqos.model.pod import Container, ContainerKind, Pod
+from memqos.node.population import KNOB_FILES, AdmittedPod
+from memqos.runtime.base import (
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    Runtime,
+    SandboxSpec,
+)
+
+__all__ = ["Admission"]
+
+POD_SECONDS = 180.0
+"""From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
+
+REMOVAL_SECONDS = 120.0
+
+LOGS = "/var/log/pods"
+"""Where the kubelet lets a runtime keep containers' output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Starts and removes pods through one runtime.
+
+    parallel: pods at the same time (>= 1).
+    """
+
+    runtime: Runtime
+    tree: CgroupTree
+    flavour: RuntimeFlavour
+    parallel: int = 1
+
+    def start(self, plan: Plan, pods: Sequence[Pod], *, into: dict[str, AdmittedPod]) -> None:
+        """Start every pod of the plan.
+
+        into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
+        that does not come up keeps its MachineryError and does not keep the others from starting.
+        """
+        by_uid = {pod.uid: pod for pod in pods}
+        for planned in plan.pods:
+            into[planned.uid] = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
+        self._for_each(into, lambda admitted: self._start_pod(plan, admitted))
+
+    def remove(self, pods: Mapping[str, AdmittedPod]) -> None:
+        """Kill and remove every sandbox with its containers; the first error is raised when all were tried."""
+        errors: list[MachineryError] = []
+
+        def remove(admitted: AdmittedPod) -> None:
+            try:
+                self._remove_pod(admitted)
+            except MachineryError as error:
+                errors.append(error)
+
+        self._for_each(pods, remove)
+        if errors:
+            raise errors[0]
+
+    def _for_each(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
+        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="pod") as pool:
+            futures = [pool.submit(work, admitted) for admitted in pods.values()]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                # An interrupt reaches this thread only: what has not begun must not begin.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _start_pod(self, plan: Plan, admitted: AdmittedPod) -> None:
+        deadline = Deadline.after(POD_SECONDS)
+        try:
+            self._start_sandbox(admitted, deadline)
+            planned = {container.name: container for container in admitted.planned.containers}
+            for container in admitted.pod.all_containers:
+                if container.kind is not ContainerKind.EPHEMERAL:
+                    self._start_container(plan, admitted, container, planned[container.name], deadline=deadline)
+        except MachineryError as error:
+            admitted.failure = error
+
+    def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
+        planned = admitted.planned
+        spec = SandboxSpec(
+            name=planned.name,
+            namespace=planned.namespace,
+            uid=planned.uid,
+            cgroup_parent=str(planned.cgroup.path),
+            log_directory=f"{LOGS}/{planned.namespace}_{planned.name}_{planned.uid}",
+            resources=planned.sandbox_resources,
+            overhead=planned.sandbox_overhead,
+        )
+        admitted.sandbox = self.runtime.run_sandbox(spec, deadline=deadline)
+
+    def _start_container(
+        self,
+        plan: Plan,
+        admitted: AdmittedPod,
+        container: Container,
+        planned: PlannedContainer,
+        *,
+        deadline: Deadline,
+    ) -> None:
+        assert admitted.sandbox is not None  # noqa: S101 - made just before
+        spec = ContainerSpec(
+            name=container.name,
+            image=container.image,
+            command=container.command,
+            args=container.args,
+            resources=planned.resources,
+        )
+        handle = self.runtime.create(admitted.sandbox, spec, deadline=deadline)
+        admitted.containers[container.name] = handle
+        self.runtime.start(handle, deadline=deadline)
+        if container.kind is ContainerKind.INIT:
+            path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour)
+            reading = self.tree.read_cgroups([path], KNOB_FILES, deadline=deadline)
+            admitted.early.update(reading.cgroups)
+            self._await_completion(handle, container.name, deadline)
+
+    def _await_completion(self, handle: ContainerHandle, name: str, deadline: Deadline) -> None:
+        status = wait(
+            f"the init container '{name}' has ended",
+            lambda: self.runtime.status(handle, deadline=deadline),
+            until=lambda seen: seen.state is ContainerState.EXITED,
+            deadline=deadline,
+        )
+        if status.exit_code != 0:
+            raise MachineryError(
+                f"the init container '{name}' ended with {status.exit_code} ({status.reason or 'no reason given'}).",
+                next_step="Its program must end with 0 before the pod's other containers start.",
+                data={"exit_code": status.exit_code, "reason": status.reason},
+            )
+
+    def _remove_pod(self, admitted: AdmittedPod) -> None:
+        if admitted.sandbox is None:
+            return
+        deadline = Deadline.after(REMOVAL_SECONDS)
+        for handle in admitted.containers.values():
+            try:
+                self.runtime.stop(handle, grace=0, deadline=deadline)
+            except RuntimeCallError as error:
+                # A container that was never started cannot be stopped; removing the sandbox takes it along.
+                if error.data.get("code") not in {"NOT_FOUND", "FAILED_PRECONDITION", "UNKNOWN"}:
+                    raise
+        self.runtime.remove_sandbox(admitted.sandbox, deadline=deadline)

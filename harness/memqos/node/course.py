@@ -1,0 +1,153 @@
+"""What happened to one container, and the findings that can be made of it. Pure: everything is in the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.cgroupfs import parse
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.plan import PlannedContainer, PlannedPod, Reason
+from memqos.model.knob import Knob
+from memqos.model.pod import Container
+from memqos.node.conditions import SLACK, THROTTLE_US, Sample
+from memqos.workload.report import Done, Step
+
+__all__ = ["Course"]
+
+OOM_EXIT_CODE = 137
+"""128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """Samples of one container from its start to the end of the watch, at least one."""
+
+    pod: PlannedPod
+    container: Container
+    planned: PlannedContainer
+    samples: tuple[Sample, ...]
+
+    def rises(self, file: str, key: str) -> Finding:
+        """A counter went up from zero; pressure: by more than one short sleep."""
+        least = THROTTLE_US if file == "memory.pressure" else 0
+        return self._counter(file, key, f"above {least}", lambda seen: seen > least)
+
+    def stays(self, file: str, key: str) -> Finding:
+        """A counter is still zero, as it was when the cgroup was made."""
+        return self._counter(file, key, "0", lambda seen: seen == 0)
+
+    def stays_empty(self, file: str) -> Finding:
+        """An amount was zero in every sample."""
+        most = max(self._amounts(file), default=None)
+        return self._finding(file, "0 all the time", most, most == 0)
+
+    def stays_within(self, file: str, limit: Knob) -> Finding:
+        """An amount never passed its limit in any sample; both as the kernel shows them."""
+        pairs = [
+            (amount, bound)
+            for sample in self.samples
+            if (amount := sample.number(file)) is not None and (bound := sample.number(limit)) is not None
+        ]
+        if not pairs:
+            return self._finding(file, f"at most {limit}", None, holds=False)
+        amount, bound = max(pairs, key=lambda pair: pair[0] - pair[1])
+        return self._finding(file, f"at most {bound} ({limit})", amount, amount <= bound, reason=self._why(limit))
+
+    def comes_near(self, file: str, limit: Knob) -> Finding:
+        """An amount came within one batch of a CPU of its limit."""
+        bounds = [bound for sample in self.samples if (bound := sample.number(limit)) is not None]
+        most = max(self._amounts(file), default=None)
+        if not bounds:
+            return self._finding(file, f"near {limit}", None, holds=False)
+        least = bounds[-1] - SLACK
+        holds = most is not None and most >= least
+        return self._finding(file, f"at least {least} ({limit} less {SLACK})", most, holds, reason=self._why(limit))
+
+    def still_runs(self) -> Finding:
+        """The container was running at the end of the watch."""
+        status = self.samples[-1].status
+        observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
+        return self._finding("state", "running", observed, status.exit_code is None)
+
+    def exit_code_tells_kill(self) -> Finding:
+        """The runtime gives the exit code of a killed process."""
+        code = self.samples[-1].status.exit_code
+        observed = "still running" if code is None else str(code)
+        return self._finding("exit code", str(OOM_EXIT_CODE), observed, code == OOM_EXIT_CODE)
+
+    def reason_tells_oom(self) -> Finding:
+        """The runtime's reason is OOMKilled."""
+        reason = self.samples[-1].status.reason
+        return self._finding("reason", "OOMKilled", reason or "none", reason == "OOMKilled")
+
+    def progressed(self) -> Finding:
+        """The workload itself reported that it used memory."""
+        most = max((line.bytes for line in self.samples[-1].report if isinstance(line, Step | Done)), default=0)
+        return self._finding("workload", "bytes used above 0", most, most > 0)
+
+    def anon_only_on(self, zone: int) -> Finding:
+        """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""
+        spread = [
+            parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat")["anon"]
+            for sample in self.samples
+            if (text := sample.text("memory.numa_stat")) is not None
+        ]
+        if not spread:
+            return self._finding("memory.numa_stat", f"anon on N{zone} only", None, holds=False)
+        most = max(spread, key=lambda zones: sum(zones.values()))
+        elsewhere = sum(amount for number, amount in most.items() if number != zone)
+        shown = "anon " + " ".join(f"N{number}={amount}" for number, amount in sorted(most.items()))
+        holds = elsewhere == 0 and most.get(zone, 0) >= self._reported()
+        return self._finding("memory.numa_stat", f"anon of at least {self._reported()} on N{zone} only", shown, holds)
+
+    def _reported(self) -> int:
+        """Bytes of anonymous memory that the workload says it holds."""
+        done = {line.command: line.bytes for line in self.samples[-1].report if isinstance(line, Done)}
+        return sum(done.values())
+
+    def _amounts(self, file: str) -> list[int]:
+        return [amount for sample in self.samples if (amount := sample.number(file)) is not None]
+
+    def _counter(self, file: str, key: str, expected: str, holds: object) -> Finding:
+        assert callable(holds)  # noqa: S101 - this class passes it
+        values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
+        most = max(values, default=None)
+        return self._finding(f"{file} {key}", expected, most, most is not None and bool(holds(most)))
+
+    def _why(self, limit: Knob) -> Reason | None:
+        planned = self.planned.cgroup.knobs.get(limit)
+        return None if planned is None else planned.reason
+
+    def _finding(
+        self,
+        knob: str,
+        expected: str,
+        observed: object,
+        holds: bool,
+        *,
+        reason: Reason | None = None,
+    ) -> Finding:
+        unseen = observed is None
+        verdict = Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES
+        return Finding(
+            verdict=verdict,
+            subject=f"container {self.container.name} of pod {self.pod.namespace}/{self.pod.name}",
+            cgroup=str(self.samples[-1].container),
+            knob=knob,
+            expected=expected,
+            observed="" if unseen else str(observed),
+            reason=reason,
+            why_not=f"'{knob}' could not be read while the container ran" if unseen else "",
+            evidence=self._evidence(),
+        )
+
+    def _evidence(self) -> Mapping[str, str]:
+        first, last = self.samples[0], self.samples[-1]
+        events = next((text for sample in reversed(self.samples) if (text := sample.text("memory.events"))), "")
+        return {
+            "samples": str(len(self.samples)),
+            "seconds": f"{last.reading.at - first.reading.at:.1f}",
+            "memory.events": " ".join(events.split()),
+            "memory.current": str(max(self._amounts("memory.current"), default="not read")),
+        }

@@ -1,0 +1,95 @@
+"""What was admitted: the plan, the pods with their handles, and the judgement of what the kernel holds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memqos.engine import verdict
+from memqos.engine.finding import Finding
+from memqos.engine.layout import container_path
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
+from memqos.errors import MachineryError
+from memqos.model.knob import Knob
+from memqos.model.node import RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod, QosClass
+from memqos.model.reading import CgroupReading, Reading
+from memqos.runtime.base import ContainerHandle, SandboxHandle
+
+__all__ = ["KNOB_FILES", "AdmittedPod", "Population"]
+
+KNOB_FILES: tuple[str, ...] = tuple(str(knob) for knob in Knob)
+"""The control files that a judgement needs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AdmittedPod:
+    """One pod on the node: its handles as far as it came, and why it came no further.
+
+    early: cgroups that were read while they existed (init containers end before the pod is complete).
+    """
+
+    pod: Pod
+    planned: PlannedPod
+    sandbox: SandboxHandle | None = None
+    containers: dict[str, ContainerHandle] = field(default_factory=dict)
+    early: dict[CgroupPath, CgroupReading] = field(default_factory=dict)
+    failure: MachineryError | None = None
+
+    def require(self) -> AdmittedPod:
+        """The pod itself, if all of it was started; otherwise the error that kept it from that."""
+        if self.failure is not None:
+            raise self.failure
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """The pods of one plan on the node, and one reading of all their cgroups.
+
+    reading: taken when every pod had been started; init containers as they were read while they ran.
+    """
+
+    plan: Plan
+    pods: Mapping[str, AdmittedPod]
+    reading: Reading
+    flavour: RuntimeFlavour
+
+    @property
+    def ids(self) -> dict[tuple[str, str], str]:
+        """Container ids by pod uid and container name."""
+        return {
+            (uid, name): handle.id
+            for uid, admitted in self.pods.items()
+            for name, handle in admitted.containers.items()
+        }
+
+    @property
+    def failures(self) -> tuple[AdmittedPod, ...]:
+        """The pods that did not come up."""
+        return tuple(admitted for admitted in self.pods.values() if admitted.failure is not None)
+
+    def judge_pod(self, pod: Pod) -> Sequence[Finding]:
+        """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
+        self.pods[pod.uid].require()
+        return verdict.judge_pod(self.plan, pod.uid, self.reading, ids=self.ids, flavour=self.flavour)
+
+    def judge_class(self, qos: QosClass) -> Sequence[Finding]:
+        """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
+        return self._judge_above_pods([cgroup for cgroup in self.plan.qos if cgroup.qos is qos])
+
+    def judge_node(self) -> Sequence[Finding]:
+        """The findings for kubepods and for the reserved cgroups."""
+        return self._judge_above_pods([self.plan.node, *self.plan.reserved])
+
+    def _judge_above_pods(self, cgroups: Sequence[PlannedCgroup]) -> Sequence[Finding]:
+        paths = {str(cgroup.path) for cgroup in cgroups}
+        return [finding for finding in verdict.judge_node(self.plan, self.reading) if finding.cgroup in paths]
+
+    def path_of(self, pod: Pod, container: str) -> CgroupPath:
+        """The cgroup of a container."""
+        admitted = self.pods[pod.uid]
+        return container_path(
+            admitted.planned.cgroup.path, admitted.containers[container].id, self.plan.driver, self.flavour
+        )

@@ -1,0 +1,220 @@
+"""NodeUnderTest: the verbs that tests use, over a target, a runtime, and the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enforce.apply import Enforcement
+from memqos.engine.expect import expect
+from memqos.engine.plan import Plan, Refusal
+from memqos.errors import MachineryError
+from memqos.model.node import CgroupDriver, NodeFacts, RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod
+from memqos.model.reading import Reading
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
+from memqos.node.admission import Admission
+from memqos.node.population import KNOB_FILES, AdmittedPod, Population
+from memqos.node.watching import Watch
+from memqos.probe.facts import TargetFacts
+from memqos.runtime.base import Capability, Runtime
+from memqos.target.base import Target
+
+__all__ = ["NodeUnderTest", "Recorder"]
+
+ENFORCE_SECONDS = 120.0
+READ_SECONDS = 60.0
+
+
+class Recorder(Protocol):
+    """Who keeps evidence; every method may be called from any thread."""
+
+    def plan(self, plan: Plan) -> None:
+        """A plan that is going to be enforced."""
+        ...
+
+    def reading(self, reading: Reading) -> None:
+        """A reading that findings or conditions are made from."""
+        ...
+
+
+class NodeUnderTest:
+    """A node: what it has, and the verbs of tests.
+
+    Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
+    away at the end, so an interrupt need not wait for pods to be removed from it.
+    """
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        runtime: Runtime,
+        facts: TargetFacts,
+        recorder: Recorder,
+        driver: CgroupDriver = CgroupDriver.SYSTEMD,
+        traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+        parallel: int = 1,
+        disposable: bool = False,
+        check_alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.target = target
+        self.runtime = runtime
+        self.facts: NodeFacts = facts.node
+        self.driver = driver
+        self.tree = CgroupTree(target, facts.mount)
+        self._pressure = facts.pressure
+        self._recorder = recorder
+        self._traits = traits
+        self._parallel = parallel
+        self._disposable = disposable
+        self._check_alive = check_alive
+        self._broken: MachineryError | None = None
+
+    @property
+    def flavour(self) -> RuntimeFlavour:
+        """Which CRI runtime names the containers' cgroups."""
+        return self._traits.flavour
+
+    def why_not(self, need: str) -> str:
+        """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
+        lacks = {
+            "swap": not (self.facts.swap and self.facts.swap_controller) and "the machine has no swap",
+            "psi": not self._pressure and "the kernel does not measure pressure",
+            "zones": len(self.facts.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
+            "unified": self._lacks(Capability.UNIFIED),
+            "cpuset.mems": self._lacks(Capability.CPUSET_MEMS),
+            "OOM reason": self._lacks(Capability.OOM_REASON),
+        }
+        return lacks[need] or ""
+
+    def _lacks(self, capability: Capability) -> str:
+        known = capability in self.runtime.capabilities
+        return "" if known else f"{self.runtime.name} cannot say '{capability}'"
+
+    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Plan:
+        """What this node must hold for these pods under this kubelet."""
+        return expect(
+            pods,
+            node=self.facts,
+            settings=kubelet.settings,
+            release=kubelet.release,
+            driver=self.driver,
+            variant=kubelet.variant,
+            traits=self._traits,
+        )
+
+    @contextlib.contextmanager
+    def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Population]:
+        """These pods on the node, started and read; all of it is removed when the context ends.
+
+        zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none.
+        Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
+        """
+        plan = self.plan(pods, kubelet)
+        if zone is not None:
+            plan = _bound_to(plan, zone)
+        self._recorder.plan(plan)
+        admission = Admission(runtime=self.runtime, tree=self.tree, flavour=self.flavour, parallel=self._parallel)
+        started: dict[str, AdmittedPod] = {}
+        enforcement = Enforcement(self.tree, name=f"memqos {kubelet.id}")
+        with self._guarded(), self._leaving(enforcement, admission, started):
+            enforcement.apply(plan, deadline=Deadline.after(ENFORCE_SECONDS))
+            admission.start(plan, pods, into=started)
+            yield self._population(plan, started)
+
+    def _population(self, plan: Plan, started: dict[str, AdmittedPod]) -> Population:
+        population = Population(
+            plan=plan, pods=started, flavour=self.flavour, reading=Reading(source=self.target.address, at=0.0)
+        )
+        complete = dataclasses.replace(population, reading=self.read(population))
+        self._recorder.reading(complete.reading)
+        return complete
+
+    def read(self, population: Population) -> Reading:
+        """Every planned cgroup and every container's, now, with one command; init containers as they were seen."""
+        paths = [cgroup.path for cgroup in population.plan.cgroups()]
+        for admitted in population.pods.values():
+            paths += [population.path_of(admitted.pod, name) for name in admitted.containers]
+        deadline = Deadline.after(READ_SECONDS)
+        reading = self.tree.read_cgroups(dict.fromkeys(paths), KNOB_FILES, deadline=deadline)
+        cgroups = dict(reading.cgroups)
+        for admitted in population.pods.values():
+            cgroups.update(admitted.early)
+        return dataclasses.replace(reading, cgroups=cgroups)
+
+    @contextlib.contextmanager
+    def watched(self, pod: Pod, kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Watch]:
+        """One pod with one container whose memory is watched while it runs."""
+        with self.admitted([pod], kubelet, zone=zone) as population:
+            admitted = population.pods[pod.uid].require()
+            yield Watch(
+                tree=self.tree,
+                runtime=self.runtime,
+                population=population,
+                admitted=admitted,
+                record=self._recorder.reading,
+            )
+
+    def reading_of_everything(self) -> Reading:
+        """The whole cgroup tree with every control file that a judgement needs, for evidence."""
+        return self.tree.read_tree(CgroupPath(), KNOB_FILES, deadline=Deadline.after(READ_SECONDS))
+
+    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+        """The pods that the kubelet would not admit under a plan."""
+        return plan.refusals
+
+    @contextlib.contextmanager
+    def _leaving(
+        self, enforcement: Enforcement, admission: Admission, started: dict[str, AdmittedPod]
+    ) -> Iterator[None]:
+        """Remove what was made, in reverse; after an interrupt a disposable machine is left as it is."""
+        try:
+            yield
+        except Exception:
+            # The first error is what the reader needs: one in tidying up after it must not take its place.
+            with contextlib.suppress(MachineryError):
+                admission.remove(started)
+            with contextlib.suppress(MachineryError):
+                enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+            raise
+        except BaseException:
+            if not self._disposable:
+                admission.remove(started)
+                enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+            raise
+        admission.remove(started)
+        enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Repeat the machine's own failure, if it has one, instead of the many that follow from it."""
+        self._check_alive()
+        try:
+            yield
+        except MachineryError:
+            self._check_alive()
+            raise
+
+
+def _bound_to(plan: Plan, zone: int) -> Plan:
+    """The plan with every container's request naming this NUMA zone, as the Memory Manager would have it."""
+    pods = tuple(
+        dataclasses.replace(
+            pod,
+            containers=tuple(
+                dataclasses.replace(
+                    container, resources=dataclasses.replace(container.resources, cpuset_mems=str(zone))
+                )
+                for container in pod.containers
+            ),
+        )
+        for pod in plan.pods
+    )
+    return dataclasses.replace(plan, pods=pods)

@@ -1,0 +1,96 @@
+"""Watching one container while its workload runs, until named conditions came true or nothing more can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.model.reading import Reading
+from memqos.node.conditions import WATCHED_FILES, Condition, Sample, ended, work_done
+from memqos.node.course import Course
+from memqos.node.population import AdmittedPod, Population
+from memqos.runtime.base import Runtime
+from memqos.workload.report import parse_container_log
+
+__all__ = ["Watch"]
+
+WATCH_SECONDS = 120.0
+"""A container above memory.high without swap gets about one MiB a second under software emulation."""
+
+SAMPLE_SECONDS = 30.0
+
+
+class Watch:
+    """A pod's one app container, running."""
+
+    def __init__(
+        self,
+        *,
+        tree: CgroupTree,
+        runtime: Runtime,
+        population: Population,
+        admitted: AdmittedPod,
+        record: Callable[[Reading], None],
+    ) -> None:
+        self.population = population
+        self.container = admitted.pod.containers[0]
+        self._tree = tree
+        self._runtime = runtime
+        self._admitted = admitted
+        self._record = record
+        self._handle = admitted.containers[self.container.name]
+        self._path = population.path_of(admitted.pod, self.container.name)
+
+    def until(self, *conditions: Condition) -> Course:
+        """What happened until each of the conditions had been seen, the container had ended, or its work was done.
+
+        Raises DeadlineError naming the conditions that were not seen, if the container still works at the end of the
+        time: then there is nothing to judge yet.
+        """
+        samples: list[Sample] = []
+        unseen = {condition.name: condition for condition in conditions}
+        enough = (ended(), work_done(self._finite_commands()))
+
+        def look() -> Sample:
+            sample = self.sample()
+            samples.append(sample)
+            for name in [name for name, condition in unseen.items() if condition.holds(sample)]:
+                del unseen[name]
+            return sample
+
+        def is_over(sample: Sample) -> bool:
+            return not unseen or any(condition.holds(sample) for condition in enough)
+
+        name = " and ".join(condition.name for condition in conditions)
+        wait(name, look, until=is_over, deadline=Deadline.after(WATCH_SECONDS))
+        # What the runtime and the counters say of an end comes a moment after it.
+        look()
+        return Course(
+            pod=self._admitted.planned,
+            container=self.container,
+            planned=next(item for item in self._admitted.planned.containers if item.name == self.container.name),
+            samples=tuple(samples),
+        )
+
+    def sample(self) -> Sample:
+        """One look."""
+        deadline = Deadline.after(SAMPLE_SECONDS)
+        pod = self._admitted.planned.cgroup.path
+        reading = self._tree.read_cgroups([self._path, pod], WATCHED_FILES, deadline=deadline)
+        self._record(reading)
+        log = self._tree.target.read(self._handle.log_path, deadline=deadline) or b""
+        return Sample(
+            container=self._path,
+            pod=pod,
+            reading=reading,
+            status=self._runtime.status(self._handle, deadline=deadline),
+            report=parse_container_log(
+                log.decode("utf-8", "backslashreplace"), source=self._handle.log_path, live=True
+            ),
+        )
+
+    def _finite_commands(self) -> int:
+        """How many of the workload's commands come to an end: all before a hold without a time."""
+        words = " ".join(self.container.args).split(" , ")
+        return len([word for word in words if word != "hold"])

@@ -1,0 +1,45 @@
+"""The fixture catalogue as tests see it: pods and kubelets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from memqos.catalog.data import data_root
+from memqos.catalog.kubelets import KubeletCase, load_kubelets
+from memqos.catalog.pods import load_pod_catalog, load_pods
+from memqos.errors import UnknownNameError
+from memqos.model.pod import Pod
+
+__all__ = ["Catalogue"]
+
+
+class Catalogue:
+    """fixtures/pods, fixtures/pods/behaviour and fixtures/kubelets.toml; files are read when first asked for."""
+
+    @cached_property
+    def pods(self) -> Sequence[Pod]:
+        """Every pod shape, in the order of the files."""
+        return load_pod_catalog()
+
+    def pod(self, name: str) -> Pod:
+        """A pod of the catalogue or of the behaviour pods; UnknownNameError naming those there are."""
+        known = {pod.name: pod for pod in (*self.pods, *self._behaviour_pods)}
+        if name not in known:
+            raise UnknownNameError.of("pod", name, sorted(known))
+        return known[name]
+
+    def kubelet(self, name: str) -> KubeletCase:
+        """A kubelet; UnknownNameError naming those there are."""
+        known: Mapping[str, KubeletCase] = {kubelet.id: kubelet for kubelet in self._kubelets}
+        if name not in known:
+            raise UnknownNameError.of("kubelet", name, list(known))
+        return known[name]
+
+    @cached_property
+    def _behaviour_pods(self) -> Sequence[Pod]:
+        return load_pods(sorted((data_root() / "fixtures" / "pods" / "behaviour").glob("*.yaml")))
+
+    @cached_property
+    def _kubelets(self) -> tuple[KubeletCase, ...]:
+        return load_kubelets()

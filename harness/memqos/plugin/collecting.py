@@ -1,0 +1,212 @@
+"""From settings and markers to tests: parameters, checks of markers, grouping for xdist."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memqos import claims
+from memqos.config import Settings
+from memqos.errors import UnknownNameError, UsageError
+from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours
+
+if TYPE_CHECKING:
+    from memqos.catalog.kubelets import KubeletCase
+
+__all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
+
+QOS_CLASSES = ("burstable", "besteffort")
+
+
+def check_settings(settings: Settings) -> None:
+    """Names that were given and files that were named exist; UsageError if not.
+
+    The defaults need no check, so a run without memqos options does not read any catalogue.
+    """
+    binary = settings.runtime_binary
+    if binary is not None:
+        check_runtime_binary(binary, settings["runtime_binary"].origin)
+    given = {key for key, value in settings.items() if value.origin != "default"}
+    if "profile" in given:
+        importlib.import_module("memqos.catalog.profiles").load_profile(settings.word("profile"))
+    if "topology" in given:
+        importlib.import_module("memqos.catalog.topologies").load_topology(settings.word("topology"))
+    if settings.kubernetes:
+        _kubelets(settings)
+
+
+def check_runtime_binary(path: Path, where: str) -> None:
+    """An executable file, or UsageError saying what it is instead."""
+    if not path.exists():
+        raise UsageError(f"there is no file '{path}'.", where=where, next_step="Give the path of an executable.")
+    if not path.is_file():
+        raise UsageError(f"'{path}' is not a regular file.", where=where, next_step="Give the path of an executable.")
+    if not path.stat().st_mode & 0o111:
+        raise UsageError(f"'{path}' is not executable.", where=where, next_step=f"Run: chmod +x {path}")
+
+
+def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
+    """The kubelets of the catalogue, narrowed to the releases that were asked for."""
+    # The catalogue reads YAML; a pytest run without memqos tests must not pay for that.
+    known: tuple[KubeletCase, ...] = importlib.import_module("memqos.catalog.kubelets").load_kubelets()
+    wanted = settings.kubernetes
+    releases = list(dict.fromkeys(kubelet.release for kubelet in known))
+    for release in wanted:
+        if release.removeprefix("v") not in releases:
+            origin = settings["kubernetes"].origin
+            raise UnknownNameError.of("kubelet of the release", release, releases, where=origin)
+    plain = {release.removeprefix("v") for release in wanted}
+    return tuple(kubelet for kubelet in known if not wanted or kubelet.release in plain)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Kubelets, pods, QoS classes and machines as parameters of the tests that ask for them."""
+    names = metafunc.fixturenames
+    if "qos_kubelet" in names:
+        chosen = _chosen_kubelets(metafunc)
+        ids = [kubelet.id for kubelet in chosen]
+        metafunc.parametrize("qos_kubelet", chosen, ids=ids, indirect=True, scope="module")
+    if "qos_pod" in names:
+        pods = importlib.import_module("memqos.catalog.pods").load_pod_catalog()
+        metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
+    if "qos_class" in names:
+        metafunc.parametrize("qos_class", QOS_CLASSES)
+    marker = metafunc.definition.get_closest_marker("machine")
+    if marker and "qos_node" in names:
+        key = machine_of(metafunc.definition, metafunc.config.stash[SETTINGS_KEY])
+        metafunc.parametrize("qos_node", [key], ids=["-".join(key)], indirect=True, scope="session")
+
+
+def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
+    known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
+    marker = metafunc.definition.get_closest_marker("kubelet")
+    if marker is None:
+        return list(known)
+    every = importlib.import_module("memqos.catalog.kubelets").load_kubelets()
+    for name in marker.args:
+        if name not in [kubelet.id for kubelet in every]:
+            known_ids = [kubelet.id for kubelet in every]
+            raise _usage(UnknownNameError.of("kubelet", str(name), known_ids, where=metafunc.definition.nodeid))
+    return [kubelet for kubelet in known if kubelet.id in marker.args]
+
+
+def _usage(error: UsageError) -> pytest.UsageError:
+    return pytest.UsageError(str(error))
+
+
+def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:
+    """Profile and topology of the machine that a test runs on."""
+    marker = item.get_closest_marker("machine")
+    asked = marker.kwargs if marker else {}
+    return asked.get("profile", settings.word("profile")), asked.get("topology", settings.word("topology"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Markers are checked, tests without any kubelet left are deselected, the rest is grouped for xdist."""
+    ours = [item for item in items if is_ours(item)]
+    if not ours:
+        return
+    try:
+        for item in ours:
+            _check_markers(item)
+    except UsageError as error:
+        if not hasattr(config, "workerinput"):
+            raise pytest.UsageError(str(error)) from None
+        # An exception in a worker would look like a crash of xdist: the controller tells it instead.
+        config.stash[USAGE] = error
+        items.clear()
+        return
+    empty = [item for item in ours if _has_empty_parameters(item)]
+    if empty:
+        config.hook.pytest_deselected(items=empty)
+        items[:] = [item for item in items if item not in empty]
+    for item in ours:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_group(item, config.stash[SETTINGS_KEY])))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker hands its usage error to the controller."""
+    error = session.config.stash.get(USAGE, None)
+    output: dict[str, str] | None = getattr(session.config, "workeroutput", None)
+    if error is not None and output is not None:
+        output["memqos_usage"] = str(error)
+
+
+def _has_empty_parameters(item: pytest.Item) -> bool:
+    """Whether narrowing left no kubelet for this test: pytest then keeps one item with nothing in it."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and "NOTSET" in str(callspec.id)
+
+
+def _group(item: pytest.Item, settings: Settings) -> str:
+    """Tests that share a machine and a population of pods stay on one worker."""
+    callspec = getattr(item, "callspec", None)
+    kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
+    words = [*machine_of(item, settings), item.path.parent.name, kubelet.id if kubelet is not None else ""]
+    return " ".join(word for word in words if word)
+
+
+def claim_of(item: pytest.Item) -> str:
+    """The id of the claim that a test cites, "" for none."""
+    marker = item.get_closest_marker("claim")
+    return str(marker.args[0]) if marker and marker.args else ""
+
+
+def needs_of(item: pytest.Item) -> tuple[str, ...]:
+    """What a test needs, by its own markers and by its claim."""
+    claim = claim_of(item)
+    by_claim = _claims(item.path.parent.parent)[claim].needs if claim else ()
+    marked = [name for marker in item.iter_markers("needs") for name in marker.args]
+    return tuple(dict.fromkeys([*by_claim, *marked]))
+
+
+@lru_cache(maxsize=32)
+def _claims(root: Path) -> claims.Claims:
+    return claims.load(root)
+
+
+def _check_markers(item: pytest.Item) -> None:
+    where = item.nodeid
+    for marker in _own(item, "claim"):
+        _check_claim(item, marker, where)
+    if len(list(_own(item, "claim"))) > 1:
+        raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
+    for marker in _own(item, "needs"):
+        _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
+    for marker in _own(item, "behaviour"):
+        if marker.args or marker.kwargs:
+            raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
+    for marker in _own(item, "kubelet"):
+        if marker.kwargs or not marker.args:
+            raise UsageError("the marker 'kubelet' is written kubelet(id, ...).", where=where)
+    for marker in _own(item, "machine"):
+        if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
+            raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
+
+
+def _own(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
+    return item.iter_markers(name)
+
+
+def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
+    if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
+        raise UsageError("the marker 'claim' is written claim(\"chapter/name\").", where=where)
+    root = item.path.parent.parent
+    known = _claims(root)
+    if marker.args[0] not in known:
+        raise UnknownNameError.of("claim", marker.args[0], sorted(known), where=where)
+
+
+def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:
+    if marker.kwargs or not marker.args:
+        raise UsageError(f"the marker '{marker.name}' is written {signature}.", where=where)
+    for name in marker.args:
+        if name not in known:
+            raise UnknownNameError.of(marker.name, str(name), list(known), where=where)

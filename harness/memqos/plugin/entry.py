@@ -1,0 +1,74 @@
+"""Where pytest meets memqos: options, markers, and the plugin's other modules.
+
+This module is loaded in every pytest run of an environment that has memqos installed, so it imports nothing heavy
+and changes nothing for tests that are not memqos tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+from memqos import claims
+from memqos import config as configuration
+from memqos.errors import UsageError
+from memqos.plugin import collecting, fixtures, hooks, outcomes
+from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY
+from memqos.plugin.recording import Recording, results_folder
+
+__all__: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """One option a setting, from the settings table."""
+    group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
+    for setting in configuration.SETTINGS:
+        text = setting.help.replace("%", "%%")
+        if setting.default not in (None, False, ()):
+            text += f" (default: {setting.default})"
+        if setting.kind is configuration.Kind.FLAG:
+            group.addoption(setting.pytest_option, action="store_true", default=None, help=text)
+        else:
+            group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The hooks that others can implement."""
+    pluginmanager.add_hookspecs(hooks)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """With -n alone, keep the tests that share a population of pods on one worker."""
+    option = config.option
+    if getattr(option, "numprocesses", None) and option.dist == "no" and claims.is_suites_root(config.rootpath):
+        option.dist = "loadgroup"
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings are resolved, and every usage error that needs no machine is told, before anything else happens."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    given = {
+        setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
+        for setting in configuration.SETTINGS
+    }
+    is_worker = hasattr(config, "workerinput")
+    try:
+        settings = configuration.resolve(given, os.environ, option_prefix="--memqos-")
+        config.stash[SETTINGS_KEY] = settings
+        if not is_worker:
+            collecting.check_settings(settings)
+        config.stash[RESULTS] = results_folder(config, settings)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    manager = config.pluginmanager
+    manager.register(collecting, "memqos-collecting")
+    manager.register(outcomes.Outcomes(config), "memqos-outcomes")
+    manager.register(fixtures, "memqos-fixtures")
+    if not is_worker:
+        manager.register(Recording(config), "memqos-recording")

@@ -1,0 +1,157 @@
+"""Evidence: what is written to the results folder as it happens, for a machine, a population, and a test."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.finding import Finding, Verdict, worst
+from memqos.engine.plan import Plan
+from memqos.errors import MemqosError, NonconformanceError
+from memqos.model.reading import Reading
+from memqos.plugin.keys import Notes, slug
+from memqos.report.as_json import as_json
+from memqos.report.summary import finding_line
+from memqos.target.base import Target
+
+__all__ = ["Evidence", "Folder", "MachineLog", "capture"]
+
+_CAPTURE_SECONDS = 20.0
+
+_CGROUP_DUMP = """\
+cd /sys/fs/cgroup && grep -rsH '' --include='memory.*' --include='cpu.weight' --include='cpu.max' \
+  --include='cpuset.*' --include='cgroup.procs' -- */ | head -c 2000000
+"""
+
+# What helps to understand a failure, as seen from inside the machine; each is one command.
+_CAPTURES: dict[str, tuple[str, ...]] = {
+    "dmesg.txt": ("sh", "-c", "dmesg | tail -n 200"),
+    "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
+    "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
+}
+_SHARED = ("plan.json", "reading.json", "readings.jsonl", "requests.jsonl")
+
+
+class Folder:
+    """A folder of evidence; it is made with its first file. Lines are flushed, so that a kill loses none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def write(self, name: str, value: object) -> None:
+        """A value as a JSON file, text or bytes as they are."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = self.path / name
+        if isinstance(value, bytes):
+            file.write_bytes(value)
+        elif isinstance(value, str):
+            file.write_text(value, encoding="utf-8")
+        else:
+            file.write_text(json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def append(self, name: str, value: object) -> None:
+        """A value as one more JSON line."""
+        line = json.dumps(as_json(value), ensure_ascii=False) + "\n"
+        with self._lock:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with (self.path / name).open("a", encoding="utf-8") as stream:
+                stream.write(line)
+
+
+class MachineLog:
+    """Keeps plans, readings and calls of one machine, in the folder of whoever is using it just now."""
+
+    def __init__(self, own: Folder) -> None:
+        self._own = own
+        self._current = own
+
+    @property
+    def current(self) -> Folder:
+        """Where evidence goes now: a population's folder, a test's, or the machine's own."""
+        return self._current
+
+    def go_to(self, folder: Folder | None) -> None:
+        """From now on write there; None is the machine's own folder."""
+        self._current = folder or self._own
+
+    def plan(self, plan: Plan) -> None:
+        """Keep a plan."""
+        self._current.write("plan.json", plan)
+
+    def reading(self, reading: Reading) -> None:
+        """Keep one reading more."""
+        self._current.append("readings.jsonl", reading)
+
+    def call(self, record: object) -> None:
+        """Keep one request with its reply."""
+        self._current.append("requests.jsonl", record)
+
+
+class Evidence:
+    """What the fixture `qos_evidence` gives to a test: places for evidence, and the end of the test."""
+
+    def __init__(self, *, item: pytest.Item, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding]) -> None:
+        self._item = item
+        self._notes = notes
+        self._folder = folder
+        self._amend = amend
+
+    @property
+    def folder(self) -> Folder:
+        """This test's own folder in the results."""
+        self._notes.folder = self._folder.path
+        return self._folder
+
+    def attach(self, name: str, value: object) -> None:
+        """Keep something beside the findings: text, bytes, or any value that can be said in JSON."""
+        self.folder.write(slug(name), value)
+
+    def settle(self, *findings: Finding | Iterable[Finding]) -> None:
+        """Judge the test by these findings: the end of every test that proves a claim.
+
+        Raises NonconformanceError if one deviates; if none does and one is not observable, the test is not
+        observable, with the reason.
+        """
+        flat = [
+            self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)
+        ]
+        self._notes.findings += flat
+        verdict = worst(flat)
+        if verdict is Verdict.DEVIATES:
+            deviating = [finding for finding in flat if finding.verdict is Verdict.DEVIATES]
+            raise NonconformanceError(finding_line(deviating[0]), data={"findings": len(deviating)})
+        if verdict is Verdict.NOT_OBSERVABLE:
+            reasons = dict.fromkeys(f"{finding.subject}: {finding.why_not}" for finding in flat if finding.why_not)
+            pytest.skip("; ".join(reasons) or "nothing was judged")
+
+
+def capture(target: Target, folder: Folder, *, used: Folder, serial_log: Path) -> None:
+    """Gather a failure's evidence in the test's own folder.
+
+    used: where the evidence of the population that was tested has been going; its files are shared, not copied, where
+    the file system can. What the machine cannot say any more is named in the file instead.
+    """
+    folder.path.mkdir(parents=True, exist_ok=True)
+    for source in [*(used.path / name for name in _SHARED), serial_log]:
+        _share(source, folder.path / source.name)
+    for name, argv in _CAPTURES.items():
+        try:
+            folder.write(name, target.run(argv, deadline=Deadline.after(_CAPTURE_SECONDS)).stdout)
+        except MemqosError as error:
+            folder.write(name, f"not captured: {error}\n")
+
+
+def _share(source: Path, place: Path) -> None:
+    if source == place or not source.exists() or place.exists():
+        return
+    try:
+        place.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, place)

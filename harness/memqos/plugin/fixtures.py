@@ -1,0 +1,99 @@
+"""The fixtures that the plugin gives to tests. What needs gRPC, YAML or QEMU is imported when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memqos.engine.finding import Finding
+from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
+from memqos.plugin.telling import Telling
+
+if TYPE_CHECKING:
+    from memqos.catalog.kubelets import KubeletCase
+    from memqos.engine.plan import Plan
+    from memqos.node import NodeUnderTest, Population
+    from memqos.plugin.catalogue import Catalogue
+    from memqos.plugin.evidence import Evidence
+
+__all__ = [
+    "qos_catalog",
+    "qos_evidence",
+    "qos_expect",
+    "qos_kubelet",
+    "qos_node",
+    "qos_population",
+]
+
+
+@pytest.fixture(scope="session")
+def qos_node(request: pytest.FixtureRequest) -> Iterator[NodeUnderTest]:
+    """The node under test: a booted machine with a runtime, and the verbs to plan, admit, read and judge pods on it."""
+    settings = request.config.stash[SETTINGS_KEY]
+    profile, topology = getattr(request, "param", (settings.word("profile"), settings.word("topology")))
+    lane = importlib.import_module("memqos.plugin.lane").Lane(request.config)
+    request.config.stash[LANE] = lane
+    with lane.opened(profile, topology) as station:
+        yield station.node
+
+
+@pytest.fixture(scope="session")
+def qos_catalog() -> Catalogue:
+    """The pods and kubelets of the catalogue, by name."""
+    catalogue: Catalogue = importlib.import_module("memqos.plugin.catalogue").Catalogue()
+    return catalogue
+
+
+@pytest.fixture(scope="module")
+def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
+    """One kubelet of fixtures/kubelets.toml after the other: its release, variant and configuration."""
+    kubelet: KubeletCase = request.param
+    return kubelet
+
+
+@pytest.fixture
+def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..., Plan]:
+    """The engine, bound to this node and kubelet: called with pods it gives the plan."""
+    return lambda *pods: qos_node.plan(pods, qos_kubelet)
+
+
+@pytest.fixture(scope="module")
+def qos_population(
+    request: pytest.FixtureRequest,
+    qos_node: NodeUnderTest,  # noqa: ARG001 - it opens the station
+    qos_kubelet: KubeletCase,
+    qos_catalog: Catalogue,
+) -> Iterator[Population]:
+    """Every pod of the catalogue on the node under one kubelet, started at once and read once."""
+    station = request.config.stash[LANE].station
+    populating = importlib.import_module("memqos.plugin.populating")
+    with populating.populated(request.config, station, qos_catalog.pods, qos_kubelet) as population:
+        yield population
+
+
+@pytest.fixture
+def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
+    """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
+    evidence = importlib.import_module("memqos.plugin.evidence")
+    config, item = request.config, request.node
+    notes = item.stash.setdefault(NOTES, Notes())
+    folder = evidence.Folder(config.stash[RESULTS] / "tests" / slug(item.nodeid))
+    lane = config.stash.get(LANE, None)
+    station = lane.station if lane is not None and "qos_population" not in item.fixturenames else None
+
+    def amend(finding: Finding) -> Finding:
+        amended: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
+        return amended or finding
+
+    if station is not None:
+        # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.
+        notes.folder = folder.path
+        station.log.go_to(folder)
+    if item.get_closest_marker("behaviour"):
+        Telling(config).line(f"{item.name} …")
+    yield evidence.Evidence(item=item, notes=notes, folder=folder, amend=amend)
+    if station is not None:
+        station.log.go_to(None)

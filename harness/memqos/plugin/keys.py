@@ -1,0 +1,91 @@
+"""What the plugin's modules leave for one another on pytest's objects, and which tests are memqos tests."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from memqos.config import Settings
+from memqos.engine.finding import Finding
+from memqos.errors import UsageError
+
+if TYPE_CHECKING:
+    from memqos.plugin.lane import Lane
+
+__all__ = [
+    "FAILED",
+    "LANE",
+    "MARKERS",
+    "NOTES",
+    "RESULTS",
+    "SETTINGS_KEY",
+    "USAGE",
+    "Notes",
+    "is_ours",
+    "plain_id",
+    "slug",
+    "worker_id",
+]
+
+
+@dataclass(slots=True)
+class Notes:
+    """What one test found so far, filled by `qos_evidence` and read when the test is reported.
+
+    machine: id of the machine it used. folder: its evidence, None while there is none.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    machine: str = ""
+    folder: Path | None = None
+
+
+SETTINGS_KEY = pytest.StashKey[Settings]()
+RESULTS = pytest.StashKey[Path]()
+NOTES = pytest.StashKey[Notes]()
+FAILED = pytest.StashKey[bool]()
+"""Whether a memqos test of this worker deviated or ended in an error."""
+
+LANE = pytest.StashKey["Lane"]()
+"""This worker's lane, once a test asked for a node."""
+
+USAGE = pytest.StashKey[UsageError]()
+"""A usage error that an xdist worker found while collecting; the controller reports it."""
+
+MARKERS = (
+    'claim(id): the claim of claims.toml, as "chapter/name", that this test proves; exactly one a test',
+    "needs(feature, ...): what the machine or runtime must have; without it the claim is not observable",
+    "behaviour: time and memory pressure are involved",
+    "machine(profile=..., topology=...): the machine this test needs, where it is not the one of the settings",
+    "kubelet(id, ...): run only under these kubelets of fixtures/kubelets.toml",
+)
+
+_LONGEST_NAME = 120
+
+_GROUP = re.compile(r"@[^@\[\]/:]+$")
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Whether this is a memqos test: it cites a claim, or uses one of the plugin's fixtures."""
+    if item.get_closest_marker("claim"):
+        return True
+    return any(name.startswith("qos_") for name in getattr(item, "fixturenames", ()))
+
+
+def plain_id(nodeid: str) -> str:
+    """A node id without the group that xdist appends to it under --dist loadgroup."""
+    return _GROUP.sub("", nodeid)
+
+
+def worker_id(config: pytest.Config) -> str:
+    """gw0, gw1 … in an xdist worker, "main" without xdist."""
+    workerinput: dict[str, str] = getattr(config, "workerinput", {})
+    return workerinput.get("workerid", "main")
+
+
+def slug(text: str) -> str:
+    """A name for a folder: letters, digits and a few signs."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_")[-_LONGEST_NAME:]

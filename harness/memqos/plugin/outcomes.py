@@ -1,0 +1,189 @@
+"""What a test's end means: pytest's report of each phase, turned into one of memqos's outcomes.
+
+A worker of xdist computes this; it travels to the controller as plain data on the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memqos.engine.finding import Finding, Verdict
+from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
+from memqos.plugin.collecting import claim_of, needs_of
+from memqos.plugin.keys import FAILED, LANE, NOTES, RESULTS, Notes, is_ours, slug
+from memqos.plugin.text import error_text, failure_text
+from memqos.report.as_json import as_json
+from memqos.report.outcome import Outcome, outcome_of
+from memqos.report.summary import finding_line
+
+if TYPE_CHECKING:
+    from memqos.plugin.lane import Station
+
+__all__ = ["ATTRIBUTE", "Outcomes"]
+
+ATTRIBUTE = "memqos"
+"""The name under which a report carries what memqos knows of its phase, as JSON."""
+
+_STATUS = {
+    Outcome.CONFORMS: ("passed", ".", "CONFORMS"),
+    Outcome.DEVIATES: ("failed", "F", "DEVIATES"),
+    Outcome.NOT_OBSERVABLE: ("not observable", "n", "NOT OBSERVABLE"),
+    Outcome.MACHINERY: ("error", "E", "ERROR"),
+    Outcome.USAGE: ("error", "E", "USAGE ERROR"),
+}
+
+
+class Outcomes:
+    """Reads exceptions and findings of memqos tests; remembers which errors were told in full."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._told: dict[str, str] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Add to the report of each phase what it means; nothing is changed for tests that are not ours."""
+        report = yield
+        if not is_ours(item):
+            return report
+        notes = item.stash.setdefault(NOTES, Notes())
+        station = self._station(item)
+        notes.machine = station.id if station is not None else notes.machine
+        outcome, error = self._decide(report, call, notes, cites_claim=bool(claim_of(item)))
+        phase: dict[str, Any] = {
+            "claim": claim_of(item),
+            "chapter": item.path.parent.name,
+            "outcome": None if outcome is None else outcome.value,
+            "reason": "",
+            "text": "",
+            "error_code": int(error.exit_code) if isinstance(error, MemqosError) else 0,
+            "findings": as_json(notes.findings) if report.when == "call" else [],
+            "machine": notes.machine,
+            "folder": "",
+            "repeated": False,
+        }
+        if outcome is not None and outcome is not Outcome.CONFORMS:
+            self._tell(report, phase, outcome, error, notes.findings)
+            if report.failed:
+                self._capture(item, notes)
+        if notes.folder is not None:
+            results = self._config.stash[RESULTS]
+            phase["folder"] = notes.folder.relative_to(results).as_posix()
+        setattr(report, ATTRIBUTE, phase)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Before a test: its machine must still be one. After its fixtures: the node must have what the claim needs."""
+        if not is_ours(item):
+            yield
+            return
+        station = self._station(item)
+        if station is not None:
+            station.machine.check_alive()
+        yield
+        station = self._station(item)
+        lacks = [why for need in needs_of(item) if (why := station.node.why_not(need))] if station is not None else []
+        if lacks:
+            pytest.skip("; ".join(lacks))
+
+    def _station(self, item: pytest.Item) -> Station | None:
+        """The machine that a test uses, if it is booted."""
+        lane = self._config.stash.get(LANE, None)
+        return lane.station if lane is not None and "qos_node" in getattr(item, "fixturenames", ()) else None
+
+    def _capture(self, item: pytest.Item, notes: Notes) -> None:
+        """Gather evidence of a failure while the machine is as the failure left it."""
+        self._config.stash[FAILED] = True
+        station = self._station(item)
+        if station is None or not station.machine.state.is_usable:
+            return
+        notes.folder = notes.folder or self._config.stash[RESULTS] / "tests" / slug(item.nodeid)
+        station.capture(notes.folder)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Letters and words for our outcomes; an error that was told before is counted and not told again."""
+        phase = getattr(report, ATTRIBUTE, None)
+        if phase is None or phase["outcome"] is None:
+            return None
+        category, letter, word = _STATUS[Outcome(phase["outcome"])]
+        return ("the same error" if phase["repeated"] else category), letter, word
+
+    def _decide(
+        self, report: pytest.TestReport, call: pytest.CallInfo[None], notes: Notes, *, cites_claim: bool
+    ) -> tuple[Outcome | None, BaseException | None]:
+        """A phase's outcome (None: nothing to say) and the error behind it."""
+        if call.excinfo is None:
+            return self._without_error(report, notes, cites_claim) if report.when == "call" else (None, None)
+        error = call.excinfo.value
+        if report.skipped:
+            return Outcome.NOT_OBSERVABLE, error
+        if isinstance(error, UsageError):
+            return Outcome.USAGE, error
+        # What a test's own body asserts is about the system under test; in setup and teardown it is not.
+        asserted = isinstance(error, AssertionError | pytest.fail.Exception) and report.when == "call"
+        if asserted or isinstance(error, NonconformanceError):
+            return Outcome.DEVIATES, error
+        return Outcome.MACHINERY, error
+
+    def _without_error(
+        self, report: pytest.TestReport, notes: Notes, cites_claim: bool
+    ) -> tuple[Outcome | None, BaseException | None]:
+        if notes.findings:
+            outcome = outcome_of(notes.findings)
+            if outcome is Outcome.DEVIATES:
+                report.outcome = "failed"
+                return outcome, NonconformanceError("the test did not settle its deviating findings.")
+            return outcome, None
+        if not cites_claim:
+            return Outcome.CONFORMS, None
+        report.outcome = "failed"
+        return Outcome.MACHINERY, MachineryError(
+            "the test judged nothing: it proves no claim.", next_step="End it with qos_evidence.settle(findings)."
+        )
+
+    def _tell(
+        self,
+        report: pytest.TestReport,
+        phase: dict[str, Any],
+        outcome: Outcome,
+        error: BaseException | None,
+        findings: list[Finding],
+    ) -> None:
+        """Put the reason and the text into the phase, and in pytest's report unless its reader wants tracebacks."""
+        wants_traceback = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
+        phase["reason"] = _reason(outcome, error, findings)
+        if outcome is Outcome.NOT_OBSERVABLE:
+            return
+        if isinstance(error, MemqosError):
+            text = failure_text(findings) if outcome is Outcome.DEVIATES and findings else error_text(error)
+            phase["text"] = text
+            known = None if outcome is Outcome.DEVIATES else self._told.setdefault(text, report.nodeid)
+            if known not in {None, report.nodeid}:
+                phase["repeated"] = True
+                report.longrepr = f"the same as in {known}: {phase['reason']}"
+            elif not wants_traceback or report.longrepr is None:
+                report.longrepr = text
+        else:
+            phase["text"] = report.longreprtext
+
+
+def _reason(outcome: Outcome, error: BaseException | None, findings: Iterable[Finding]) -> str:
+    """One line."""
+    if outcome is Outcome.DEVIATES:
+        lines = [finding_line(finding) for finding in findings if finding.verdict is Verdict.DEVIATES]
+        if lines:
+            return "; ".join(lines)
+    if isinstance(error, MemqosError):
+        return " ".join(error_text(error).split())
+    if isinstance(error, pytest.skip.Exception):
+        return str(error.msg)
+    if error is None:
+        return "; ".join(finding.why_not for finding in findings if finding.why_not)
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return first if outcome is Outcome.DEVIATES else f"{type(error).__name__}: {first}"

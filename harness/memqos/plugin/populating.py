@@ -1,0 +1,41 @@
+"""Populations for the state suites: all pods of the catalogue under one kubelet, with their evidence."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.clock import SYSTEM_CLOCK
+from memqos.model.pod import Pod
+from memqos.node.population import Population
+from memqos.plugin.evidence import Folder
+from memqos.plugin.keys import RESULTS, slug
+from memqos.plugin.lane import Station
+from memqos.plugin.telling import Telling
+
+__all__ = ["populated"]
+
+
+@contextlib.contextmanager
+def populated(
+    config: pytest.Config, station: Station, pods: Sequence[Pod], kubelet: KubeletCase
+) -> Iterator[Population]:
+    """The pods on the station's node; plan, reading and requests are in populations/MACHINE-KUBELET."""
+    telling = Telling(config)
+    folder = Folder(config.stash[RESULTS] / "populations" / slug(f"{station.id}-{kubelet.id}"))
+    name = f"kubelet {kubelet.id}: {len(pods)} pods"
+    telling.start(name)
+    began = SYSTEM_CLOCK.now()
+    station.log.go_to(folder)
+    try:
+        with station.node.admitted(pods, kubelet) as population:
+            failed = len(population.failures)
+            trouble = f", {failed} of them not" if failed else ""
+            telling.line(f"{name} admitted{trouble} in {SYSTEM_CLOCK.now() - began:.0f} s")
+            folder.write("reading.json", population.reading)
+            yield population
+    finally:
+        station.log.go_to(None)

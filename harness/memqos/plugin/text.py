@@ -1,0 +1,34 @@
+"""Errors and failures as a person reads them in pytest's report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memqos.engine import explain
+from memqos.engine.finding import Finding, Verdict
+from memqos.errors import MemqosError
+
+__all__ = ["error_text", "failure_text"]
+
+
+def error_text(error: MemqosError) -> str:
+    """What happened and where, the next step on a line of its own, and the console's tail if the error has one."""
+    lines = [f"{error.where}: {error.what}" if error.where else error.what]
+    if error.next_step:
+        lines.append(error.next_step)
+    console = error.data.get("console")
+    if isinstance(console, str) and console.strip():
+        lines += ["", "the end of the machine's console:", *(f"  {line}" for line in console.splitlines()[-20:])]
+    return "\n".join(lines)
+
+
+def failure_text(findings: Iterable[Finding]) -> str:
+    """The deviating findings, each with its reason chain; then how many conformed and what was not observable."""
+    findings = tuple(findings)
+    parts = [explain.failure(finding) for finding in findings if finding.verdict is Verdict.DEVIATES]
+    unseen = [finding for finding in findings if finding.verdict is Verdict.NOT_OBSERVABLE]
+    parts += [f"not observable: {finding.knob} of {finding.subject}: {finding.why_not}" for finding in unseen]
+    conforming = len(findings) - len(parts)
+    if conforming:
+        parts.append(f"({conforming} other findings of this test conform)")
+    return "\n\n".join(parts)
