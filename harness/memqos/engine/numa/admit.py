@@ -1,0 +1,294 @@
+"""The entry to both managers: start a node, admit a pod, follow its containers, release it.
+
+Source: kubelet `cm/topologymanager` (scope_container.go, scope_pod.go), `cm/admission` (GetPodAdmitResult).
+
+The CPU Manager and the device manager are not modelled. Without a word from the caller they have no preference, as
+with the CPU Manager's policy none and without devices; a caller who knows their hints gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.first_table import first_table
+from memqos.engine.numa.hint import Hint, ProviderHints
+from memqos.engine.numa.hints import calculate, regenerate
+from memqos.engine.numa.merge import Merger
+from memqos.engine.numa.pod_level import EmptySharedPool, allocate_pod, pod_fault
+from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies, TopologyPolicy, TopologyScope
+from memqos.engine.numa.requests import container_request, managed_as_a_whole, pod_request
+from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
+from memqos.engine.numa.static import Rejection, allocate, remove_container, start_container
+from memqos.engine.numa.topology_manager import Decision, decide
+from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.plan import Input, Reason, Refusal
+from memqos.engine.qos import pod_qos
+from memqos.engine.sums import pod_level_set
+from memqos.model.node import KubeletSettings, NodeFacts
+from memqos.model.pod import Container, Pod, QosClass
+
+__all__ = [
+    "EMPTY_POD_SHARED_POOL_ERROR",
+    "TOPOLOGY_AFFINITY_ERROR",
+    "UNEXPECTED_ADMISSION_ERROR",
+    "Admitted",
+    "OtherHints",
+    "admit",
+    "container_hints",
+    "is_placed",
+    "pod_hints",
+    "release",
+    "start",
+    "started",
+]
+
+TOPOLOGY_AFFINITY_ERROR = "TopologyAffinityError"
+UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
+EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
+
+_NO_LOCALITY = "Resources cannot be allocated with Topology locality"
+_NO_POD_LOCALITY = "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
+_SOURCE = "kubelet topologymanager policy.go, scope_container.go, scope_pod.go"
+
+OtherHints = Mapping[str, Sequence[ProviderHints | None]]
+"""What the other providers (CPU Manager, device manager) answer: by container name; under "" for the pod as a whole,
+which is what the scope pod asks for."""
+
+_NO_OTHERS: OtherHints = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A pod that may run.
+
+    table: the node's table with the pod in it. cpuset_mems: container name to what the kubelet sends as CRI
+    cpuset_mems ("0,1"); a container that is missing is not pinned: nothing is sent for it.
+    reasons: container name to why, also for the containers that are not pinned.
+    """
+
+    table: ZoneTable
+    cpuset_mems: Mapping[str, str]
+    reasons: Mapping[str, Reason]
+
+
+def start(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
+    """The node's table before any pod; `first_table` says which configurations a kubelet does not start with."""
+    return first_table(facts, settings, policies)
+
+
+def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints = _NO_OTHERS) -> Admitted | Refusal:
+    """Place a pod as the kubelet does at admission, or refuse it by the kubelet's own reason name.
+
+    Containers are placed one after the other, init containers first, each on what the earlier ones left; with the
+    scope pod they share one affinity. A refused pod leaves nothing behind. Admitting a pod that is in the table
+    already, as after a restart of the kubelet, changes nothing for containers that hold memory.
+    """
+    admission = _Admission(
+        pod=pod,
+        policies=policies,
+        others=others,
+        placed=is_placed(pod, policies),
+        merger=Merger(
+            zones=Mask.of(table.zones),
+            closest=policies.options.prefer_closest and policies.topology is not TopologyPolicy.SINGLE_NUMA_NODE,
+            distances=table.distances,
+            up_to_need=policies.up_to_need,
+        ),
+    )
+    if policies.scope is TopologyScope.CONTAINER or policies.topology is TopologyPolicy.NONE:
+        return admission.by_container(table, None)
+    return admission.by_pod(table)
+
+
+def release(pod_uid: str, table: ZoneTable) -> ZoneTable:
+    """The table without a pod; the same table if the pod holds nothing."""
+    for container in tuple(table.assignments.get(pod_uid, ())):
+        table = remove_container(table, pod_uid, container)
+    return table
+
+
+def started(pod: Pod, table: ZoneTable, policies: Policies) -> ZoneTable:
+    """The table once all containers of an admitted pod have been created: regular init containers hold nothing more."""
+    for container in pod.init_containers + pod.containers:
+        table = start_container(table, pod, container.name, policies)
+    return table
+
+
+def is_placed(pod: Pod, policies: Policies) -> bool:
+    """Whether the Memory Manager places a pod at all: policy Static, QoS class Guaranteed, and not left alone."""
+    return (
+        policies.memory is MemoryPolicy.STATIC
+        and pod_qos(pod, pod_level=policies.pod_level_qos) is QosClass.GUARANTEED
+        and not (policies.pod_level is PodLevel.LEFT_ALONE and pod_level_set(pod))
+    )
+
+
+def container_hints(
+    pod: Pod, container: Container, table: ZoneTable, reusable: Reusable, policies: Policies
+) -> ProviderHints | None:
+    """The Memory Manager's hints for one container of a pod that it places; None or empty for no preference."""
+    request = container_request(container, pod, policies)
+    held = table.blocks(pod.uid, container.name)
+    if request is None:
+        return None
+    if held is not None:
+        return regenerate(held, request)
+    return dict.fromkeys(request, calculate(table, request, reusable) or None)
+
+
+def pod_hints(pod: Pod, table: ZoneTable, policies: Policies) -> ProviderHints | None:
+    """The Memory Manager's hints for a pod as a whole; None or empty for no preference.
+
+    If any container holds memory, the first such one's zones are the pod's, provided that it holds exactly what the
+    pod requests.
+    """
+    request = pod_request(pod, policies)
+    if request is None:
+        return None
+    if managed_as_a_whole(pod, policies) and pod_fault(pod, policies):
+        return dict.fromkeys(request, ())
+    for container in pod.init_containers + pod.containers:
+        held = table.blocks(pod.uid, container.name)
+        if held is not None:
+            return regenerate(held, request)
+    return dict.fromkeys(request, calculate(table, request, NOTHING_REUSABLE) or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Affinity:
+    """The Topology Manager's word on a container or pod."""
+
+    hint: Hint
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Admission:
+    """One pod on its way in."""
+
+    pod: Pod
+    policies: Policies
+    others: OtherHints
+    placed: bool
+    merger: Merger
+
+    def by_pod(self, table: ZoneTable) -> Admitted | Refusal:
+        """With one affinity for all containers."""
+        managed = managed_as_a_whole(self.pod, self.policies)
+        hints = pod_hints(self.pod, table, self.policies) if self.placed else None
+        affinity = self._affinity("", hints, _NO_POD_LOCALITY if managed else _NO_LOCALITY)
+        if isinstance(affinity, Refusal):
+            return affinity
+        if not (managed and self.placed):
+            return self.by_container(table, affinity)
+        outcome = allocate_pod(self.pod, table=table, hint=affinity.hint, policies=self.policies)
+        if isinstance(outcome, Rejection):
+            return self._rejected(outcome, affinity)
+        table, reason = outcome
+        return self._admitted(table, {one.name: (reason, affinity.reason) for one in self._containers})
+
+    def by_container(self, table: ZoneTable, shared: _Affinity | None) -> Admitted | Refusal:
+        """Container by container; shared: the pod's affinity, None if each container has its own."""
+        reusable = NOTHING_REUSABLE
+        chains: dict[str, tuple[Reason, ...]] = {}
+        for one in self._containers:
+            affinity: _Affinity | Refusal | None = shared
+            if affinity is None:
+                hints = container_hints(self.pod, one, table, reusable, self.policies) if self.placed else None
+                affinity = self._affinity(one.name, hints, _NO_LOCALITY)
+            if isinstance(affinity, Refusal):
+                return affinity
+            chains[one.name] = (affinity.reason,)
+            if not self.placed:
+                continue
+            outcome = allocate(
+                self.pod, one, table=table, hint=affinity.hint, reusable=reusable, policies=self.policies
+            )
+            if isinstance(outcome, Rejection):
+                return self._rejected(outcome, affinity)
+            table, reusable = outcome.table, outcome.reusable
+            chains[one.name] = (outcome.reason, affinity.reason)
+        return self._admitted(table, chains)
+
+    @property
+    def _containers(self) -> tuple[Container, ...]:
+        return self.pod.init_containers + self.pod.containers
+
+    def _affinity(self, name: str, hints: ProviderHints | None, message: str) -> _Affinity | Refusal:
+        """Ask the Topology Manager about a container, or about the pod (name "")."""
+        decision = decide(self.policies.topology, (*self.others.get(name, ()), hints), self.merger)
+        reason = self._decision_reason(name, hints, decision)
+        if decision.admitted:
+            return _Affinity(hint=decision.hint, reason=reason)
+        return Refusal(pod=self.pod.uid, reason_name=TOPOLOGY_AFFINITY_ERROR, message=message, reason=reason)
+
+    def _decision_reason(self, name: str, hints: ProviderHints | None, decision: Decision) -> Reason:
+        policy = self.policies.topology
+        if policy is TopologyPolicy.NONE:
+            return Reason(
+                rule="The Topology Manager's policy none asks no provider and gives no affinity.",
+                revision=self.policies.topology_revision,
+                source=_SOURCE,
+            )
+        inputs = [
+            Input(f"{name or self.pod.name}: {kind} hints", _summary(of_kind), "memory manager")
+            for kind, of_kind in (hints or {}).items()
+        ] or [Input(f"{name or self.pod.name}: hints", "no preference", "memory manager")]
+        verdict = "admits" if decision.admitted else "refuses"
+        return Reason(
+            rule=f"The Topology Manager's policy {policy} {verdict} the best merged hint.",
+            revision=self.policies.topology_revision,
+            source=_SOURCE,
+            inputs=tuple(inputs),
+            arithmetic=f"best: {decision.hint}",
+        )
+
+    def _rejected(self, outcome: Rejection, affinity: _Affinity) -> Refusal:
+        """A pod whose memory cannot be had although the Topology Manager let it pass."""
+        rule = outcome.reason
+        reason = Reason(
+            rule=rule.rule,
+            revision=rule.revision,
+            source=rule.source,
+            inputs=rule.inputs,
+            arithmetic=rule.arithmetic,
+            because=(affinity.reason,),
+        )
+        if isinstance(outcome, EmptySharedPool):
+            name, message = EMPTY_POD_SHARED_POOL_ERROR, outcome.message
+        else:
+            name, message = UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {outcome.message}, which is unexpected"
+        return Refusal(pod=self.pod.uid, reason_name=name, message=message, reason=reason)
+
+    def _admitted(self, table: ZoneTable, chains: Mapping[str, tuple[Reason, ...]]) -> Admitted:
+        zones = {one.name: table.zones_of(self.pod.uid, one.name) for one in self._containers}
+        mems = {name: ",".join(map(str, ids)) for name, ids in zones.items() if ids}
+        reasons = {name: self._mems_reason(mems.get(name), chain) for name, chain in chains.items()}
+        return Admitted(table=table, cpuset_mems=mems, reasons=reasons)
+
+    def _mems_reason(self, mems: str | None, chain: tuple[Reason, ...]) -> Reason:
+        if mems is None:
+            rule = "cpuset.mems is left alone: only containers of Guaranteed pods hold memory, under the policy Static."
+            inputs = (Input("memoryManagerPolicy", self.policies.memory.value, "configuration"),)
+        else:
+            rule = "cpuset.mems lists the zones of the container's memory blocks, ascending."
+            inputs = (Input("zones", mems, "memory manager"),)
+        return Reason(
+            rule=rule,
+            revision=self.policies.memory_revision,
+            source="kubelet internal_container_lifecycle_linux.go",
+            inputs=inputs,
+            because=chain,
+        )
+
+
+def _summary(hints: Sequence[Hint] | None) -> str:
+    """Hints in few words: how many, and which one is first."""
+    if hints is None:
+        return "no preference"
+    if not hints:
+        return "impossible"
+    return f"{len(hints)} sets of zones, {sum(hint.preferred for hint in hints)} preferred, first: {hints[0]}"

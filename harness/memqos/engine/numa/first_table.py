@@ -1,0 +1,99 @@
+"""A node's table before any pod is placed.
+
+Source: kubelet `policy_static.go` (getDefaultMachineState, NewPolicyStatic), `topology_manager.go` (NewManager).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from memqos.engine.hugepages import PREFIX
+from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
+from memqos.engine.numa.reservation import Reserved, by_zone, check_fields, check_sums, in_words, node_reservation
+from memqos.engine.numa.zone_table import MEMORY, Zone, ZoneMemory, ZoneTable
+from memqos.errors import UsageError
+from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+
+__all__ = ["empty_table", "first_table"]
+
+
+def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
+    """The table that a kubelet starts with when it finds no checkpoint.
+
+    ManifestError for a `reservedMemory` or a number of zones that this kubelet does not start with. With the policy
+    None nothing is reserved, and `reservedMemory` is only looked at for itself.
+    """
+    zones = {zone.id: zone for zone in _zones(facts)}
+    check_fields(settings)
+    _check_topology(settings, policies, zones)
+    if policies.memory is MemoryPolicy.NONE:
+        return empty_table(zones.values(), {}, facts.hugepage_sizes)
+    check_sums(settings, node_reservation(settings, facts.memory), zones)
+    reserved = by_zone(settings, zones)
+    if not any(amounts.get(MEMORY) for amounts in reserved.values()):
+        raise configuration_error(
+            settings,
+            "reservedMemory",
+            "the policy Static needs memory to be reserved in at least one zone.",
+            "Give reservedMemory.",
+        )
+    return empty_table(zones.values(), reserved, facts.hugepage_sizes)
+
+
+def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: Iterable[int]) -> ZoneTable:
+    """Zones with nothing taken: allocatable is the total less what is reserved, for memory also less all huge pages.
+
+    hugepage_sizes: the page sizes in bytes that the kernel knows, which every zone has a row for. UsageError if a zone
+    reserves more than it has; a kubelet would start and compute with a number that wrapped around.
+    """
+    return ZoneTable(
+        zones={zone.id: _zone(zone, reserved.get(zone.id, {}), hugepage_sizes) for zone in zones},
+        distances={zone.id: zone.distances for zone in zones},
+    )
+
+
+def _zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
+    """A machine that names no zones is one zone, as the kubelet sees it."""
+    return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
+
+
+def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> Zone:
+    pages = dict.fromkeys(hugepage_sizes, 0) | dict(zone.hugepages)
+    totals = {f"{PREFIX}{in_words(size)}": size * pages[size] for size in sorted(pages)}
+    memory = {kind: _untouched(zone, kind, total, reserved.get(kind, 0)) for kind, total in totals.items()}
+    memory[MEMORY] = _untouched(zone, MEMORY, zone.memory, reserved.get(MEMORY, 0), sum(totals.values()))
+    return Zone(id=zone.id, cells=(zone.id,), memory=memory)
+
+
+def _untouched(zone: NumaZone, kind: str, total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:
+    """One row; elsewhere: bytes of it that huge pages take."""
+    allocatable = total - reserved - elsewhere
+    if allocatable < 0:
+        raise UsageError(
+            f"zone {zone.id} has {in_words(total)} of {kind}, which is less than the {in_words(reserved)} that "
+            f"reservedMemory keeps of it and the {in_words(elsewhere)} that huge pages take.",
+            next_step="Reserve less in this zone.",
+            data={"zone": zone.id, "type": kind, "total": total, "reserved": reserved, "hugepages": elsewhere},
+        )
+    return ZoneMemory(total=total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
+
+
+def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mapping[int, NumaZone]) -> None:
+    """What the Topology Manager asks of the machine; nothing with the policy none."""
+    if policies.topology is TopologyPolicy.NONE:
+        return
+    if len(zones) > policies.options.max_zones:
+        raise configuration_error(
+            settings,
+            "topologyManagerPolicy",
+            f"the policy {policies.topology} takes at most {policies.options.max_zones} zones; this machine has "
+            f"{len(zones)}.",
+            "Raise max-allowable-numa-nodes (1.31 and later), or use the policy none.",
+        )
+    short = [zone.id for zone in zones.values() if len(zone.distances) <= max(zones)]
+    if policies.options.prefer_closest and short:
+        raise UsageError(
+            f"zone {short[0]} does not say how far every other zone is, which prefer-closest-numa-nodes asks for.",
+            next_step="Give the distances of every zone.",
+            data={"zones": short},
+        )

@@ -1,0 +1,261 @@
+"""What a kubelet's configuration makes of both managers in one release: policies, scope, options, revisions.
+
+Sources: kubelet `apis/config/validation`, `topologymanager/policy_options.go`; KEP-1769, KEP-693, KEP-3545, KEP-4622.
+
+Revisions of the Memory Manager: v1.22 (init containers' memory is used again by later containers), v1.29 (never a
+sidecar's), v1.32 (a set of several zones must be free of other groups when it is allocated), v1.34 (pods with
+pod-level resources are left alone), v1.36 (they are placed as a whole, with the gate PodLevelResourceManagers).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from memqos.engine.gates import Gate, enabled
+from memqos.engine.release import Release
+from memqos.errors import ManifestError
+from memqos.model.node import KubeletSettings
+
+__all__ = [
+    "DEFAULT_MAX_ZONES",
+    "MemoryPolicy",
+    "PodLevel",
+    "Policies",
+    "TopologyOptions",
+    "TopologyPolicy",
+    "TopologyScope",
+    "configuration_error",
+    "option_available",
+    "topology_options",
+]
+
+DEFAULT_MAX_ZONES = 8
+"""The most zones that the Topology Manager accepts unless max-allowable-numa-nodes raises it; also its least value."""
+
+_Named = TypeVar("_Named", bound=StrEnum)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+# Minor versions from which a rule holds.
+_MERGES_UP_TO_NEED = 24
+_KNOWS_SIDECARS = 29
+_TOPOLOGY_ALWAYS_ON = 27
+_OPTIONS_ON = 28
+_CHECKS_GROUPS = 32
+_LEAVES_POD_LEVEL_ALONE = 34
+_MANAGES_POD_LEVEL = 36
+_MEMORY_REVISIONS = (22, _KNOWS_SIDECARS, _CHECKS_GROUPS, _LEAVES_POD_LEVEL_ALONE, _MANAGES_POD_LEVEL)
+
+_POD_LEVEL_MANAGERS = "PodLevelResourceManagers"
+_OPTIONS_GATE = "TopologyManagerPolicyOptions"
+
+
+class MemoryPolicy(StrEnum):
+    """`memoryManagerPolicy`, on Linux."""
+
+    NONE = "None"
+    STATIC = "Static"
+
+
+class TopologyPolicy(StrEnum):
+    """`topologyManagerPolicy`."""
+
+    NONE = "none"
+    BEST_EFFORT = "best-effort"
+    RESTRICTED = "restricted"
+    SINGLE_NUMA_NODE = "single-numa-node"
+
+
+class TopologyScope(StrEnum):
+    """`topologyManagerScope`: whether hints are merged for each container or once for the pod."""
+
+    CONTAINER = "container"
+    POD = "pod"
+
+
+class PodLevel(Enum):
+    """What the Memory Manager does with a pod that has `spec.resources`."""
+
+    BY_CONTAINER = "its containers' own requests count"
+    LEFT_ALONE = "it is left alone"
+    MANAGED = "it is placed as a whole"
+
+
+class _Stage(StrEnum):
+    """How far a policy option has come; alpha and beta options hang on a gate."""
+
+    ALPHA = "TopologyManagerPolicyAlphaOptions"
+    BETA = "TopologyManagerPolicyBetaOptions"
+    STABLE = "stable"
+
+
+# Option to the minor version from which it has a stage.
+_OPTIONS: Mapping[str, tuple[tuple[int, _Stage], ...]] = MappingProxyType(
+    {
+        "prefer-closest-numa-nodes": ((26, _Stage.ALPHA), (28, _Stage.BETA), (32, _Stage.STABLE)),
+        "max-allowable-numa-nodes": ((31, _Stage.BETA), (35, _Stage.STABLE)),
+    }
+)
+# The texts that Go's strconv.ParseBool takes.
+_BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyOptions:
+    """`topologyManagerPolicyOptions`, parsed. max_zones: the most zones that a machine may have."""
+
+    prefer_closest: bool = False
+    max_zones: int = DEFAULT_MAX_ZONES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """Everything that the two managers' rules ask of the configuration and the release.
+
+    sidecars: whether the kubelet knows restartable init containers. pod_level_qos: whether `spec.resources` makes the
+    QoS class. checks_groups: revision v1.32 of the Memory Manager.
+    """
+
+    release: Release
+    memory: MemoryPolicy = MemoryPolicy.NONE
+    topology: TopologyPolicy = TopologyPolicy.NONE
+    scope: TopologyScope = TopologyScope.CONTAINER
+    options: TopologyOptions = TopologyOptions()
+    sidecars: bool = True
+    pod_level_qos: bool = False
+    pod_level: PodLevel = PodLevel.BY_CONTAINER
+    checks_groups: bool = True
+
+    @classmethod
+    def of(cls, settings: KubeletSettings, release: Release) -> Policies:
+        """The policies in force; ManifestError for a name, option or value that this kubelet refuses to start with.
+
+        A Memory Manager whose gate is off (before 1.32) is the policy None.
+        """
+        gates = settings.feature_gates
+        memory = _named(MemoryPolicy, settings, "memoryManagerPolicy", settings.memory_manager_policy)
+        topology = _named(TopologyPolicy, settings, "topologyManagerPolicy", settings.topology_manager_policy)
+        if (
+            topology is not TopologyPolicy.NONE
+            and release.minor < _TOPOLOGY_ALWAYS_ON
+            and gates.get("TopologyManager") is False
+        ):
+            raise configuration_error(
+                settings,
+                "topologyManagerPolicy",
+                f"the policy {topology} needs the feature gate TopologyManager, which is off.",
+                "Leave the gate on or the policy at none.",
+            )
+        pod_level = enabled(Gate.POD_LEVEL_RESOURCES, release, gates)
+        return cls(
+            release=release,
+            memory=memory if enabled(Gate.MEMORY_MANAGER, release, gates) else MemoryPolicy.NONE,
+            topology=topology,
+            scope=_named(TopologyScope, settings, "topologyManagerScope", settings.topology_manager_scope),
+            options=topology_options(settings, release),
+            sidecars=enabled(Gate.SIDECARS, release, gates),
+            pod_level_qos=pod_level,
+            pod_level=_pod_level(release, on=pod_level, managed=gates.get(_POD_LEVEL_MANAGERS, False)),
+            checks_groups=release.minor >= _CHECKS_GROUPS,
+        )
+
+    @property
+    def up_to_need(self) -> bool:
+        """Whether hints that are not preferred are merged as from 1.24 on."""
+        return self.release.minor >= _MERGES_UP_TO_NEED
+
+    @property
+    def memory_revision(self) -> str:
+        """The Memory Manager's revision, in the words that reasons use."""
+        return f"memory-manager v1.{max(one for one in _MEMORY_REVISIONS if one <= self.release.minor)}"
+
+    @property
+    def topology_revision(self) -> str:
+        """The Topology Manager's revision, in the words that reasons use."""
+        return f"topology-manager v1.{24 if self.up_to_need else 22}"
+
+
+def configuration_error(settings: KubeletSettings, field: str, what: str, next_step: str = "") -> ManifestError:
+    """An error at one field of the configuration, with the place it was written at where that is known."""
+    file, _, line = settings.origin.get(field, "").rpartition(":")
+    known = bool(file) and line.isdecimal()
+    return ManifestError.at(
+        what,
+        file=file if known else "KubeletConfiguration",
+        line=int(line) if known else 0,
+        field=field,
+        next_step=next_step,
+    )
+
+
+def option_available(option: str, release: Release, gates: Mapping[str, bool]) -> bool:
+    """Whether a policy option may be set: known in the release, and its stage's gate on (alpha: off by default)."""
+    stages = [stage for since, stage in _OPTIONS.get(option, ()) if since <= release.minor]
+    if not stages:
+        return False
+    if stages[-1] is _Stage.STABLE:
+        return True
+    # TopologyManagerPolicyBetaOptions came with 1.26 and is on by default since 1.28.
+    return gates.get(stages[-1], stages[-1] is _Stage.BETA and release.minor >= _OPTIONS_ON)
+
+
+def topology_options(settings: KubeletSettings, release: Release) -> TopologyOptions:
+    """`topologyManagerPolicyOptions`, parsed; ManifestError for one that is unknown, gated off or has a bad value."""
+    given = settings.topology_manager_policy_options or {}
+    field = "topologyManagerPolicyOptions"
+    if given and not settings.feature_gates.get(_OPTIONS_GATE, release.minor >= _OPTIONS_ON):
+        raise configuration_error(
+            settings, field, f"options need the feature gate {_OPTIONS_GATE}, which is off.", "Turn the gate on."
+        )
+    for option in given:
+        if not option_available(option, release, settings.feature_gates):
+            known = [one for one in _OPTIONS if option_available(one, release, settings.feature_gates)]
+            raise configuration_error(
+                settings,
+                field,
+                f"the option '{option}' is not available in {release} with these feature gates.",
+                f"Available: {', '.join(known) or 'none'}.",
+            )
+    return TopologyOptions(
+        prefer_closest=_flag(settings, field, given.get("prefer-closest-numa-nodes", "false")),
+        max_zones=_zones(settings, field, given.get("max-allowable-numa-nodes", str(DEFAULT_MAX_ZONES))),
+    )
+
+
+def _pod_level(release: Release, *, on: bool, managed: bool) -> PodLevel:
+    """What becomes of pods with `spec.resources`: 1.36 leaves them alone even with the gate off."""
+    if release.minor >= _MANAGES_POD_LEVEL:
+        return PodLevel.MANAGED if on and managed else PodLevel.LEFT_ALONE
+    return PodLevel.LEFT_ALONE if on and release.minor >= _LEAVES_POD_LEVEL_ALONE else PodLevel.BY_CONTAINER
+
+
+def _named(kind: type[_Named], settings: KubeletSettings, field: str, given: str | None) -> _Named:
+    names = [member.value for member in kind]
+    if not given:
+        return kind(names[0])
+    if given not in names:
+        raise configuration_error(settings, field, f"'{given}' is not a value of it.", f"Known: {', '.join(names)}.")
+    return kind(given)
+
+
+def _flag(settings: KubeletSettings, field: str, text: str) -> bool:
+    if text not in _BOOLS:
+        raise configuration_error(
+            settings, field, f"prefer-closest-numa-nodes is '{text}', which is neither true nor false."
+        )
+    return _BOOLS[text]
+
+
+def _zones(settings: KubeletSettings, field: str, text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise configuration_error(settings, field, f"max-allowable-numa-nodes is '{text}', which is not an integer.")
+    if int(text) < DEFAULT_MAX_ZONES:
+        raise configuration_error(
+            settings, field, f"max-allowable-numa-nodes is {text}, and must be at least {DEFAULT_MAX_ZONES}."
+        )
+    return int(text)

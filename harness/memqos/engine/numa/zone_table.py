@@ -1,0 +1,148 @@
+"""The table of zones: what each has, what is taken, and by whom. Every change returns a new table.
+
+Source: kubelet `cm/memorymanager/state` (NUMANodeMap, Block) and `policy_static.go` (getDefaultMachineState,
+updateMachineState, releaseMemory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+__all__ = ["MEMORY", "Block", "Blocks", "Zone", "ZoneMemory", "ZoneTable"]
+
+MEMORY = "memory"
+"""The memory type of ordinary pages; the others are named like resources: hugepages-2Mi."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneMemory:
+    """One type of memory in one zone, in bytes (all >= 0).
+
+    total: what the zone has. system_reserved: the zone's share in `reservedMemory`. allocatable: what containers can
+    get. reserved and free: the two parts of it. A table that the kubelet made has reserved + free = allocatable; one
+    that was read from a file need not.
+    """
+
+    total: int = 0
+    system_reserved: int = 0
+    allocatable: int = 0
+    reserved: int = 0
+    free: int = 0
+
+
+_NOTHING = ZoneMemory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """One zone.
+
+    assignments: how many (container, memory type) pairs hold memory here, also if it is 0 bytes.
+    cells: the zones of the group that this zone belongs to, itself included; just itself while it is in no group.
+    memory: by memory type; a type that is missing cannot be had here.
+    """
+
+    id: int
+    assignments: int = 0
+    cells: tuple[int, ...] = ()
+    memory: Mapping[str, ZoneMemory] = field(default_factory=dict)
+
+    def of(self, kind: str) -> ZoneMemory:
+        """The memory of one type; all zeros for a type that the zone does not have."""
+        return self.memory.get(kind, _NOTHING)
+
+    def moved(self, kind: str, size: int, *, counted: int, cells: tuple[int, ...]) -> Zone:
+        """With `size` bytes of a type turned from free to reserved (back if negative), and `counted` assignments more.
+
+        A size of 0 leaves the memory as it is.
+        """
+        memory = self.memory
+        if size:
+            old = self.of(kind)
+            new = replace(old, reserved=old.reserved + size, free=old.free - size)
+            memory = {**memory, kind: new}
+        return Zone(id=self.id, assignments=self.assignments + counted, cells=cells, memory=memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory of one type that a container (or pod) holds: from which zones together, and how many bytes.
+
+    zones is ascending; a size of 0 is a block whose memory a later container uses.
+    """
+
+    zones: tuple[int, ...]
+    kind: str
+    size: int
+
+
+Blocks = tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneTable:
+    """All zones of a node by id, and the blocks of every container.
+
+    assignments: pod uid to container name to blocks. pod_blocks: pod uid to the blocks of a pod that was placed as a
+    whole (its containers' blocks are then shares of these). distances: zone id to its distance to every zone, by id.
+    """
+
+    zones: Mapping[int, Zone]
+    assignments: Mapping[str, Mapping[str, Blocks]] = field(default_factory=dict)
+    pod_blocks: Mapping[str, Blocks] = field(default_factory=dict)
+    distances: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The zones' ids, ascending."""
+        return tuple(sorted(self.zones))
+
+    def blocks(self, pod_uid: str, container: str) -> Blocks | None:
+        """What a container holds, never empty; None if it holds nothing."""
+        return self.assignments.get(pod_uid, {}).get(container)
+
+    def zones_of(self, pod_uid: str, container: str) -> tuple[int, ...]:
+        """The zones of all blocks of a container, ascending; empty for a container without blocks."""
+        return tuple(sorted({zone for block in self.blocks(pod_uid, container) or () for zone in block.zones}))
+
+    def taken(self, zones: Iterable[int], kind: str, size: int) -> ZoneTable:
+        """With `size` bytes taken from these zones, the first ones filled first, and all of them in one group.
+
+        Every zone counts one assignment, also one that gives nothing. What the zones cannot give is not taken.
+        """
+        group = tuple(zones)
+        changed = dict(self.zones)
+        left = size
+        for zone_id in group:
+            zone = changed[zone_id]
+            share = min(zone.of(kind).free, left)
+            changed[zone_id] = zone.moved(kind, share, counted=1, cells=group)
+            left -= share
+        return replace(self, zones=changed)
+
+    def given_back(self, blocks: Iterable[Block]) -> ZoneTable:
+        """With these blocks given back, the first zone of each first: the split need not be the one of the taking."""
+        changed = dict(self.zones)
+        for block in blocks:
+            left = block.size
+            for zone_id in block.zones:
+                zone = changed[zone_id]
+                share = min(zone.of(block.kind).reserved, left)
+                cells = zone.cells if zone.assignments != 1 else (zone_id,)
+                changed[zone_id] = zone.moved(block.kind, -share, counted=-1, cells=cells)
+                left -= share
+        return replace(self, zones=changed)
+
+    def holding(self, pod_uid: str, container: str, blocks: Blocks) -> ZoneTable:
+        """With these blocks recorded for a container, in the place of what it held; no blocks are not recorded."""
+        if not blocks:
+            return self
+        pod = {**self.assignments.get(pod_uid, {}), container: blocks}
+        return replace(self, assignments={**self.assignments, pod_uid: pod})
+
+    def without(self, pod_uid: str, container: str) -> ZoneTable:
+        """With nothing recorded for a container; a pod goes with its last container."""
+        pod = {name: blocks for name, blocks in self.assignments.get(pod_uid, {}).items() if name != container}
+        rest = {uid: names for uid, names in self.assignments.items() if uid != pod_uid}
+        return replace(self, assignments={**rest, pod_uid: pod} if pod else rest)
