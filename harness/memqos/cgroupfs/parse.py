@@ -14,7 +14,7 @@ from memqos.errors import CgroupFileError
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.reading import FileText, NoFile, Pressure, PressureLine, Unreadable
 
-__all__ = ["counters", "knob_value", "numa_stat", "number", "number_or_max", "present", "pressure", "words"]
+__all__ = ["counters", "entry", "knob_value", "numa_stat", "number", "number_or_max", "present", "pressure", "words"]
 
 _U64_MAX = 2**64 - 1
 _AVERAGE = re.compile(r"\d{1,3}\.\d\d", re.ASCII)
@@ -66,6 +66,13 @@ def counters(text: str, *, path: str) -> dict[str, int]:
             _refuse("a second line of this key", path, line_number, line)
         found[key] = _u64(value, path, line_number)
     return found
+
+
+def entry(counters: Mapping[str, int], key: str, *, path: str) -> int:
+    """One counter by name; CgroupFileError if this kernel does not have it."""
+    if key not in counters:
+        _refuse(f"without '{key}'", path, 0, ", ".join(counters))
+    return counters[key]
 
 
 def numa_stat(text: str, *, path: str) -> dict[str, dict[int, int]]:

@@ -109,6 +109,12 @@ class CgroupTree:
         """Kill every process in this cgroup and below it; the cgroup must exist."""
         self.write(path, "cgroup.kill", "1", deadline=deadline)
 
+    def kill_present(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
+        """Kill every process in these cgroups, with one command; a cgroup that is gone has none."""
+        script = 'for file; do [ ! -e "$file" ] || echo 1 > "$file" || [ ! -e "$file" ] || exit 1; done'
+        files = [self.mount.file(path, "cgroup.kill") for path in paths]
+        self._run(["sh", "-c", script, "sh", *files], deadline)
+
     def remove_tree(self, path: CgroupPath, *, deadline: Deadline) -> None:
         """Remove a cgroup with all below it, killing what runs in it; one that is not there is no error.
 

@@ -48,10 +48,14 @@ class StepError(Exception):
 def perform(request: Request) -> dict[str, Any]:
     """The answer to a request to do steps."""
     answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
+    stopped = False
     for index, step in enumerate(request["steps"]):
         try:
             if step["action"] == "remove":
-                answer["killed"] += remove(request, step)
+                if not stopped:
+                    answer["killed"] = stop(request, request["steps"][index:])
+                    stopped = True
+                remove(request, step)
             else:
                 make_or_change(request, step)
         except StepError as error:
@@ -145,17 +149,27 @@ def hand_down(above: Path, controller: str) -> None:
             raise
 
 
-def remove(request: Request, step: Step) -> list[int]:
-    """Remove a cgroup and all below it; what still ran there is killed and named. One that is gone is no error."""
+def stop(request: Request, steps: list[Step]) -> list[int]:
+    """Kill what runs in the cgroups of these removals, and stop their slices all at once; the processes that ran."""
+    killed: list[int] = []
+    units = []
+    for step in steps:
+        folder = folder_of(request, step)
+        found = [pid for below, _, _ in os.walk(folder) for pid in processes(Path(below))]
+        if found:
+            put(folder / "cgroup.kill", "1")
+        killed += [pid for pid in found if pid not in killed]
+        units += [step["unit"]] if step["unit"] and folder.is_dir() else []
+    if units:
+        run("systemctl", "--quiet", "stop", *units)
+    return killed
+
+
+def remove(request: Request, step: Step) -> None:
+    """Remove a cgroup and all below it; one that is gone is no error."""
     folder = folder_of(request, step)
-    killed = [pid for below, _, _ in os.walk(folder) for pid in processes(Path(below))]
-    if killed:
-        put(folder / "cgroup.kill", "1")
-    if step["unit"] and folder.is_dir():
-        run("systemctl", "--quiet", "stop", step["unit"])
     if not until(request, lambda: removed(folder)):
         raise StepError(f"it is still there after {request['seconds']:.0f} s")
-    return killed
 
 
 def removed(folder: Path) -> bool:

@@ -69,7 +69,7 @@ def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
     """The steps from one enforced plan to another of the same driver.
 
     As in the kubelet, what a plan leaves absent is not written: a value of `before` that `after` does not write
-    stays in the file. Pods that are gone are removed last but for their parents.
+    stays in the file. Removals come last, children before parents.
     """
     if before.driver is not after.driver:
         raise ValueError("a node's cgroup driver cannot change while its cgroups exist")
