@@ -165,8 +165,7 @@ class Build:
         # As root the tree is made in the build's own folder, which is swept if the build is killed; the user
         # namespace of an ordinary user cannot see into it, and has to use the temporary folder.
         environment = {"TMPDIR": str(self.work)} if root else {}
-        prefix = [str(find_program("unshare")), "--mount"] if root else []
-        self.tool(group, [*prefix, *argv], environment={**environment, "LC_ALL": "C.UTF-8"})
+        self.tool(group, argv, environment={**environment, "LC_ALL": "C.UTF-8"})
 
     def make_disk(self, group: ProcessGroup, finished: Path) -> None:
         """The root disk from the archive; kernel and initrd beside it."""
@@ -205,7 +204,7 @@ class Build:
         said = log.read_text(errors="backslashreplace")
         if any(sign in said for sign in NO_ROOM):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        name = next(Path(word).name for word in argv if not word.startswith("-") and Path(word).name != "unshare")
+        name = Path(argv[0]).name
         raise ImageError(
             f"{name} ended with status {process.returncode}. It said:\n{said.strip()[-2500:]}",
             where=f"image '{self.profile.name}'",

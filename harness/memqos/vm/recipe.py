@@ -62,7 +62,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
     facts = {
         "profile": asdict(profile),
         "client": client_public,
-        "commands": [install, PACK, compile_arguments("gcc", "", "")],
+        "commands": [install, IN_MEMORY, PACK, compile_arguments("gcc", "", "")],
         "disk": DISK_BYTES,
     }
     text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
@@ -95,6 +95,8 @@ def mmdebstrap_arguments(
         '--customize-hook=rm -f "$1"/etc/apt/sources.list "$1"/etc/ssh/ssh_host_[re]?[as]*_key*',
         '--customize-hook=chroot "$1" update-initramfs -u -k all',
         f"--customize-hook=copy-out /boot {boot}",
+        # Nothing is mounted into the tree: nothing of the host can be reached when it is removed.
+        *(["--skip=chroot/mount"] if mode == "root" else []),
         "--skip=output/dev",
         profile.suite,
         target,
@@ -103,22 +105,29 @@ def mmdebstrap_arguments(
 
 
 PACK = """
-mount -t tmpfs -o mode=0755 memqos-root "$1"
 tar --extract --file "$2" --directory "$1" --numeric-owner --xattrs --xattrs-include='*'
 mkdir -p "$1/dev"
 mke2fs -q -F -t ext4 -L memqos-root -E lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0 -d "$1" "$3"
 """
-"""Unpacks into memory, so that a build that is killed leaves no tree behind; $1 folder, $2 archive, $3 disk."""
+"""Unpacks the root and makes a file system of it; $1 folder, $2 archive, $3 disk, whose file has its size already."""
+
+IN_MEMORY = 'mount -t tmpfs -o mode=0755 memqos-root "$1"'
+"""For an ordinary user: files of further ids, left on the disk by a build that is killed, could not be removed."""
 
 
-def pack_arguments(program: str, *, folder: str, archive: str, disk: str, root: bool) -> list[str]:
-    """The command that turns the archive of a root into a file system on a disk whose file has its size already.
+def pack_arguments(unshare: str, *, folder: str, archive: str, disk: str, root: bool) -> list[str]:
+    """The command that turns the archive of a root into a file system.
 
-    program: unshare. It gives the script a mount namespace of its own; without root, also a user namespace in which
-    we are root and have further ids, so that files keep their owners.
+    Without root it runs in a user namespace in which we are root and have further ids, so that files keep their
+    owners; as root it needs no namespace, and so also works in a container that may not make one.
     """
-    identity = [] if root else ["--user", "--map-root-user", "--map-auto"]
-    return [program, *identity, "--mount", "sh", "-euc", PACK, "memqos-pack", folder, archive, disk]
+    words = ["memqos-pack", folder, archive, disk]
+    if root:
+        return ["sh", "-euc", PACK, *words]
+    return [
+        unshare, "--user", "--map-root-user", "--map-auto", "--mount",
+        "sh", "-euc", IN_MEMORY + PACK, *words,
+    ]  # fmt: skip
 
 
 def compile_arguments(program: str, source: str, binary: str) -> list[str]:
@@ -135,10 +144,8 @@ def overlay_archive(profile: Profile, keys: Keys) -> bytes:
     private = ("/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for folder in sorted(
-            {parent for path in (*links, *(path for path, _, _ in files)) for parent in _parents(path)}
-        ):
-            archive.addfile(_member(folder, tarfile.DIRTYPE, 0o700 if folder.endswith("/root/.ssh") else 0o755))
+        # The other folders are there already, or are made as they should be when a file needs them.
+        archive.addfile(_member("/root/.ssh", tarfile.DIRTYPE, 0o700))
         for path, content, mode in files:
             member = _member(path, tarfile.REGTYPE, 0o600 if path in private else mode)
             member.size = len(content)
@@ -162,8 +169,3 @@ def _member(path: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(f".{path}")
     member.type, member.mode = kind, mode
     return member
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.strip("/").split("/")[:-1]
-    return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
