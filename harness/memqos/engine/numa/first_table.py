@@ -8,26 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memqos.engine.hugepages import PREFIX
+from memqos.engine.numa.bitmask import FULL
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
 from memqos.engine.numa.reservation import Reserved, by_zone, check_fields, check_sums, in_words, node_reservation
 from memqos.engine.numa.zone_table import MEMORY, Zone, ZoneMemory, ZoneTable
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 
-__all__ = ["empty_table", "first_table"]
+__all__ = ["MOST_ZONES", "empty_table", "first_table"]
+
+MOST_ZONES = 16
+"""The most zones with the policy Static: n zones make 2^n - 1 sets, which a kubelet walks for every container."""
+
+_WRAP = 1 << 64
 
 
 def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
     """The table that a kubelet starts with when it finds no checkpoint.
 
-    ManifestError for a `reservedMemory` or a number of zones that this kubelet does not start with. With the policy
-    None nothing is reserved, and `reservedMemory` is only looked at for itself.
+    ManifestError for a `reservedMemory` or a number of zones that this kubelet does not start with, UsageError for a
+    zone that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is only looked
+    at for itself.
     """
     zones = {zone.id: zone for zone in _zones(facts)}
     check_fields(settings)
     _check_topology(settings, policies, zones)
     if policies.memory is MemoryPolicy.NONE:
         return empty_table(zones.values(), {}, facts.hugepage_sizes)
+    if len(zones) > MOST_ZONES or max(zones) >= FULL.count:
+        raise UsageError(
+            f"this machine has {len(zones)} zones, the last one {max(zones)}: the policy Static looks at every set of "
+            f"zones, which memqos follows up to {MOST_ZONES} zones with ids below {FULL.count}.",
+            next_step="Use the policy None for this machine.",
+        )
     check_sums(settings, node_reservation(settings, facts.memory), zones)
     reserved = by_zone(settings, zones)
     if not any(amounts.get(MEMORY) for amounts in reserved.values()):
@@ -37,14 +50,14 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
             "the policy Static needs memory to be reserved in at least one zone.",
             "Give reservedMemory.",
         )
-    return empty_table(zones.values(), reserved, facts.hugepage_sizes)
+    return _checked(empty_table(zones.values(), reserved, facts.hugepage_sizes))
 
 
 def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: Iterable[int]) -> ZoneTable:
     """Zones with nothing taken: allocatable is the total less what is reserved, for memory also less all huge pages.
 
-    hugepage_sizes: the page sizes in bytes that the kernel knows, which every zone has a row for. UsageError if a zone
-    reserves more than it has; a kubelet would start and compute with a number that wrapped around.
+    hugepage_sizes: the page sizes in bytes that the kernel knows, which every zone has a row for. Where a zone reserves
+    more than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
     """
     return ZoneTable(
         zones={zone.id: _zone(zone, reserved.get(zone.id, {}), hugepage_sizes) for zone in zones},
@@ -60,22 +73,30 @@ def _zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
 def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> Zone:
     pages = dict.fromkeys(hugepage_sizes, 0) | dict(zone.hugepages)
     totals = {f"{PREFIX}{in_words(size)}": size * pages[size] for size in sorted(pages)}
-    memory = {kind: _untouched(zone, kind, total, reserved.get(kind, 0)) for kind, total in totals.items()}
-    memory[MEMORY] = _untouched(zone, MEMORY, zone.memory, reserved.get(MEMORY, 0), sum(totals.values()))
+    memory = {kind: _untouched(total, reserved.get(kind, 0)) for kind, total in totals.items()}
+    memory[MEMORY] = _untouched(zone.memory, reserved.get(MEMORY, 0), sum(totals.values()))
     return Zone(id=zone.id, cells=(zone.id,), memory=memory)
 
 
-def _untouched(zone: NumaZone, kind: str, total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:
+def _untouched(zone_total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:
     """One row; elsewhere: bytes of it that huge pages take."""
-    allocatable = total - reserved - elsewhere
-    if allocatable < 0:
-        raise UsageError(
-            f"zone {zone.id} has {in_words(total)} of {kind}, which is less than the {in_words(reserved)} that "
-            f"reservedMemory keeps of it and the {in_words(elsewhere)} that huge pages take.",
-            next_step="Reserve less in this zone.",
-            data={"zone": zone.id, "type": kind, "total": total, "reserved": reserved, "hugepages": elsewhere},
-        )
-    return ZoneMemory(total=total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
+    allocatable = (zone_total - reserved - elsewhere) % _WRAP
+    return ZoneMemory(total=zone_total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
+
+
+def _checked(table: ZoneTable) -> ZoneTable:
+    """The table itself; UsageError if a zone keeps more of a type than it has, so that allocatable wrapped around."""
+    for zone in table.zones.values():
+        for kind, memory in zone.memory.items():
+            if memory.allocatable > memory.total:
+                pages = memory.total + _WRAP - memory.system_reserved - memory.allocatable
+                raise UsageError(
+                    f"zone {zone.id} has {in_words(memory.total)} of {kind}, which is less than what reservedMemory "
+                    f"({in_words(memory.system_reserved)}) and huge pages ({in_words(pages)}) take of it.",
+                    next_step="Reserve less in this zone.",
+                    data={"zone": zone.id, "type": kind, "total": memory.total, "reserved": memory.system_reserved},
+                )
+    return table
 
 
 def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mapping[int, NumaZone]) -> None:

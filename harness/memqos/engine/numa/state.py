@@ -69,7 +69,7 @@ def parse(text: str) -> Checkpoint:
         uid: {
             name: _blocks(blocks, f"entries.{uid}.{name}")
             for name, blocks in _object(names, f"entries.{uid}").items()
-            if blocks
+            if blocks is not None
         }
         for uid, names in _object(top.get("entries"), "entries").items()
     }

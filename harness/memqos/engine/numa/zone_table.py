@@ -99,7 +99,7 @@ class ZoneTable:
         return tuple(sorted(self.zones))
 
     def blocks(self, pod_uid: str, container: str) -> Blocks | None:
-        """What a container holds, never empty; None if it holds nothing."""
+        """What a container holds; None if it holds nothing. No blocks at all only ever come from a checkpoint."""
         return self.assignments.get(pod_uid, {}).get(container)
 
     def zones_of(self, pod_uid: str, container: str) -> tuple[int, ...]:

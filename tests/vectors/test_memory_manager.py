@@ -1,0 +1,509 @@
+"""Upstream's own tables for the Memory Manager (kubelet 1.32 to 1.36), row by row.
+
+Not used, and why:
+- TestStaticPolicyName: one row, a constant of the Go program.
+- the rows of TestRemoveStaleState and TestAddContainer whose policyName is "mock": they test the manager around a
+  policy that always fails, not a rule.
+- TestStaticPolicyAllocatePod, first two rows, TestCheckpointStateStore and the second row of
+  TestAllocateAndAddPodWithInitContainers: fragments of Go expressions without an input or an expectation.
+- "Restore non-existing checkpoint" with its empty expectation is used as "no file: the fresh table".
+Expected errors are compared word by word where they are the kubelet's messages about a pod, and by their data where
+memqos says them in its own words (configuration errors).
+"""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.numa.admit import container_hints, is_placed, pod_hints, release, started
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.first_table import empty_table, first_table
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.pod_level import EmptySharedPool, allocate_pod, pod_fault
+from memqos.engine.numa.policies import MemoryPolicy, Policies
+from memqos.engine.numa.requests import pod_request
+from memqos.engine.numa.reservation import by_zone, check_fields, check_sums
+from memqos.engine.numa.restore import StartRefusal, differences, restore
+from memqos.engine.numa.reuse import NOTHING_REUSABLE
+from memqos.engine.numa.state import CheckpointError, parse, render
+from memqos.engine.numa.static import Rejection, allocate, mixes_groups, remove_container
+from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
+from memqos.engine.release import Release
+from memqos.errors import ManifestError
+from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.pod import Container, ContainerKind, Pod, Resources
+from memqos.model.quantity import Quantity
+from tests.vectors.tables import amounts, pod, resources, table
+
+
+def rows(name, *tables):
+    """The rows of some tables of one file as parameters: the row, and the minor version that it is about."""
+    minor = int(name.split(".")[-2])
+    return [
+        pytest.param(row, minor, id=f"1.{minor}-{row.get('description', row.get('name', '')).replace(' ', '-')[:80]}")
+        for one in tables
+        for row in table(name)["tables"][one]
+    ]
+
+
+def policies(row, minor, **more):
+    gates = {
+        "PodLevelResources": row.get("podLevelResourcesEnabled", False),
+        "PodLevelResourceManagers": row.get("podLevelResourceManagersEnabled", False),
+    }
+    return Policies.of(
+        KubeletSettings(feature_gates=gates, memory_manager_policy=row.get("policyName", "Static"), **more),
+        Release(minor),
+    )
+
+
+def zones(machine):
+    return [
+        NumaZone(
+            id=node["Id"],
+            memory=node.get("Memory", 0),
+            hugepages={one["PageSize"] * 1024: one["NumPages"] for one in node.get("HugePages", [])},
+        )
+        for node in machine["Topology"]
+    ]
+
+
+def blocks(given):
+    return tuple(Block(tuple(one["NUMAAffinity"]), one["Type"], one["Size"]) for one in given)
+
+
+def assignments(given):
+    return {uid: {name: blocks(held) for name, held in containers.items()} for uid, containers in (given or {}).items()}
+
+
+def memory(given):
+    return ZoneMemory(
+        total=given["TotalMemSize"],
+        system_reserved=given["SystemReserved"],
+        allocatable=given["Allocatable"],
+        reserved=given["Reserved"],
+        free=given["Free"],
+    )
+
+
+def state(machine, held=None):
+    """A table from upstream's machine state and assignments."""
+    return ZoneTable(
+        zones={
+            int(zone_id): Zone(
+                id=int(zone_id),
+                assignments=zone.get("NumberOfAssignments", 0),
+                cells=tuple(zone.get("Cells") or ()),
+                memory={kind: memory(given) for kind, given in zone.get("MemoryMap", {}).items()},
+            )
+            for zone_id, zone in (machine or {}).items()
+        },
+        assignments=assignments(held),
+    )
+
+
+def hint(given):
+    affinity = given.get("NUMANodeAffinity")
+    return Hint(None if affinity is None else Mask.of(affinity), given.get("Preferred", False))
+
+
+def hints(given):
+    """Hints by resource; nothing for "no preference"."""
+    return {kind: [hint(one) for one in of_kind] for kind, of_kind in (given or {}).items()}
+
+
+def sized(size, name, kind=ContainerKind.APP):
+    own = {"cpu": Quantity.parse("1"), "memory": Quantity.parse(size)} if size else {}
+    return Container(name=name, kind=kind, resources=Resources(requests=own, limits=own))
+
+
+def spec(given, kind):
+    """A container of upstream's containerSpec; one that has memory also has as much cpu, so that it is Guaranteed."""
+    request = given.get("memRequest", given.get("request"))
+    limit = given.get("memLimit", given.get("limit"))
+    if given.get("restartPolicy") == "Always":
+        kind = ContainerKind.SIDECAR
+    one = sized(request, given["name"], kind)
+    if limit == request:
+        return one
+    limits = one.resources.limits | {"memory": Quantity.parse(limit)}
+    return Container(name=one.name, kind=kind, resources=Resources(requests=one.resources.requests, limits=limits))
+
+
+def plain(node):
+    """A pod that is written out; upstream's spelling of its uid."""
+    return replace(pod(node), uid=node["ObjectMeta"]["UID"])
+
+
+def called(node):
+    """A pod from a call of one of upstream's helper functions, or as it is."""
+    if "$call" not in node:
+        return plain(node)
+    arguments = node["args"]
+    if node["$call"] == "getPodWithPodLevelResources":
+        uid, own, name, of_container = arguments
+        container = Container(name=name, resources=resources(lowered_lists(of_container)))
+        return Pod(name=uid, uid=uid, containers=(container,), resources=resources(lowered_lists(own)))
+    if node["$call"] == "makeMultiContainerPodWithOptions":
+        init, apps, options = arguments
+        own = options["$assign"]["pod.Spec.Resources"]
+        uid, request, limit = "pod", own["Requests"]["memory"], own["Limits"]["memory"]
+    else:
+        uid, request, limit, init, apps = arguments
+    cpu = {"cpu": Quantity.parse("4")}
+    return Pod(
+        name=uid,
+        uid=uid,
+        init_containers=tuple(spec(one, ContainerKind.INIT) for one in init or ()),
+        containers=tuple(spec(one, ContainerKind.APP) for one in apps),
+        resources=Resources(
+            requests=cpu | {"memory": Quantity.parse(request)}, limits=cpu | {"memory": Quantity.parse(limit)}
+        ),
+    )
+
+
+def lowered_lists(node):
+    return {key.lower(): value for key, value in node.items()}
+
+
+def error(row):
+    """The message of an expected error; "" if none is expected."""
+    given = row.get("expectedError") or row.get("expectedErr")
+    while given and given["$call"] == "admission.NewEmptyPodSharedPoolError":
+        given = given["args"][0]
+    return given["args"][0] if given else ""
+
+
+def allocated(row, minor):
+    """All containers of a row's pod, allocated in order with the row's hint; the rejection if one fails."""
+    own, rules = called(row.get("pod") or row["podAllocate"]), policies(row, minor)
+    now, reusable = state(row["machineState"], row.get("assignments")), NOTHING_REUSABLE
+    if not is_placed(own, rules):
+        return now
+    for one in own.init_containers + own.containers:
+        outcome = allocate(
+            own, one, table=now, hint=hint(row.get("topologyHint", {})), reusable=reusable, policies=rules
+        )
+        if isinstance(outcome, Rejection):
+            return outcome
+        now, reusable = outcome.table, outcome.reusable
+    return now
+
+
+def assert_same(row, now):
+    assert now.assignments == assignments(row["expectedAssignments"])
+    assert now.zones == state(row["expectedMachineState"]).zones
+
+
+@pytest.mark.parametrize(
+    ("row", "minor"),
+    [
+        *rows("memory_manager_static.v1.33.13", "TestStaticPolicyAllocate"),
+        *rows("memory_manager_static.v1.35.6", "TestStaticPolicyAllocate"),
+        *rows(
+            "memory_manager_static.v1.36.3",
+            "TestStaticPolicyAllocate",
+            "TestStaticPolicyAllocateWithInitContainers",
+            "TestStaticPolicyAllocateWithRestartableInitContainers",
+        ),
+    ],
+)
+def test_static_policy_allocates(row, minor):
+    now = allocated(row, minor)
+    if error(row):
+        assert now.message == error(row)
+    else:
+        assert_same(row, now)
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyRemoveContainer"))
+def test_static_policy_removes_a_container(row, minor):
+    assert_same(row, remove_container(state(row["machineState"], row.get("assignments")), "pod1", "container1"))
+
+
+def default_table(row):
+    machine = row.get("machineInfo") or {"Topology": []}
+    reserved = {int(zone): amounts for zone, amounts in row["systemReserved"].items()}
+    return empty_table(zones(machine), reserved, ())
+
+
+HINT_ROWS = [
+    *rows("memory_manager_static.v1.33.13", "TestStaticPolicyGetTopologyHints"),
+    *rows("memory_manager_static.v1.35.6", "TestStaticPolicyGetTopologyHints"),
+    *rows("memory_manager_static.v1.36.3", "TestStaticPolicyGetTopologyHints"),
+]
+
+
+@pytest.mark.parametrize(("row", "minor"), HINT_ROWS)
+def test_static_policy_hints_for_a_container(row, minor):
+    own, rules = called(row["pod"]), policies(row, minor)
+    now = state(row.get("machineState"), row.get("assignments"))
+    found = container_hints(own, own.containers[0], now, NOTHING_REUSABLE, rules) if is_placed(own, rules) else None
+    assert {kind: list(of_kind) for kind, of_kind in (found or {}).items()} == hints(row["expectedTopologyHints"])
+
+
+@pytest.mark.parametrize(
+    ("row", "minor"),
+    [
+        *rows("memory_manager_static.v1.35.6", "TestStaticPolicyGetPodTopologyHints"),
+        *rows("memory_manager_static.v1.36.3", "TestStaticPolicyGetPodTopologyHints"),
+    ],
+)
+def test_static_policy_hints_for_a_pod(row, minor):
+    own, rules = called(row["pod"]), policies(row, minor)
+    found = pod_hints(own, state(row.get("machineState")), rules) if is_placed(own, rules) else None
+    assert {kind: list(of_kind) for kind, of_kind in (found or {}).items()} == hints(row["expectedTopologyHints"])
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "Test_getPodRequestedResources"))
+def test_a_pods_request(row, minor):
+    assert pod_request(plain(row["pod"]), policies(row, minor)) == row["expected"]
+
+
+@pytest.mark.parametrize(
+    ("row", "minor"), rows("memory_manager_static.v1.36.3", "Test_isAffinityViolatingNUMAAllocations")
+)
+def test_sets_of_zones_that_mix_groups(row, minor):
+    mask = Mask.of(row["topologyHint"]["NUMANodeAffinity"])
+    assert mixes_groups(state(row["machineState"]), mask) is row["isViolationExpected"]
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestValidatePodScopeResources"))
+def test_the_part_that_a_pods_containers_share(row, minor):
+    gates = {key.split(".")[1].split('"')[0]: on for key, on in row["features"].items()}
+    rules = Policies.of(KubeletSettings(feature_gates=gates, memory_manager_policy="Static"), Release(minor))
+    assert pod_fault(called(row["pod"]), rules) == error(row)
+
+
+ALLOCATE_POD = table("memory_manager_static.v1.36.3")["tables"]["TestStaticPolicyAllocatePod"][2]
+
+
+@pytest.mark.parametrize("row", ALLOCATE_POD, ids=lambda row: row["description"].replace(" ", "-")[:120])
+def test_static_policy_allocates_a_pod_as_a_whole(row):
+    own, rules = called(row["pod"]), policies(row, 36)
+    now = state(row["machineState"])
+    if not is_placed(own, rules):
+        assert row["expectedAssignments"] == {}
+        assert now.zones == state(row["expectedMachineState"]).zones
+        return
+    outcome = allocate_pod(own, table=now, hint=hint(row["topologyHint"]), policies=rules)
+    if error(row):
+        assert isinstance(outcome, EmptySharedPool)
+        assert outcome.message == error(row)
+        return
+    assert outcome[0].assignments == assignments(row["expectedAssignments"])
+    # Upstream compares these states as it compares a checkpoint: amounts as sums over the zones of a group.
+    assert differences(outcome[0], state(row["expectedMachineState"])) == ()
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyNew"))
+def test_static_policy_needs_reserved_memory(row, minor):
+    reserved = tuple(
+        (int(zone), {kind: Quantity.of_bytes(size) for kind, size in amounts.items()})
+        for zone, amounts in (row.get("systemReserved") or {}).items()
+    )
+    settings = KubeletSettings(
+        memory_manager_policy="Static",
+        reserved_memory=reserved,
+        eviction_hard={},
+        kube_reserved={"memory": Quantity.of_bytes(512 << 20)} if reserved else None,
+    )
+    facts = NodeFacts(memory=4 << 30, zones=(NumaZone(id=0, memory=2 << 30), NumaZone(id=1, memory=2 << 30)))
+    if error(row):
+        assert error(row) == "[memorymanager] you should specify the system reserved memory"
+        with pytest.raises(ManifestError, match="needs memory to be reserved"):
+            first_table(facts, settings, policies(row, minor))
+    else:
+        assert first_table(facts, settings, policies(row, minor)).zones[1].of("memory").system_reserved == 512 << 20
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyStart"))
+def test_static_policy_starts_with_a_recorded_state(row, minor):
+    text = render("Static", state(row.get("machineState"), row.get("assignments")))
+    outcome = restore(text, default_table(row), policies(row, minor))
+    if error(row):
+        assert outcome.message == error(row)
+    else:
+        # The kubelet goes on with the split that was recorded; only a group's sums are those of the expected state.
+        assert outcome.zones == state(row["machineState"]).zones
+        assert differences(outcome, state(row["expectedMachineState"])) == ()
+        assert outcome.assignments == assignments(row["expectedAssignments"])
+
+
+def reserved_memory(given):
+    return tuple((one["NumaNode"], amounts(one["Limits"])) for one in given)
+
+
+@pytest.mark.parametrize(
+    ("row", "minor"), rows("reserved_memory_validation.v1.36.3", "TestValidateReservedMemoryConfiguration")
+)
+def test_reserved_memory_in_the_configuration(row, minor):
+    settings = KubeletSettings(reserved_memory=reserved_memory(row["kubeletConfiguration"].get("ReservedMemory", [])))
+    if not error(row):
+        check_fields(settings)
+        return
+    words = {
+        "duplicate value": "given twice",
+        "is not supported": "no type of memory",
+        "may not be zero": "more than zero",
+    }
+    [expected] = [own for upstream, own in words.items() if upstream in error(row)]
+    with pytest.raises(ManifestError, match=expected):
+        check_fields(settings)
+
+
+@pytest.mark.parametrize("row", table("memory_manager.v1.36.3")["tables"]["TestValidateReservedMemory"])
+def test_reserved_memory_adds_up(row):
+    _name, node, machine, reserved, message = row
+    settings = KubeletSettings(reserved_memory=reserved_memory(reserved))
+    known = {zone.id: zone for zone in zones(machine)}
+    if not message:
+        check_sums(settings, amounts(node), known)
+        return
+    with pytest.raises(ManifestError) as caught:
+        check_sums(settings, amounts(node), known)
+    data = caught.value.data
+    assert message == (
+        f"the total amount {data['zones']} of type {data['type']} is not equal to the value {data['node']} "
+        "determined by Node Allocatable feature"
+    )
+
+
+@pytest.mark.parametrize("row", table("memory_manager.v1.36.3")["tables"]["TestConvertPreReserved"])
+def test_reserved_memory_by_zone(row):
+    _name, reserved, expected, message = row
+    found = by_zone(KubeletSettings(reserved_memory=reserved_memory(reserved)), {0: None, 1: None})
+    assert message == ""
+    assert found == {int(zone): kinds for zone, kinds in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("row", "minor"),
+    [
+        *rows("memory_manager.v1.36.3", "TestGetSystemReservedMemory", "TestNewManager"),
+        *rows("memory_manager.v1.32.13", "TestNewManager"),
+    ],
+)
+def test_a_new_manager(row, minor):
+    name = row.get("policyName", "Static")
+    settings = KubeletSettings(
+        memory_manager_policy="Static" if isinstance(name, dict) else name,
+        reserved_memory=reserved_memory(row["systemReservedMemory"]),
+        system_reserved=amounts(row["nodeAllocatableReservation"]),
+        eviction_hard={},
+    )
+    facts = NodeFacts(memory=20 << 30, zones=tuple(zones(row["machineInfo"])), hugepage_sizes=())
+
+    def start():
+        return first_table(facts, settings, Policies.of(settings, Release(minor)))
+
+    if row.get("description") == "Should return empty map when reservation is not done":
+        # The function of this row stands before the policy, which then refuses the empty map.
+        assert by_zone(settings, {0: None, 1: None}) == {0: {}, 1: {}}
+    elif not error(row):
+        expected = {int(zone): kinds for zone, kinds in row["expectedReserved"].items()}
+        if settings.memory_manager_policy == "None":
+            expected = {0: {"memory": 0}, 1: {"memory": 0}}  # the row repeats a default that nothing reads
+        assert {zone.id: {"memory": zone.of("memory").system_reserved} for zone in start().zones.values()} == expected
+    else:
+        with pytest.raises(ManifestError) as caught:
+            start()
+        assert caught.value.data["field"] in {"reservedMemory", "memoryManagerPolicy"}
+
+
+def not_mocked(given):
+    return [one for one in given if one.values[0]["policyName"] != "mock"]
+
+
+@pytest.mark.parametrize(("row", "minor"), not_mocked(rows("memory_manager.v1.36.3", "TestRemoveStaleState")))
+def test_pods_that_are_gone_are_released(row, minor):
+    now = state(row["machineState"], row["assignments"])
+    for uid in row["assignments"]:
+        now = release(uid, now)
+    assert_same(row, now)
+
+
+@pytest.mark.parametrize(("row", "minor"), not_mocked(rows("memory_manager.v1.36.3", "TestAddContainer")))
+def test_the_manager_allocates_and_adds_a_container(row, minor):
+    now = allocated(row, minor)
+    assert now.zones == state(row["expectedMachineState"]).zones
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager.v1.36.3", "TestRemoveContainer"))
+def test_the_manager_removes_a_container(row, minor):
+    name = {"fakeID1": "fakeContainer1", "fakeID2": "fakeContainer2"}.get(row["removeContainerID"], "unknown")
+    assert_same(row, remove_container(state(row["machineState"], row["assignments"]), "fakePod1", name))
+
+
+@pytest.mark.parametrize(("row", "minor"), rows("memory_manager.v1.36.3", "TestGetTopologyHints"))
+def test_the_manager_hints(row, minor):
+    # The row's pod is in the Go test's body: one container with 1Gi of memory and one 1Gi page. No pod is active
+    # there, so that the manager first releases what the row has assigned.
+    wanted = sized("1Gi", "c").resources.requests | {"hugepages-1Gi": Quantity.parse("1Gi")}
+    container = Container(name="c", resources=Resources(requests=wanted, limits=wanted))
+    own = Pod(name="p", uid="p", containers=(container,))
+    now = release("fakePod1", state(row["machineState"], row["assignments"]))
+    found = container_hints(own, container, now, NOTHING_REUSABLE, policies(row, minor))
+    assert {kind: list(of_kind) for kind, of_kind in found.items()} == hints(row["expectedHints"])
+
+
+def test_init_containers_hold_nothing_once_the_next_container_has_started():
+    [[row], _] = table("memory_manager.v1.36.3")["tables"]["TestAllocateAndAddPodWithInitContainers"]
+    now = allocated(row, 36)
+    assert_same(row, started(plain(row["podAllocate"]), now, policies(row, 36)))
+
+
+CHECKPOINTS = [
+    *(("1.36", row) for row in table("memory_manager_state.v1.36.3")["tables"]["TestCheckpointStateRestore"]),
+    *(("1.35", [*row, False]) for row in table("memory_manager_state.v1.35.6")["tables"]["TestCheckpointStateRestore"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("release_text", "row"), CHECKPOINTS, ids=[f"{one}-{row[0].replace(' ', '-')}" for one, row in CHECKPOINTS]
+)
+def test_checkpoints_are_read_and_their_checksums_checked(release_text, row):
+    name, text, message, expected, with_pods = row
+    if not text:
+        fresh = ZoneTable(zones={0: Zone(id=0, cells=(0,))})
+        assert expected == {}
+        assert restore(None, fresh, policies({}, 36)) is fresh
+        return
+    if "invalid JSON" in name:
+        with pytest.raises(CheckpointError, match="it is not JSON"):
+            parse(text)
+        return
+    checkpoint = parse(text)
+    assert checkpoint.intact(with_pods=with_pods) is (message == "")
+    if message:
+        rules = policies({"podLevelResourceManagersEnabled": with_pods, "podLevelResourcesEnabled": with_pods}, 36)
+        outcome = restore(text, ZoneTable(zones={}), rules)
+        assert isinstance(outcome, StartRefusal)
+        assert message in outcome.message
+    else:
+        assert checkpoint.table.assignments == assignments(expected["assignments"])
+        assert checkpoint.table.zones == state(expected["machineState"]).zones
+
+
+def test_the_newer_format_has_a_checksum_of_its_own():
+    """The row is about a kubelet without the gate; the same file is intact to one with it."""
+    [text] = [row[1] for _, row in CHECKPOINTS if "from v2" in row[0]]
+    checkpoint = parse(text)
+    assert checkpoint.checksum == 1278640530
+    assert checkpoint.intact(with_pods=True)
+    assert checkpoint.table.pod_blocks == {"pod": (Block((0,), "memory", 512),)}
+
+
+@pytest.mark.parametrize("name", ["TestCheckpointStateHelpers", "TestCheckpointStateClear"])
+def test_what_is_stored_is_read_back(name):
+    for row in table("memory_manager_state.v1.36.3")["tables"][name]:
+        given = state(row["machineState"], row["assignments"])
+        assert parse(render("static", given)).table == given
+        assert json.loads(render("static", given))["policyName"] == "static"
+        assert render("static", parse(render("static", given)).table) == render("static", given)
+
+
+def test_the_policy_none_places_nothing():
+    assert not is_placed(Pod(name="p", uid="p", containers=(sized("1Gi", "c"),)), policies({"policyName": "None"}, 36))
+    assert policies({"policyName": "Static"}, 36).memory is MemoryPolicy.STATIC
