@@ -36,6 +36,8 @@ _OOM_GROUP_SINCE = 28
 _SINGLE_PROCESS_SINCE = 32
 _SANDBOX_RESOURCES_SINCE = 23
 _POD_LEVEL_HUGEPAGES_SINCE = 34
+_CPU_MANAGER_SKIPS_POD_LEVEL_SINCE = 34
+_REQUEST_KEY_DECIDES_SINCE = 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Ku
             memory = own.limits["memory"]
             from_pod.add("memory")
     basic = _basic(kubelet, container.resources.requests.get("cpu"), cpu, memory)
-    quota = -1 if kubelet.cfs_quota and has_exclusive_cpus(container, qos, kubelet) else basic.quota
+    quota = -1 if kubelet.cfs_quota and has_exclusive_cpus(pod, container, qos, kubelet) else basic.quota
     case = SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=basic.memory)
     swap = swap_rule(kubelet.release)(case)
     protection = memory_qos(kubelet).container(ContainerCase(kubelet=kubelet, pod=pod, qos=qos, container=container))
@@ -108,11 +110,14 @@ def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Ku
     )
 
 
-def has_exclusive_cpus(container: Container, qos: QosClass, kubelet: Kubelet) -> bool:
-    """Whether the static CPU Manager gives this container CPUs of its own (whole CPUs, Guaranteed), so that 1.33 and
-    later set no quota.
+def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> bool:
+    """Whether the static CPU Manager gives this container CPUs of its own, so that 1.33 and later set no quota.
+
+    It does for whole CPUs in a Guaranteed pod, not for pods with pod-level resources (1.34 and later say so).
     """
     if not kubelet.exclusive_cpus or qos is not QosClass.GUARANTEED:
+        return False
+    if kubelet.pod_level and pod_level_set(pod) and kubelet.release.minor >= _CPU_MANAGER_SKIPS_POD_LEVEL_SINCE:
         return False
     cpu = amount(container.resources.requests, "cpu")
     return not cpu.is_zero and cpu.amount.denominator == 1
@@ -136,7 +141,7 @@ def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
 
 
 def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, memory_limit: Quantity) -> _Basic:
-    if kubelet.release.minor >= 26:
+    if kubelet.release.minor >= _REQUEST_KEY_DECIDES_SINCE:
         from_limit = cpu_request is None
     else:
         from_limit = (cpu_request is None or cpu_request.is_zero) and not cpu_limit.is_zero

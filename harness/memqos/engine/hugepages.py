@@ -43,9 +43,13 @@ def cri_name(page_size: int) -> str:
 
 
 def limits_by_size(amounts: ResourceList) -> dict[int, int]:
-    """Page size in bytes to bytes allowed, of the huge page resources in a list."""
-    found = {page_size_of(name): amount.value for name, amount in amounts.items()}
-    return {size: count for size, count in found.items() if size is not None}
+    """Page size in bytes to bytes allowed, of the huge page resources in a list; spellings of one size add up."""
+    found: dict[int, int] = {}
+    for name, amount in amounts.items():
+        size = page_size_of(name)
+        if size is not None:
+            found[size] = found.get(size, 0) + amount.value
+    return found
 
 
 def container_limits(

@@ -1,0 +1,73 @@
+"""Upstream's tables of cgroup names: 1.34.9, 1.36.3 and 1.37's master."""
+
+import pytest
+
+from memqos.engine.layout import cgroup_path, container_path, kubepods_name, name_of_path, pod_name
+from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
+from tests.vectors.tables import table
+
+TABLES = table("cgroup_manager_linux.v1.36.3")["tables"]
+SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
+
+
+@pytest.mark.parametrize("row", TABLES["TestCgroupNameToSystemd"], ids=lambda row: row["expected"])
+def test_systemd_path(row):
+    assert str(cgroup_path(tuple(row["input"]), SYSTEMD)) == row["expected"]
+
+
+@pytest.mark.parametrize("row", TABLES["TestCgroupNameToSystemdBasename"], ids=lambda row: row["expected"])
+def test_systemd_name(row):
+    assert cgroup_path(tuple(row["input"]), SYSTEMD).name == row["expected"]
+
+
+@pytest.mark.parametrize("row", TABLES["TestCgroupNameToCgroupfs"], ids=lambda row: row["expected"])
+def test_cgroupfs_path(row):
+    assert str(cgroup_path(tuple(row["input"]), CGROUPFS)) == row["expected"]
+
+
+@pytest.mark.parametrize("row", TABLES["TestParseSystemdToCgroupName"], ids=lambda row: row["input"])
+def test_name_of_systemd_path(row):
+    assert list(name_of_path(CgroupPath.parse(row["input"]), SYSTEMD)) == row["expected"]
+
+
+@pytest.mark.parametrize(
+    ("root", "per_qos", "driver", "path"), table("v1_37_master_tests")["NodeAllocatableRoot"]
+)
+def test_kubepods(root, per_qos, driver, path):
+    assert str(cgroup_path(kubepods_name(root, cgroups_per_qos=per_qos), CgroupDriver(driver))) == path
+
+
+@pytest.mark.parametrize(("uid", "suffix"), table("v1_37_master_tests")["GetPodCgroupNameSuffix"])
+def test_pod_suffix(uid, suffix):
+    assert pod_name(("kubepods",), QosClass.GUARANTEED, uid)[-1] == suffix
+
+
+# TestGetPodContainerName builds its pods and managers in Go; its six cases in plain words:
+@pytest.mark.parametrize(
+    ("qos", "driver", "path"),
+    [
+        ("Guaranteed", CGROUPFS, "/kubepods/podfake-uid-1"),
+        ("Guaranteed", SYSTEMD, "/kubepods.slice/kubepods-podfake_uid_1.slice"),
+        ("Burstable", CGROUPFS, "/kubepods/burstable/podfake-uid-1"),
+        ("Burstable", SYSTEMD, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podfake_uid_1.slice"),
+        ("BestEffort", CGROUPFS, "/kubepods/besteffort/podfake-uid-1"),
+        ("BestEffort", SYSTEMD, "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podfake_uid_1.slice"),
+    ],
+)
+def test_pod_path(qos, driver, path):
+    assert str(cgroup_path(pod_name(("kubepods",), QosClass(qos), "fake-uid-1"), driver)) == path
+
+
+@pytest.mark.parametrize(
+    ("driver", "flavour", "leaf"),
+    [
+        (SYSTEMD, RuntimeFlavour.CONTAINERD, "cri-containerd-0a1b.scope"),
+        (CGROUPFS, RuntimeFlavour.CONTAINERD, "0a1b"),
+        (SYSTEMD, RuntimeFlavour.CRIO, "crio-0a1b.scope"),
+        (CGROUPFS, RuntimeFlavour.CRIO, "crio-0a1b"),
+    ],
+)
+def test_container_leaf(driver, flavour, leaf):
+    assert container_path(CgroupPath(("pod",)), "0a1b", driver, flavour) == CgroupPath(("pod", leaf))
