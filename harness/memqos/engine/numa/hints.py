@@ -17,14 +17,18 @@ from memqos.engine.numa.zone_table import Blocks, Zone, ZoneTable
 __all__ = ["best", "calculate", "has_room", "regenerate"]
 
 
+_Candidate = tuple[int, int, Mask, Hint, Hint]
+"""A set of zones: by position (as bits), how many, by id, and its two hints: preferred, not preferred."""
+
+
 @lru_cache(maxsize=64)
-def _candidates(ids: tuple[int, ...]) -> tuple[tuple[int, int, Mask, Hint, Hint], ...]:
-    """Every set of zones: by position in `ids` and by id (as bits), with its preferred and its other hint."""
-    position = {zone: place for place, zone in enumerate(ids)}
+def _candidates(ids: tuple[int, ...]) -> tuple[_Candidate, ...]:
+    """Every set of these zones, fewest zones first."""
+    position = {zone: 1 << place for place, zone in enumerate(ids)}
     return tuple(
         (
-            sum(1 << position[zone] for zone in mask.zones),
-            mask.bits,
+            sum(position[zone] for zone in mask.zones),
+            mask.count,
             mask,
             Hint(mask, preferred=True),
             Hint(mask, preferred=False),
@@ -33,19 +37,32 @@ def _candidates(ids: tuple[int, ...]) -> tuple[tuple[int, int, Mask, Hint, Hint]
     )
 
 
-def _sums(amounts: Sequence[int]) -> list[int]:
-    """The sum of the amounts over every set of positions."""
-    sums = [0]
-    for amount in amounts:
-        sums += [one + amount for one in sums]
-    return sums
+@lru_cache(maxsize=1024)
+def _unmixed(
+    ids: tuple[int, ...], alone: int, grouped: int, in_use: tuple[tuple[int, int], ...]
+) -> tuple[_Candidate, ...]:
+    """The sets that mix no groups.
+
+    alone: zones in use by themselves. grouped: zones in a set of several. in_use: for each such set, as bits, those of
+    its zones that are in use.
+    """
+    return tuple(
+        one
+        for one in _candidates(ids)
+        if (
+            not one[2].bits & grouped
+            if one[1] == 1
+            else not one[2].bits & alone
+            and not any(one[2].bits & used and one[2].bits != group for group, used in in_use)
+        )
+    )
 
 
-def _groups(zones: Iterable[Zone]) -> tuple[int, Mapping[int, int], int]:
-    """What bars sets of several zones: zones used alone; zones in use by group; and zones that are in any group."""
+def _groups(zones: Iterable[Zone]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """What `_unmixed` asks about the zones."""
     alone = 0
-    in_use: dict[int, int] = {}
     grouped = 0
+    in_use: dict[int, int] = {}
     for zone in zones:
         bit = 1 << zone.id
         if len(zone.cells) > 1:
@@ -56,7 +73,16 @@ def _groups(zones: Iterable[Zone]) -> tuple[int, Mapping[int, int], int]:
             else:
                 group = Mask.of(zone.cells).bits
                 in_use[group] = in_use.get(group, 0) | bit
-    return alone, in_use, grouped
+    return alone, grouped, tuple(sorted(in_use.items()))
+
+
+@lru_cache(maxsize=256)
+def _sums(amounts: tuple[int, ...]) -> tuple[int, ...]:
+    """The sum of the amounts over every set of positions."""
+    sums = [0]
+    for amount in amounts:
+        sums += [one + amount for one in sums]
+    return tuple(sums)
 
 
 def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[Hint, ...]:
@@ -71,33 +97,38 @@ def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[H
         return ()
     ids = table.ids
     zones = [table.zones[one] for one in ids]
+    # Per memory type: bytes asked for, what each set could hold, what it can hold now.
     needs = [
         (
             size,
-            _sums([zone.of(kind).allocatable for zone in zones]),
-            _sums([zone.of(kind).free for zone in zones]),
-            kind,
+            _sums(tuple([zone.of(kind).allocatable for zone in zones])),
+            tuple([zone.of(kind).free for zone in zones]),
         )
         for kind, size in request.items()
     ]
-    alone, in_use, grouped = _groups(zones)
     smallest = len(ids)
-    found: list[tuple[int, Hint, Hint]] = []
-    for place, bits, mask, preferred, other in _candidates(ids):
-        if any(allocatable[place] < size for size, allocatable, _, _ in needs):
-            continue
-        count = bits.bit_count()
-        smallest = min(smallest, count)
-        if count == 1:
-            if bits & grouped:
-                continue
-        elif bits & alone or any(bits & used and bits != group for group, used in in_use.items()):
-            continue
-        if all(
-            free[place] >= size or free[place] + reusable.of(mask.zones, kind) >= size for size, _, free, kind in needs
-        ):
-            found.append((count, preferred, other))
-    return tuple(preferred if count == smallest else other for count, preferred, other in found)
+    for place, count, *_ in _candidates(ids):
+        if all(could[place] >= size for size, could, _ in needs):
+            smallest = count
+            break
+    found: Sequence[_Candidate] = _unmixed(ids, *_groups(zones))
+    for kind, (size, could, free) in zip(request, needs, strict=True):
+        found = _holding(found, size, could, _sums(free), reusable.on(kind))
+    return tuple([preferred if count == smallest else other for _, count, _, preferred, other in found])
+
+
+def _holding(
+    sets: Sequence[_Candidate],
+    size: int,
+    could: Sequence[int],
+    can: Sequence[int],
+    left: Mapping[tuple[int, ...], int],
+) -> list[_Candidate]:
+    """The sets that could hold `size` bytes of one type and can now, with what init containers leave on them."""
+    if not left:
+        return [one for one in sets if could[one[0]] >= size and can[one[0]] >= size]
+    extra = {Mask.of(zones).bits: amount for zones, amount in left.items()}
+    return [one for one in sets if could[one[0]] >= size and can[one[0]] + extra.get(one[2].bits, 0) >= size]
 
 
 def regenerate(blocks: Blocks, request: Request) -> dict[str, tuple[Hint, ...]] | None:

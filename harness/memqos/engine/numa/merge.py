@@ -104,9 +104,11 @@ class Merger:
         """The masks of combinations that stay preferred: one set of zones for every resource that names one."""
         named: set[int] = set()
         unnamed = True  # whether every resource so far could also take any zone, preferred
-        for hints in lists:
-            masks = {hint.affinity.bits for hint in hints if hint.preferred and hint.affinity is not None}
-            any_zone = any(hint.preferred and hint.affinity is None for hint in hints)
+        # A list that several resources share, as the Memory Manager's do, names the same sets each time.
+        for hints in {id(hints): hints for hints in lists}.values():
+            preferred = [hint.affinity for hint in hints if hint.preferred]
+            masks = {mask.bits for mask in preferred if mask is not None}
+            any_zone = any(mask is None for mask in preferred)
             named = (named if any_zone else named & masks) | (masks if unnamed else set())
             unnamed = unnamed and any_zone
         found = {bits & self.zones.bits for bits in named} | ({self.zones.bits} if unnamed else set())

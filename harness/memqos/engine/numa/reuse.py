@@ -30,6 +30,10 @@ class Reusable:
         """Bytes of a type that can be used again on exactly these zones."""
         return self.amounts.get((zones, kind), 0)
 
+    def on(self, kind: str) -> dict[tuple[int, ...], int]:
+        """Bytes of a type by the zones that they are on; nothing where nothing is left."""
+        return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
+
     def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
         """With a container placed: it leaves its memory (a regular init container), or uses up what there is.
 

@@ -1,0 +1,169 @@
+"""The Memory Manager as its first draft had it (2020, before KEP-1769): safety zone, reserved zone, one zone only.
+
+Source: "Memory Manager" draft of 2020, sections "The Concept of Safety Zone", "The Concept of Reserved Zone", "NUMA
+node affinity for memory and hugepages". No release ships it; 1.21 came with `reservedMemory` and groups of zones.
+
+Where the draft is silent, this module does the least: every container of a Guaranteed pod is placed, in spec order,
+init containers too; among zones that could take it the Topology Manager's policy single-numa-node picks the lowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from memqos.engine.hugepages import PREFIX
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.merge import Merger
+from memqos.engine.numa.policies import TopologyPolicy
+from memqos.engine.numa.reservation import in_words
+from memqos.engine.numa.topology_manager import decide
+from memqos.engine.numa.zone_table import MEMORY
+from memqos.engine.plan import Input, Reason, Refusal
+from memqos.errors import UsageError
+from memqos.model.node import NodeFacts
+from memqos.model.pod import Container, Pod, QosClass
+
+__all__ = ["DraftAdmitted", "DraftTable", "DraftZone", "affinity", "draft_admit", "draft_release", "draft_start"]
+
+_REVISION = "memory-manager draft 2020"
+_SOURCE = "Memory Manager draft of 2020, NUMA node affinity for memory and hugepages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftZone:
+    """One zone, in bytes by memory type: what containers may get at all, and what is reserved for those placed here.
+
+    allocatable of memory: total less preallocated huge pages less the safety zone; of huge pages: all preallocated.
+    """
+
+    id: int
+    allocatable: Mapping[str, int]
+    reserved: Mapping[str, int] = field(default_factory=dict)
+
+    def free(self, kind: str) -> int:
+        """What is allocatable and not reserved; 0 for a type that the zone does not have."""
+        return self.allocatable.get(kind, 0) - self.reserved.get(kind, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTable:
+    """All zones by id, and where each container is: pod uid to container name to zone and bytes by memory type."""
+
+    zones: Mapping[int, DraftZone]
+    assignments: Mapping[str, Mapping[str, tuple[int, Mapping[str, int]]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftAdmitted:
+    """A pod that may run. cpuset_mems: container name to its zone as text; empty for a pod that is not Guaranteed."""
+
+    table: DraftTable
+    cpuset_mems: Mapping[str, str]
+    reasons: Mapping[str, Reason]
+
+
+def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) -> DraftTable:
+    """The table before any pod.
+
+    safety_zone: bytes set aside in every zone alike. node_reservation: bytes of kube-reserved, system-reserved and the
+    eviction threshold together. UsageError if the safety zones together are more than that, or do not fit.
+    """
+    total = safety_zone * len(facts.zones)
+    if safety_zone < 0 or total > node_reservation:
+        raise UsageError(
+            f"the safety zone of {in_words(safety_zone)} in {len(facts.zones)} zones makes {in_words(total)}, and must "
+            f"be from 0 to the {in_words(node_reservation)} that the node reserves.",
+            next_step="Make the safety zone smaller or the reservation larger.",
+            data={"safety_zone": safety_zone, "zones": len(facts.zones), "node_reservation": node_reservation},
+        )
+    zones = {}
+    for zone in facts.zones:
+        pages = {f"{PREFIX}{in_words(size)}": size * count for size, count in zone.hugepages.items()}
+        memory = zone.memory - sum(pages.values()) - safety_zone
+        if memory < 0:
+            raise UsageError(
+                f"zone {zone.id} has {in_words(zone.memory)}, which its huge pages and the safety zone exceed.",
+                next_step="Make the safety zone smaller.",
+                data={"zone": zone.id, "memory": zone.memory, "safety_zone": safety_zone},
+            )
+        zones[zone.id] = DraftZone(id=zone.id, allocatable={MEMORY: memory} | pages)
+    return DraftTable(zones=zones)
+
+
+def affinity(table: DraftTable, request: Mapping[str, int]) -> tuple[int, ...]:
+    """The zones that could take a request alone: for every type strictly more must be free than is requested."""
+    return tuple(
+        zone_id
+        for zone_id, zone in sorted(table.zones.items())
+        if all(zone.free(kind) > size for kind, size in request.items())
+    )
+
+
+def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted | Refusal:
+    """Place every container of a Guaranteed pod on one zone, or refuse the pod; other pods are not placed."""
+    if qos is not QosClass.GUARANTEED:
+        return DraftAdmitted(table=table, cpuset_mems={}, reasons={})
+    mems: dict[str, str] = {}
+    reasons: dict[str, Reason] = {}
+    merger = Merger(zones=Mask.of(table.zones))
+    for container in pod.init_containers + pod.containers:
+        request = _request(container)
+        hints = [Hint(Mask.of([zone]), preferred=True) for zone in affinity(table, request)]
+        decision = decide(TopologyPolicy.SINGLE_NUMA_NODE, [dict.fromkeys(request, hints)], merger)
+        reason = _reason(container, request, table)
+        if not decision.admitted:
+            message = "Resources cannot be allocated with Topology locality"
+            return Refusal(pod=pod.uid, reason_name="TopologyAffinityError", message=message, reason=reason)
+        # On a machine of one zone the policy answers "any", which is that zone.
+        [zone_id] = (decision.hint.affinity or merger.zones).zones
+        table = _placed(table, pod.uid, container.name, zone_id, request)
+        mems[container.name] = str(zone_id)
+        reasons[container.name] = reason
+    return DraftAdmitted(table=table, cpuset_mems=mems, reasons=reasons)
+
+
+def draft_release(pod_uid: str, table: DraftTable) -> DraftTable:
+    """The table without a pod; the same table if it is not in there."""
+    zones = dict(table.zones)
+    for zone_id, request in table.assignments.get(pod_uid, {}).values():
+        zones[zone_id] = _reserving(zones[zone_id], {kind: -size for kind, size in request.items()})
+    rest = {uid: held for uid, held in table.assignments.items() if uid != pod_uid}
+    return DraftTable(zones=zones, assignments=rest)
+
+
+def _request(container: Container) -> dict[str, int]:
+    """Bytes of memory and huge pages that a container requests; memory is always there, if only as 0."""
+    requests = container.resources.requests
+    counted = {kind: quantity.value for kind, quantity in requests.items() if kind.startswith(PREFIX)}
+    return {MEMORY: requests[MEMORY].value if MEMORY in requests else 0} | counted
+
+
+def _placed(table: DraftTable, pod_uid: str, container: str, zone_id: int, request: Mapping[str, int]) -> DraftTable:
+    pod = {**table.assignments.get(pod_uid, {}), container: (zone_id, request)}
+    zones = {**table.zones, zone_id: _reserving(table.zones[zone_id], request)}
+    return DraftTable(zones=zones, assignments={**table.assignments, pod_uid: pod})
+
+
+def _reserving(zone: DraftZone, request: Mapping[str, int]) -> DraftZone:
+    added = {kind: zone.reserved.get(kind, 0) + size for kind, size in request.items()}
+    return replace(zone, reserved={kind: size for kind, size in {**zone.reserved, **added}.items() if size})
+
+
+def _reason(container: Container, request: Mapping[str, int], table: DraftTable) -> Reason:
+    sums = (
+        f"zone {zone_id}: {zone.allocatable.get(kind, 0)} - {zone.reserved.get(kind, 0)} > {size} of {kind}"
+        f" {'holds' if zone.free(kind) > size else 'does not hold'}"
+        for zone_id, zone in sorted(table.zones.items())
+        for kind, size in request.items()
+    )
+    return Reason(
+        rule="A container goes to one zone whose allocatable memory less the reserved is more than it requests.",
+        revision=_REVISION,
+        source=_SOURCE,
+        inputs=tuple(
+            Input(f"{container.name}: requests.{kind}", str(size), "computed") for kind, size in request.items()
+        ),
+        arithmetic="; ".join(sums),
+    )
