@@ -44,7 +44,9 @@ def load(name: str) -> Recording:
         ),
         settings=settings_of(json.dumps(data["config"]).encode(), f"{name}.json"),
         pods=tuple(admitted(data["pods"], uids, name)),
-        reading=Reading(source=name, at=0.0, cgroups=dict(cgroup(path, files) for path, files in data["cgroups"].items())),
+        reading=Reading(
+            source=name, at=0.0, cgroups=dict(cgroup(path, files) for path, files in data["cgroups"].items())
+        ),
         ids=ids,
     )
 

@@ -32,9 +32,7 @@ def test_name_of_systemd_path(row):
     assert list(name_of_path(CgroupPath.parse(row["input"]), SYSTEMD)) == row["expected"]
 
 
-@pytest.mark.parametrize(
-    ("root", "per_qos", "driver", "path"), table("v1_37_master_tests")["NodeAllocatableRoot"]
-)
+@pytest.mark.parametrize(("root", "per_qos", "driver", "path"), table("v1_37_master_tests")["NodeAllocatableRoot"])
 def test_kubepods(root, per_qos, driver, path):
     assert str(cgroup_path(kubepods_name(root, cgroups_per_qos=per_qos), CgroupDriver(driver))) == path
 

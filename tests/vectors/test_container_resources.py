@@ -97,7 +97,9 @@ def test_calculated(row):
     assert group == row["expected"].get("Unified", {})
 
 
-@pytest.mark.parametrize("row", table(NEW)["tables"]["TestGenerateLinuxContainerResources"], ids=lambda row: str(row[:1]))
+@pytest.mark.parametrize(
+    "row", table(NEW)["tables"]["TestGenerateLinuxContainerResources"], ids=lambda row: str(row[:1])
+)
 def test_generated(row):
     _name, limits, requests, single_process, expected, version = row
     under = kubelet(
@@ -105,9 +107,7 @@ def test_generated(row):
         single_process_oom_kill=single_process,
         cpu_cfs_quota=False,
         # The upstream test's machine has this much memory: 1000 - 1000 * 500Mi / capacity = 970.
-        node=NodeFacts(
-            memory=17_179_860_387, cgroup_version=CgroupVersion.V2 if version == "v2" else CgroupVersion.V1
-        ),
+        node=NodeFacts(memory=17_179_860_387, cgroup_version=CgroupVersion.V2 if version == "v2" else CgroupVersion.V1),
     )
     sent = requested(single(requests, limits), under)
     assert classic(sent) == nonzero(expected)
@@ -167,7 +167,11 @@ CAPACITY, SWAP = 42949672960, 5368709120
 
 @pytest.mark.parametrize(
     "row",
-    [(name, row) for name in (NEW, OLD) for row in table(name)["tables"]["TestGenerateLinuxContainerResourcesWithSwap"]],
+    [
+        (name, row)
+        for name in (NEW, OLD)
+        for row in table(name)["tables"]["TestGenerateLinuxContainerResourcesWithSwap"]
+    ],
     ids=lambda row: f"{row[0][-7:]}-{row[1]['name']}",
 )
 def test_with_swap(row):

@@ -42,11 +42,7 @@ def test_milli_to_quota_of_cm(row):
 
 @pytest.mark.parametrize(
     "row",
-    [
-        row
-        for rows in table("kuberuntime_helpers_linux.v1.33.13")["tables"].values()
-        for row in rows
-    ],
+    [row for rows in table("kuberuntime_helpers_linux.v1.33.13")["tables"].values() for row in rows],
     ids=lambda row: row["msg"],
 )
 def test_milli_to_quota_of_kuberuntime(row):

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from memqos.engine.expect import expect
 from memqos.engine.memory_qos.v1_27 import memory_high as memory_high_b
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
-from memqos.engine.expect import expect
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import Container, Pod, Resources
@@ -43,8 +43,17 @@ def high_of(plan: Plan):
     return None if written is ABSENT else written.count
 
 
-@pytest.mark.parametrize(("key", "release"), [("v1_22", "1.22"), ("v1_22", "1.26"), ("v1_27", "1.27"), ("v1_27", "1.35"),
-                                              ("v1_27", "1.36"), ("v1_37", "1.37")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "release"),
+    [
+        ("v1_22", "1.22"),
+        ("v1_22", "1.26"),
+        ("v1_27", "1.27"),
+        ("v1_27", "1.35"),
+        ("v1_27", "1.36"),
+        ("v1_37", "1.37"),
+    ],
+)
 def test_derived_rows(key, release):
     wrong = [
         (row, found)

@@ -86,9 +86,7 @@ def test_without_memory_qos(row, release):
     ("row", "release"), rows("cm_helpers_linux.v1.36.3", "TestResourceConfigForPodWithEnforceMemoryQoS")
 )
 def test_with_tiered_memory_qos(row, release):
-    under = kubelet(
-        row, release, gates={"MemoryQoS": True}, memory_reservation_policy=ReservationPolicy.TIERED
-    )
+    under = kubelet(row, release, gates={"MemoryQoS": True}, memory_reservation_policy=ReservationPolicy.TIERED)
     config = configured(row, under)
     assert config.unified == row["expected"].get("Unified", {})
     assert fields(config) == {name: value for name, value in row["expected"].items() if name != "Unified"}

@@ -81,25 +81,26 @@ def test_kep_2837_examples(row):
     for pod_level, key in ((True, "adj"), (False, "without_pod_level")):
         if key not in row:
             continue
-        spec = {"containers": containers, **({"resources": {"requests": {"memory": str(row["pod_request"])}}})}
+        spec = {"containers": containers, "resources": {"requests": {"memory": str(row["pod_request"])}}}
         found = scored(pod({"spec": spec}), 1000, "1.36", pod_level=pod_level)
         # The KEP prints 1000 where the code stays below a BestEffort container's: an erratum of the KEP.
         assert list(found.values()) == [999 if value == 1000 else value for value in row[key]]
 
 
-@pytest.mark.parametrize(
-    ("request_", "adj"), [(7_999_999_999, 3), (0, 999), (8_000_000_001, 3), (4_000_000_000, 500)]
-)
+@pytest.mark.parametrize(("request_", "adj"), [(7_999_999_999, 3), (0, 999), (8_000_000_001, 3), (4_000_000_000, 500)])
 def test_oom_score_adj_boundaries(request_, adj):
-    one = pod({"spec": {"containers": [{"name": "c", "resources": {"requests": {"memory": str(request_), "cpu": "1"}}}]}})
+    one = pod(
+        {"spec": {"containers": [{"name": "c", "resources": {"requests": {"memory": str(request_), "cpu": "1"}}}]}}
+    )
     assert scored(one, 8_000_000_000, "1.27", pod_level=False) == {"c": adj}
 
 
-PRIORITIES = {row["name"]: row["expected"] for row in table("kubelet_pod_update.v1.36.3")["tables"]["TestIsCriticalPodBasedOnPriority"]}  # fmt: skip
-
-
 def test_critical_by_priority():
-    assert PRIORITIES == {"a system critical pod": True, "a non system critical pod": False}
+    rows = table("kubelet_pod_update.v1.36.3")["tables"]["TestIsCriticalPodBasedOnPriority"]
+    assert {row["name"]: row["expected"] for row in rows} == {
+        "a system critical pod": True,
+        "a non system critical pod": False,
+    }
     assert Pod(name="p", uid="u", priority=CRITICAL_PRIORITY).is_critical
     # scheduling.HighestUserDefinablePriority
     assert not Pod(name="p", uid="u", priority=1_000_000_000).is_critical

@@ -74,9 +74,7 @@ def test_tiered_reservation_of_137():
     pods = [
         sized(name, one["cpu"], one["memory"], guaranteed=name.endswith("guaranteed")) for name, one in given.items()
     ]
-    settings = replace(
-        TIERED, feature_gates={"MemoryQoS": True, "QOSReserved": True}, qos_reserved={"memory": 100}
-    )
+    settings = replace(TIERED, feature_gates={"MemoryQoS": True, "QOSReserved": True}, qos_reserved={"memory": 100})
     kubepods, burstable, besteffort = levels(pods, settings, "1.37")
     expected = MASTER["expected_Mi"]["without_partition"]
     assert kubepods[Knob.MEMORY_MIN].written == Bytes(expected["kubepods"]["memory.min"] * MI) == Bytes(1472 * MI)
@@ -92,8 +90,8 @@ def test_tiered_reservation_of_137():
     [("g", 2, 1), ("b", 1024, 39), ("gb", 1024, 39), ("eb", 1024, 39)],
 )
 def test_burstable_shares(kinds, shares, weight):
-    expected = [row["expectedBurstableCPUShares"] for row in table("qos_container_manager.v1.36.3")["tables"]["TestQOSCPUConfigUpdate"]]  # fmt: skip
-    assert shares in expected
+    rows = table("qos_container_manager.v1.36.3")["tables"]["TestQOSCPUConfigUpdate"]
+    assert shares in [row["expectedBurstableCPUShares"] for row in rows]
     known = {
         "g": sized("g", "1", "1Gi", guaranteed=True),
         "b": sized("b", "1", "1Gi", guaranteed=False),
@@ -104,7 +102,9 @@ def test_burstable_shares(kinds, shares, weight):
     assert besteffort[Knob.CPU_WEIGHT].written == Number(1)
 
 
-@pytest.mark.parametrize("row", table("qos_reserved_parse.v1.36.3")["tables"]["Test"], ids=lambda row: str(row["input"]))
+@pytest.mark.parametrize(
+    "row", table("qos_reserved_parse.v1.36.3")["tables"]["Test"], ids=lambda row: str(row["input"])
+)
 def test_qos_reserved_is_refused(row):
     assert row["expected"] is None
     lines = "\n".join(f"  {name}: '{text}'" for name, text in row["input"].items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +15,21 @@ from memqos.model.node import KubeletSettings
 
 __all__ = ["KubeletCase", "load_kubelets", "load_settings"]
 
-_NAME = re.compile(r"v(?P<release>1\.[0-9]+)(?:-.+)?", re.ASCII)
+_FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletCase:
-    """A kubelet to stand in for. id: the file's name without suffix ("v1.36-tiered"); release: "1.36"."""
+    """A kubelet to stand in for: a release, a configuration, and which variant of the rules.
+
+    id: as in test ids ("v1.27-documented"). purpose: what it adds to the others. release: "1.27".
+    """
 
     id: str
+    purpose: str
     release: str
+    variant: Variant
     settings: KubeletSettings
-    variant: Variant = Variant.SHIPPED
 
 
 def load_settings(path: str | Path) -> KubeletSettings:
@@ -36,13 +40,33 @@ def load_settings(path: str | Path) -> KubeletSettings:
     return settings_of(read_text(path), str(path))
 
 
-def load_kubelets() -> tuple[KubeletCase, ...]:
-    """The kubelets of fixtures/kubelet, by release and name; a file's name begins with the release: v1.36-tiered.yaml."""
-    found = []
-    for path in (data_root() / "fixtures" / "kubelet").glob("*.yaml"):
-        match = _NAME.fullmatch(path.stem)
-        if match is None:
-            raise ManifestError.at("the file's name does not begin with a release, like v1.36-tiered.", file=str(path))
-        release = Release.parse(match["release"])
-        found.append((release, KubeletCase(id=path.stem, release=str(release), settings=load_settings(path))))
-    return tuple(case for _, case in sorted(found, key=lambda one: (one[0], one[1].id)))
+def load_kubelets(root: Path | None = None) -> tuple[KubeletCase, ...]:
+    """Every kubelet of fixtures/kubelets.toml, in its order.
+
+    root: the folder that holds `fixtures`; None is memqos's own. Raises ManifestError naming file and field.
+    """
+    file = (root or data_root()) / "fixtures" / "kubelets.toml"
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
+    return tuple(_case(name, fields, file) for name, fields in document.items())
+
+
+def _case(name: str, fields: object, file: Path) -> KubeletCase:
+    if not isinstance(fields, dict) or set(fields) != _FIELDS or not all(isinstance(v, str) for v in fields.values()):
+        raise ManifestError.at(
+            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}.", file=str(file), field=name, got=fields
+        )
+    variants = [variant.value for variant in Variant]
+    if fields["as"] not in variants:
+        raise ManifestError.at(
+            f"'as' is one of {', '.join(variants)} (got '{fields['as']}').", file=str(file), field=name
+        )
+    return KubeletCase(
+        id=name,
+        purpose=fields["purpose"],
+        release=str(Release.parse(fields["kubernetes"])),
+        variant=Variant(fields["as"]),
+        settings=load_settings(file.parent / "kubelet" / fields["config"]),
+    )

@@ -72,7 +72,9 @@ def _objects(documents: tuple[Node, ...], file: str) -> Iterator[tuple[MappingNo
 
 def _object(node: Node, place: Place) -> MappingNode:
     if not isinstance(node, MappingNode):
-        raise place.error("expected an object with apiVersion and kind.", node.line, next_step="Give a v1 Pod manifest.")
+        raise place.error(
+            "expected an object with apiVersion and kind.", node.line, next_step="Give a v1 Pod manifest."
+        )
     return node
 
 
@@ -81,7 +83,9 @@ def _word(node: MappingNode, name: str, place: Place) -> str:
     value = node.get(name)
     if not isinstance(value, ScalarNode) or not isinstance(value.value, str) or not value.value:
         line = value.line if value is not None else node.line
-        raise place.child(name).error(f"{name} is not set.", line, next_step='A pod has apiVersion "v1" and kind "Pod".')
+        raise place.child(name).error(
+            f"{name} is not set.", line, next_step='A pod has apiVersion "v1" and kind "Pod".'
+        )
     return value.value
 
 
@@ -190,7 +194,7 @@ class _Origins:
         self.lines: dict[str, str] = {}
 
     def resources(self, node: MappingNode, place: Place, prefix: str) -> Resources:
-        """requests and limits, checked one by one and against each other."""
+        """Both lists, checked one by one and against each other."""
         requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
         for name, limit in limits.items():
@@ -199,12 +203,18 @@ class _Origins:
                 continue
             line = self._line(node, "requests", name)
             if limit < request:
-                raise place.child("requests").child(name).error(
-                    f"the request {request} is above the limit {limit}.", line, got=str(request)
+                raise (
+                    place.child("requests")
+                    .child(name)
+                    .error(f"the request {request} is above the limit {limit}.", line, got=str(request))
                 )
             if name.startswith("hugepages-") and request != limit:
-                raise place.child("requests").child(name).error(
-                    f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
+                raise (
+                    place.child("requests")
+                    .child(name)
+                    .error(
+                        f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
+                    )
                 )
         return Resources(requests=requests, limits=limits)
 
@@ -299,8 +309,11 @@ def _check_pod(pod: Pod, spec: MappingNode, place: Place) -> None:
         for index, item in enumerate(value.items if isinstance(value, SequenceNode) else ()):
             name = _text(item, "name") if isinstance(item, MappingNode) else ""
             if name in seen:
-                raise place.child(field).item(index).child("name").error(
-                    f"another container is called '{name}' too.", item.line, got=name
+                raise (
+                    place.child(field)
+                    .item(index)
+                    .child("name")
+                    .error(f"another container is called '{name}' too.", item.line, got=name)
                 )
             seen.add(name)
     _check_pod_level(pod, spec, place.child("resources"))
@@ -317,22 +330,34 @@ def _check_pod_level(pod: Pod, spec: MappingNode, place: Place) -> None:
     asked = aggregate(pod)
     for name, request in pod.resources.requests.items():
         if name in asked and request < asked[name]:
-            raise place.child("requests").child(name).error(
-                f"the pod's request {request} is below the {asked[name]} that its containers request together.",
-                _at(pod, f"resources.requests.{name}", line),
+            raise (
+                place.child("requests")
+                .child(name)
+                .error(
+                    f"the pod's request {request} is below the {asked[name]} that its containers request together.",
+                    _at(pod, f"resources.requests.{name}", line),
+                )
             )
     for name, limit in pod.resources.limits.items():
         spot = _at(pod, f"resources.limits.{name}", line)
         if name not in pod.resources.requests and name in asked and limit < asked[name]:
-            raise place.child("limits").child(name).error(
-                f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
+            raise (
+                place.child("limits")
+                .child(name)
+                .error(
+                    f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
+                )
             )
         for container in pod.init_containers + pod.containers:
             if name in container.resources.limits and limit < container.resources.limits[name]:
-                raise place.child("limits").child(name).error(
-                    f"the pod's limit {limit} is below the limit {container.resources.limits[name]} of its container "
-                    f"'{container.name}'.",
-                    spot,
+                raise (
+                    place.child("limits")
+                    .child(name)
+                    .error(
+                        f"the pod's limit {limit} is below the limit {container.resources.limits[name]} "
+                        f"of its container '{container.name}'.",
+                        spot,
+                    )
                 )
 
 

@@ -47,7 +47,7 @@ def parse_fields(text: str) -> dict[str, dict[str, str]]:
     heads = list(_HEAD.finditer(text))
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         body = text[head.end() : following.start() if following else len(text)]
-        table[head[1]] = dict(pair.split() for pair in body.replace("\n", " ").split(",") if pair.strip())  # type: ignore[misc]
+        table[head[1]] = dict(pair.split() for pair in body.replace("\n", " ").split(",") if pair.strip())
     return table
 
 

@@ -174,9 +174,9 @@ class _Builder:
         )
 
     def _take(self, event: yaml.Event) -> None:
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 0
         if isinstance(event, yaml.AliasEvent):
-            known = self._anchors.get(event.anchor)
+            known = self._anchors.get(event.anchor or "")
             if known is None:
                 raise self._error(f"the alias '*{event.anchor}' has no anchor before it.", line)
             self._add(*known, line=line)

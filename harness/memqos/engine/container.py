@@ -16,7 +16,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
 from memqos.engine.plan import ContainerResources
-from memqos.engine.ruling import Rulings
+from memqos.engine.ruling import Rulings, unified_entries
 from memqos.engine.sums import amount, pod_level_set, pod_limits, pod_requests
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
 from memqos.model.knob import Knob
@@ -88,9 +88,9 @@ def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Ku
     unified = basic.unified
     if swap.swap_max:
         unified[Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
-    unified.update({knob.value: str(ruling.written) for knob, ruling in protection.items()})
+    unified.update(unified_entries(protection))
     oom = container_oom_score(pod, container, qos, kubelet)
-    base = own.limits if own is not None and kubelet.release.minor >= _POD_LEVEL_HUGEPAGES_SINCE else None
+    base = own.limits if own is not None and kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) else None
     return ContainerRequest(
         container=container,
         resources=ContainerResources(
@@ -117,7 +117,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
     """
     if not kubelet.exclusive_cpus or qos is not QosClass.GUARANTEED:
         return False
-    if kubelet.pod_level and pod_level_set(pod) and kubelet.release.minor >= _CPU_MANAGER_SKIPS_POD_LEVEL_SINCE:
+    if kubelet.pod_level and pod_level_set(pod) and kubelet.release.since(_CPU_MANAGER_SKIPS_POD_LEVEL_SINCE):
         return False
     cpu = amount(container.resources.requests, "cpu")
     return not cpu.is_zero and cpu.amount.denominator == 1
@@ -125,7 +125,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
 
 def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later)."""
-    if kubelet.release.minor < _SANDBOX_RESOURCES_SINCE:
+    if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
         return ContainerResources()
     requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
     limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
@@ -134,14 +134,14 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
 
 def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The overhead as request and limit at once (1.23 and later); empty for a pod without overhead."""
-    if not pod.overhead or kubelet.release.minor < _SANDBOX_RESOURCES_SINCE:
+    if not pod.overhead or not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
         return ContainerResources()
     cpu = amount(pod.overhead, "cpu")
     return _message(_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
 
 
 def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, memory_limit: Quantity) -> _Basic:
-    if kubelet.release.minor >= _REQUEST_KEY_DECIDES_SINCE:
+    if kubelet.release.since(_REQUEST_KEY_DECIDES_SINCE):
         from_limit = cpu_request is None
     else:
         from_limit = (cpu_request is None or cpu_request.is_zero) and not cpu_limit.is_zero
@@ -158,9 +158,9 @@ def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, 
 
 def kills_whole_group(kubelet: Kubelet) -> bool:
     """Whether containers get memory.oom.group 1: from 1.28 on cgroup v2, unless singleProcessOOMKill (1.32) is set."""
-    if not kubelet.v2 or kubelet.release.minor < _OOM_GROUP_SINCE:
+    if not kubelet.v2 or not kubelet.release.since(_OOM_GROUP_SINCE):
         return False
-    return kubelet.release.minor < _SINGLE_PROCESS_SINCE or not kubelet.single_process_oom_kill
+    return not kubelet.release.since(_SINGLE_PROCESS_SINCE) or not kubelet.single_process_oom_kill
 
 
 def _message(basic: _Basic) -> ContainerResources:

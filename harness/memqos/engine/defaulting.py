@@ -22,12 +22,13 @@ _OVERCOMMITTABLE = ("cpu", "memory")
 
 
 def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
-    """The pod after defaulting. A sidecar is a plain init container, and pod-level resources are gone, where the
-    release does not know them.
+    """The pod after defaulting.
+
+    Where the release does not know them, a sidecar is a plain init container and pod-level resources are gone.
     """
     init = tuple(container_defaults(_known_kind(one, kubelet)) for one in pod.init_containers)
     apps = tuple(container_defaults(one) for one in pod.containers)
-    own = pod.resources if kubelet.release.minor >= _POD_LEVEL_SINCE else None
+    own = pod.resources if kubelet.release.since(_POD_LEVEL_SINCE) else None
     overhead = _whole_millis(pod.overhead)
     unchanged = own is pod.resources and overhead is pod.overhead and init == pod.init_containers
     if not (unchanged and apps == pod.containers):
@@ -67,7 +68,7 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
     """Pod-level requests and limits, filled up from the containers and from each other."""
     requests: Mapping[str, Quantity] = _whole_millis(own.requests)
     limits: Mapping[str, Quantity] = _whole_millis(own.limits)
-    if kubelet.release.minor >= _POD_LEVEL_HUGEPAGES_SINCE and (requests or limits):
+    if kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) and (requests or limits):
         filled = {
             name: value
             for name, value in aggregate(pod, limits=True).items()

@@ -82,10 +82,7 @@ class _Planner:
         self._reasons = reasons
         sizes = [KNOB_OF_SIZE[size] for size in kubelet.node.hugepage_sizes if size in KNOB_OF_SIZE]
         self._knobs = (*PLANNED_KNOBS, *sizes) if kubelet.v2 else ()
-        self._left_alone = {
-            level: Ruling(ABSENT, lambda text=text: self._untouched(text))
-            for level, text in _WRITER.items()  # type: ignore[misc]
-        }
+        self._left_alone = {level: _untouched(text) for level, text in _WRITER.items()}
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
@@ -196,9 +193,9 @@ class _Planner:
                 knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
 
-    def _untouched(self, text: str) -> Reason:
-        return Reason(
-            rule=f"{text}: the kernel's default shows",
-            revision=self._kubelet.revisions[Family.CONTAINER],
-            source="kernel, Documentation/admin-guide/cgroup-v2.rst",
-        )
+
+def _untouched(text: str) -> Ruling:
+    """A file that nobody writes."""
+    source = "kernel, Documentation/admin-guide/cgroup-v2.rst"
+    reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source)
+    return Ruling(ABSENT, lambda: reason)

@@ -34,12 +34,10 @@ def page_size_of(resource: str) -> int | None:
 
 def cri_name(page_size: int) -> str:
     """A page size as CRI and the kernel's file names spell it: 2MB, 1GB (in steps of 1024)."""
-    units = ("B", "KB", "MB", "GB", "TB", "PB")
-    step = 0
-    while page_size >= 1024 and page_size % 1024 == 0 and step < len(units) - 1:
-        page_size //= 1024
-        step += 1
-    return f"{page_size}{units[step]}"
+    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if page_size % size == 0:
+            return f"{page_size // size}{unit}"
+    return f"{page_size}B"
 
 
 def limits_by_size(amounts: ResourceList) -> dict[int, int]:

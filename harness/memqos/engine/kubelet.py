@@ -130,9 +130,9 @@ def resolve(
 
 def _default_factor(release: Release) -> Fraction | None:
     """`memoryThrottlingFactor` if it is not configured: 0.8 up to 1.26, 0.9 up to 1.36, then none."""
-    if release.minor <= 26:
-        return Fraction(8, 10)
-    return Fraction(9, 10) if release.minor <= 36 else None
+    if release.since(37):
+        return None
+    return Fraction(9, 10) if release.since(27) else Fraction(8, 10)
 
 
 def _period(settings: KubeletSettings, *, custom: bool) -> int:

@@ -83,7 +83,7 @@ def _case(demand: Demand, kubelet: Kubelet) -> NodeCase:
 
 
 def qos_rulings(qos: QosClass, demand: Demand, kubelet: Kubelet) -> Rulings:
-    """burstable or besteffort."""
+    """One of the classes with a cgroup of its own: burstable or besteffort."""
     burstable = qos is QosClass.BURSTABLE
     shares = milli_to_shares(demand.burstable_milli_cpu) if burstable else MIN_SHARES
     what = "1024 per CPU that Burstable pods request together" if burstable else "2 for the BestEffort class"
@@ -149,7 +149,7 @@ def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, 
             continue
         if key in kubelet.enforced:
             found[field] = (cgroup, reserved, True)
-        elif f"{key}-compressible" in kubelet.enforced and kubelet.release.minor >= 32:
+        elif f"{key}-compressible" in kubelet.enforced and kubelet.release.since(32):
             found[field] = (cgroup, reserved, False)
     return found
 

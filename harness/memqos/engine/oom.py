@@ -72,7 +72,7 @@ def _burstable(pod: Pod, container: Container, kubelet: Kubelet, revision: str) 
     score = 1000 - quotient(1000 * (own + share), capacity)
     request = f"({own} + {share})" if share else f"{own}"
     arithmetic = f"1000 - 1000 * {request} / {capacity} = {score}"
-    if container.kind is ContainerKind.SIDECAR and kubelet.release.minor >= 32:
+    if container.kind is ContainerKind.SIDECAR and kubelet.release.since(32):
         least = min((amount(one.resources.requests, "memory").value for one in pod.containers), default=0)
         other = 1000 - quotient(1000 * (least + share), capacity)
         arithmetic += (

@@ -15,9 +15,9 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import PodCase, memory_qos
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
-from memqos.engine.ruling import Ruling, Rulings
+from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import LimitsDeclared, aggregate, amount, limits_declared, pod_limits, pod_requests
-from memqos.model.knob import Bytes, CpuMax, Knob, Number
+from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
 
@@ -49,14 +49,14 @@ class PodConfig:
     @property
     def unified(self) -> dict[str, str]:
         """The unified entries, as texts."""
-        return {knob.value: str(ruling.written) for knob, ruling in self.protection.items()}
+        return unified_entries(self.protection)
 
 
 def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
     """What the kubelet configures for a pod's cgroup."""
     requests = pod_requests(pod, pod_level=kubelet.pod_level)
     limits = pod_limits(pod, pod_level=kubelet.pod_level)
-    declared = limits_declared(pod, kubelet.release.minor, pod_level=kubelet.pod_level)
+    declared = limits_declared(pod, kubelet.release, pod_level=kubelet.pod_level)
     guaranteed, best_effort = qos is QosClass.GUARANTEED, qos is QosClass.BEST_EFFORT
     limit = amount(limits, "memory").value
     with_quota = guaranteed or (not best_effort and declared.cpu)
@@ -71,7 +71,7 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
         cpu_period=kubelet.cfs_period if with_quota else None,
         memory=limit if with_memory else None,
         # Up to 1.26 the sum over containers, later the pod's requests, in which overhead and pod-level values count.
-        hugepages=limits_by_size(requests if kubelet.release.minor >= 27 else aggregate(pod)),
+        hugepages=limits_by_size(requests if kubelet.release.since(27) else aggregate(pod)),
         protection=memory_qos(kubelet).pod(case),
         request=request,
         limit=limit,
@@ -82,10 +82,13 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
 def pod_rulings(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Rulings:
     """What is written into the pod's cgroup."""
     rulings: dict[Knob, Ruling] = {Knob.CPU_WEIGHT: weight_ruling(kubelet, config.cpu_shares, _shares_text(pod, qos))}
-    if config.memory:
-        rulings[Knob.MEMORY_MAX] = _memory_ruling(config, pod, qos, kubelet)
+    rulings[Knob.MEMORY_MAX] = (
+        _memory_ruling(config, pod, qos, kubelet) if config.memory else _undeclared(config, qos, kubelet, "memory")
+    )
     if config.cpu_quota is not None and config.cpu_period is not None:
         rulings[Knob.CPU_MAX] = _quota_ruling(config.cpu_quota, config.cpu_period, kubelet)
+    else:
+        rulings[Knob.CPU_MAX] = _undeclared(config, qos, kubelet, "cpu")
     rulings |= hugetlb_rulings(
         kubelet, config.hugepages, 0, "the pod's huge page requests; 0 for a size that none asks"
     )
@@ -113,6 +116,22 @@ def _memory_ruling(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet)
     return Ruling(Bytes(config.memory or 0), why)
 
 
+def _undeclared(config: PodConfig, qos: QosClass, kubelet: Kubelet, resource: str) -> Ruling:
+    """A limit that the pod's cgroup does not get."""
+
+    def why() -> Reason:
+        unlimited = config.declared.missing.get(resource)
+        return Reason(
+            rule="a BestEffort pod has no limits"
+            if qos is QosClass.BEST_EFFORT
+            else f"the pod as a whole is not limited, since its container '{unlimited}' has no {resource} limit",
+            revision=kubelet.revisions[Family.LIMITS_DECLARED],
+            source=_SOURCE,
+        )
+
+    return Ruling(ABSENT, why)
+
+
 def _limit_inputs(pod: Pod) -> tuple[Input, ...]:
     """Every memory limit that counts, with the place it was written at."""
     found = [
@@ -133,7 +152,7 @@ def _limit_inputs(pod: Pod) -> tuple[Input, ...]:
 
 def _quota_ruling(quota: int, period: int, kubelet: Kubelet) -> Ruling:
     rounded = quota
-    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.minor >= _DRIVER_ROUNDS_SINCE:
+    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.since(_DRIVER_ROUNDS_SINCE):
         rounded = systemd_quota(quota, period)
 
     def why() -> Reason:

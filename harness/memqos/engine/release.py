@@ -58,6 +58,10 @@ class Release:
         """The release itself, or the one that a text names."""
         return given if isinstance(given, Release) else cls.parse(given)
 
+    def since(self, minor: int) -> bool:
+        """Whether this is 1.`minor` or a later one."""
+        return self.minor >= minor
+
     def __str__(self) -> str:
         return f"1.{self.minor}"
 

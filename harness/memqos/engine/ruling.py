@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.plan import Expected, Input, Reason
+from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
 
-__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "given"]
+__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "unified_entries"]
 
 Why = Callable[[], Reason]
 
@@ -36,6 +36,6 @@ def expected(knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool) -> Ex
     return Expected(knob=knob, written=ruling.written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
 
 
-def given(name: str, value: object, origin: str = "") -> Input:
-    """An input of a rule; None is shown as "not given"."""
-    return Input(name, "not given" if value is None else str(value), origin or "computed")
+def unified_entries(rulings: Rulings) -> dict[str, str]:
+    """Rulings as entries of a unified map: control file to text, without those that leave their file alone."""
+    return {knob.value: str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}

@@ -160,8 +160,8 @@ def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
 
 def _oom_group(kubelet: Kubelet) -> Ruling:
     def why() -> Reason:
-        inputs = ()
-        if kubelet.release.minor >= 32:
+        inputs: tuple[Input, ...] = ()
+        if kubelet.release.since(32):
             inputs = (kubelet.setting("singleProcessOOMKill", str(kubelet.single_process_oom_kill).lower()),)
         return Reason(
             rule="memory.oom.group is 1: an OOM kill takes the whole container",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.hugepages import PREFIX
+from memqos.engine.release import Release
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import ZERO, Quantity
 
@@ -144,18 +145,18 @@ class LimitsDeclared:
     missing: Mapping[str, str]
 
 
-def limits_declared(pod: Pod, minor: int, *, pod_level: bool) -> LimitsDeclared:
-    """Whether every container declares a non-zero limit, as a release of this minor version decides it.
+def limits_declared(pod: Pod, release: Release, *, pod_level: bool) -> LimitsDeclared:
+    """Whether every container declares a non-zero limit, as this release decides it.
 
     1.22 looks at app containers only. 1.23 to 1.26 look at init containers too, each alone. From 1.27 what counts for
     an init container is the list that it adds to: with the sidecars before it (1.28), so that a container without a
     limit behind a limited sidecar counts as limited. With pod-level resources (1.32) a non-zero pod-level limit is
     enough. Source: kubelet `cm.ResourceConfigForPod`.
     """
-    if minor >= 27:
+    if release.since(27):
         steps = _walk(pod, _limits)[1]
     else:
-        looked_at: Iterable[Container] = pod.containers if minor < 23 else pod.containers + pod.init_containers
+        looked_at: Iterable[Container] = pod.containers + (pod.init_containers if release.since(23) else ())
         steps = [_Step(one, one.resources.limits) for one in looked_at]
     missing: dict[str, str] = {}
     for step in steps:

@@ -1,12 +1,167 @@
-"""What the kubelet of a release refuses in its configuration, as far as the rules read it."""
+"""What the kubelet of a release refuses in its configuration, as far as the rules read it.
+
+Source: kubelet `validation.ValidateKubeletConfiguration`, `cm.NewContainerManager`. A field that a release does not
+know yet is ignored, as its kubelet does (it falls back to lenient decoding).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from memqos.engine.gates import Gate, enabled, stage
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.release import Release
+from memqos.errors import ManifestError
+from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
 
 __all__ = ["check_settings"]
 
+_COMPRESSIBLE_SINCE = 32
+_POLICY_SINCE = 36
+_SINGLE_PROCESS_SINCE = 32
+_NO_SWAP_SINCE = 30
+_MS = 1_000
+
+_Fault = tuple[str, str, str]
+"""Field, what is wrong with it, and what to do."""
+
 
 def check_settings(kubelet: Kubelet) -> None:
-    """Raise ManifestError for the first field that this release's kubelet refuses."""
-    del kubelet
+    """Raise ManifestError for the first field that this release's kubelet refuses; it names the place, if known."""
+    for field, what, next_step in _faults(kubelet):
+        origin = kubelet.settings.origin.get(field) or kubelet.settings.origin.get(field.partition(".")[0], "")
+        file, _, line = origin.rpartition(":")
+        raise ManifestError.at(
+            what,
+            file=file or "kubelet configuration",
+            line=int(line) if line.isdigit() else 0,
+            field=field,
+            next_step=next_step,
+        )
+
+
+def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, release = kubelet.settings, kubelet.release
+    yield from _gates(settings, release)
+    yield from _memory_qos(kubelet)
+    yield from _swap(kubelet)
+    yield from _cpu(kubelet)
+    yield from _enforcement(kubelet)
+    yield from _reservations(kubelet)
+
+
+def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
+    for gate in Gate:
+        now = stage(gate, release)
+        wanted = settings.feature_gates.get(gate)
+        if now is not None and now.locked and wanted is not None and wanted is not now.default:
+            what = f"the gate {gate} is locked to {str(now.default).lower()} in {release}."
+            yield f"featureGates.{gate}", what, "Leave it out."
+
+
+def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, release = kubelet.settings, kubelet.release
+    factor = settings.throttling_factor
+    if factor is not None and not 0 < factor <= 1:
+        yield (
+            "memoryThrottlingFactor",
+            f"the factor {float(factor):g} is not in the range the kubelet takes: above 0, at most 1.",
+            "Give a factor such as 0.9.",
+        )
+    tiered = settings.memory_reservation_policy is ReservationPolicy.TIERED
+    gate_on = enabled(Gate.MEMORY_QOS, release, settings.feature_gates)
+    if tiered and release.since(_POLICY_SINCE) and not gate_on:
+        yield (
+            "memoryReservationPolicy",
+            "TieredReservation needs the feature gate MemoryQoS, which is off.",
+            "Set featureGates.MemoryQoS to true, or leave the policy out.",
+        )
+
+
+def _swap(kubelet: Kubelet) -> Iterator[_Fault]:
+    behavior, release = kubelet.settings.swap_behavior, kubelet.release
+    if not behavior:
+        return
+    field = "memorySwap.swapBehavior"
+    if not kubelet.node_swap:
+        step = "Set featureGates.NodeSwap to true, or leave memorySwap out."
+        yield field, f"'{behavior}' needs the feature gate NodeSwap, which is off in {release}.", step
+    known = (
+        (SwapBehavior.LIMITED, SwapBehavior.NO_SWAP)
+        if release.since(_NO_SWAP_SINCE)
+        else (SwapBehavior.LIMITED, SwapBehavior.UNLIMITED)
+    )
+    if behavior not in known:
+        yield field, f"{release} does not take '{behavior}'.", f"Known there: {', '.join(known)}."
+
+
+def _cpu(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, release = kubelet.settings, kubelet.release
+    period = settings.cpu_cfs_quota_period_us
+    if period is None:
+        return
+    if not enabled(Gate.CFS_QUOTA_PERIOD, release, settings.feature_gates):
+        if period != 100 * _MS:
+            yield (
+                "cpuCFSQuotaPeriod",
+                f"a period of {period} µs needs the feature gate {Gate.CFS_QUOTA_PERIOD}, which is off in {release}.",
+                "Leave it at 100ms, or set the gate.",
+            )
+    elif not _MS <= period <= 1000 * _MS:
+        yield "cpuCFSQuotaPeriod", f"a period of {period} µs is not between 1ms and 1s.", "Give one in between."
+
+
+def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, release = kubelet.settings, kubelet.release
+    field = "enforceNodeAllocatable"
+    given = settings.enforce_node_allocatable or ()
+    compressible = ("system-reserved-compressible", "kube-reserved-compressible")
+    known: tuple[str, ...] = ("none", "pods", "system-reserved", "kube-reserved")
+    if release.since(_COMPRESSIBLE_SINCE):
+        known += compressible
+    for key in given:
+        if key and key not in known:
+            yield field, f"'{key[:80]}' is not a key of {release}.", f"Known there: {', '.join(known)}."
+        if key.removesuffix("-compressible") in {"system-reserved", "kube-reserved"}:
+            yield from _reserved_cgroup(kubelet, key)
+    for name in ("system-reserved", "kube-reserved"):
+        if name in given and f"{name}-compressible" in given:
+            yield field, f"'{name}' and '{name}-compressible' exclude each other.", "Keep one of them."
+    if "none" in given and len(given) > 1:
+        yield field, "'none' stands alone: no other key may be given with it.", "Keep 'none', or leave it out."
+    if not kubelet.cgroups_per_qos and any(key not in {"", "none"} for key in given):
+        yield field, "it enforces nothing without cgroupsPerQOS.", "Set cgroupsPerQOS to true, or the key 'none'."
+
+
+def _reserved_cgroup(kubelet: Kubelet, key: str) -> Iterator[_Fault]:
+    settings = kubelet.settings
+    system = key.startswith("system")
+    cgroup = settings.system_reserved_cgroup if system else settings.kube_reserved_cgroup
+    reserved = settings.system_reserved if system else settings.kube_reserved
+    name = "system" if system else "kube"
+    if not cgroup:
+        step = f"Set {name}ReservedCgroup, or leave the key out."
+        yield "enforceNodeAllocatable", f"the key '{key}' needs {name}ReservedCgroup.", step
+    elif reserved is None:
+        step = f"Set {name}Reserved, or leave the key out."
+        yield f"{name}ReservedCgroup", f"the key '{key}' needs {name}Reserved: there is nothing to enforce.", step
+
+
+def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, release = kubelet.settings, kubelet.release
+    for name, whole in kubelet.capacity.items():
+        total = sum(
+            reservation[name].amount
+            for reservation in (settings.system_reserved, settings.kube_reserved)
+            if reservation and name in reservation
+        )
+        if total > whole.amount:
+            field = "systemReserved" if settings.system_reserved else "kubeReserved"
+            what = f"more {name} is reserved ({float(total):g}) than the node has ({whole})."
+            yield field, what, "Reserve less, or give the node's capacity."
+    single = settings.single_process_oom_kill
+    if single is False and not kubelet.v2 and release.since(_SINGLE_PROCESS_SINCE):
+        yield "singleProcessOOMKill", "false is not possible on cgroup v1.", "Leave it out."
+    if settings.qos_reserved and not enabled(Gate.QOS_RESERVED, release, settings.feature_gates):
+        step = "Set featureGates.QOSReserved to true, or leave it out."
+        yield "qosReserved", "it needs the feature gate QOSReserved, which is off.", step

@@ -13,11 +13,11 @@ _OFF = Revision(container=nothing, pod=nothing, burstable=nothing, kubepods=noth
 
 def memory_qos(kubelet: Kubelet) -> Revision:
     """The rules in force: the release's revision, or with the gate off what that release does then."""
-    minor = kubelet.release.minor
+    release = kubelet.release
     if not kubelet.memory_qos:
-        return v1_37.OFF if minor >= 37 and kubelet.v2 else _OFF
-    if minor >= 37:
+        return v1_37.OFF if release.since(37) and kubelet.v2 else _OFF
+    if release.since(37):
         return v1_37.REVISION
-    if minor >= 36:
+    if release.since(36):
         return v1_36.REVISION
-    return v1_27.REVISION if minor >= 27 else v1_22.REVISION
+    return v1_27.REVISION if release.since(27) else v1_22.REVISION

@@ -21,9 +21,12 @@ __all__ = [
     "Revision",
     "amount_ruling",
     "container_reason",
+    "container_ruling",
+    "factor_input",
     "nothing",
-    "reserved_minimum",
     "reason",
+    "reserved_minimum",
+    "top_input",
 ]
 
 _SOURCE = "KEP-2570"
@@ -114,14 +117,42 @@ def reason(
     )
 
 
-def container_reason(case: ContainerCase, rule: str, source: str, **more: str) -> Reason:
-    """A reason of the memory-qos family about one container: its request and limit are the inputs."""
-    origin = case.container.origin
+def container_reason(
+    case: ContainerCase, rule: str, source: str, *more: Input, arithmetic: str = "", rounding: str = ""
+) -> Reason:
+    """A reason of the memory-qos family about one container: its request and limit are the first inputs."""
+    given, origin = case.container.resources, case.container.origin
     inputs = (
-        Input("requests.memory", str(case.request), origin.get("requests.memory", "not given")),
-        Input("limits.memory", str(case.limit), origin.get("limits.memory", "not given")),
+        Input(
+            "requests.memory",
+            str(case.request) if "memory" in given.requests else "none",
+            origin.get("requests.memory", "given" if "memory" in given.requests else "not given"),
+        ),
+        Input(
+            "limits.memory",
+            str(case.limit) if "memory" in given.limits else "none",
+            origin.get("limits.memory", "given" if "memory" in given.limits else "not given"),
+        ),
+        *more,
     )
-    return reason(case.kubelet, rule, source=source, inputs=inputs, **more)
+    return reason(case.kubelet, rule, source=source, inputs=inputs, arithmetic=arithmetic, rounding=rounding)
+
+
+def container_ruling(case: ContainerCase, written: KnobValue, rule: str, source: str) -> Ruling:
+    """A ruling about one container that needs no arithmetic; ABSENT says why nothing is written."""
+    return Ruling(written, lambda: container_reason(case, rule, source))
+
+
+def factor_input(kubelet: Kubelet) -> Input:
+    """The throttling factor as a rule's input."""
+    return kubelet.setting("memoryThrottlingFactor", kubelet.factor_text)
+
+
+def top_input(case: ContainerCase) -> tuple[Input, ...]:
+    """The node's allocatable memory as an input, where it stands in for a missing limit."""
+    if case.limit:
+        return ()
+    return (Input("allocatable memory", str(case.kubelet.allocatable["memory"].value), "capacity - reservations"),)
 
 
 def amount_ruling(
@@ -129,7 +160,7 @@ def amount_ruling(
     written: int | KnobValue,
     rule: str,
     source: str,
-    inputs: tuple[Input, ...] = (),
+    *inputs: Input,
     arithmetic: str = "",
 ) -> Ruling:
     """A ruling for an amount of bytes (or MAX) with its reason."""
@@ -143,4 +174,4 @@ def reserved_minimum(case: ReservedCase, source: str) -> Ruling | None:
         return None
     field = f"{case.field}.memory"
     rule = "a reserved cgroup is protected up to what is reserved for it"
-    return amount_ruling(case.kubelet, case.memory, rule, source, (case.kubelet.setting(field, case.memory),))
+    return amount_ruling(case.kubelet, case.memory, rule, source, case.kubelet.setting(field, case.memory))

@@ -17,11 +17,14 @@ from memqos.engine.memory_qos.base import (
     Revision,
     amount_ruling,
     container_reason,
+    container_ruling,
+    factor_input,
     reserved_minimum,
+    top_input,
 )
 from memqos.engine.plan import Input, Reason
 from memqos.engine.ruling import Ruling, Rulings
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import ABSENT, Bytes, Knob
 
 __all__ = ["REVISION", "burstable", "container_minimum", "kubepods", "memory_high", "pod", "reserved"]
 
@@ -35,25 +38,34 @@ def memory_high(top: int, factor: float) -> int:
 
 def container(case: ContainerCase) -> Rulings:
     """memory.min and memory.high of one container."""
-    rulings = container_minimum(case)
+    return {**container_minimum(case), Knob.MEMORY_HIGH: container_high(case)}
+
+
+def container_high(case: ContainerCase) -> Ruling:
+    """memory.high of one container; ABSENT with the reason where it is not written."""
     factor = case.kubelet.factor
     top, named = _top(case)
     if factor is None or top <= 0:
-        return rulings
+        rule = "memory.high is not written: there is nothing to take a share of"
+        return container_ruling(case, ABSENT, rule, _CONTAINER_SOURCE)
     high = memory_high(top, factor)
-    if high <= case.request:
-        return rulings
+    above = high > case.request
 
     def why() -> Reason:
+        share = f"memory.high is the throttling factor's share of the {named}"
         return container_reason(
             case,
-            f"memory.high is the throttling factor's share of the {named}; it is written because it is above the request",
+            f"{share}, written because it is above the request"
+            if above
+            else f"{share}; it is not written, since it is not above the request",
             _CONTAINER_SOURCE,
-            arithmetic=f"{top} * {case.kubelet.factor_text} = {high}; {high} > {case.request}",
+            factor_input(case.kubelet),
+            *top_input(case),
+            arithmetic=f"{top} * {case.kubelet.factor_text} = {high} {'>' if above else '<='} {case.request}",
             rounding="IEEE double, truncated to whole bytes; the kernel rounds down to a page",
         )
 
-    return {**rulings, Knob.MEMORY_HIGH: Ruling(Bytes(high), why)}
+    return Ruling(Bytes(high) if above else ABSENT, why)
 
 
 def _top(case: ContainerCase) -> tuple[int, str]:
@@ -81,7 +93,7 @@ def pod(case: PodCase) -> Rulings:
     inputs = (Input("pod memory request", str(case.request), "pod sums"),)
     rule = "memory.min is the pod's memory request, overhead included"
     source = ", pod level; kubelet cm.ResourceConfigForPod"
-    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, case.request, rule, source, inputs)}
+    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, case.request, rule, source, *inputs)}
 
 
 def burstable(case: NodeCase) -> Rulings:
@@ -91,7 +103,7 @@ def burstable(case: NodeCase) -> Rulings:
     rule = "memory.min is the sum of the memory requests of all Burstable pods"
     source = ", QoS level; kubelet setMemoryQoS"
     inputs = (Input("requests of Burstable pods", str(case.burstable), "pod sums"),)
-    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, case.burstable, rule, source, inputs)}
+    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, case.burstable, rule, source, *inputs)}
 
 
 def kubepods(case: NodeCase) -> Rulings:
@@ -106,7 +118,7 @@ def kubepods(case: NodeCase) -> Rulings:
     )
     arithmetic = f"{case.guaranteed} + {case.burstable} = {total}"
     source = ", QoS level; kubelet setMemoryQoS"
-    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, total, rule, source, inputs, arithmetic)}
+    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, total, rule, source, *inputs, arithmetic=arithmetic)}
 
 
 def reserved(case: ReservedCase) -> Rulings:

@@ -14,12 +14,19 @@ from __future__ import annotations
 
 import math
 
-from memqos.engine.memory_qos.base import ContainerCase, Revision, container_reason
+from memqos.engine.memory_qos.base import (
+    ContainerCase,
+    Revision,
+    container_reason,
+    container_ruling,
+    factor_input,
+    top_input,
+)
 from memqos.engine.memory_qos.v1_22 import burstable, container_minimum, kubepods, pod, reserved
 from memqos.engine.plan import Reason
 from memqos.engine.release import Variant
 from memqos.engine.ruling import Ruling, Rulings
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import ABSENT, Bytes, Knob
 
 __all__ = ["REVISION", "ROUNDING", "container_high", "memory_high"]
 
@@ -40,36 +47,45 @@ def memory_high(request: int, top: int, factor: float, page_size: int) -> int:
 def container(case: ContainerCase) -> Rulings:
     """memory.min and memory.high of one container."""
     documented = case.kubelet.variant is Variant.DOCUMENTED
-    return {**container_minimum(case), **container_high(case, unlimited_too=documented)}
+    return {**container_minimum(case), Knob.MEMORY_HIGH: container_high(case, unlimited_too=documented)}
 
 
-def container_high(case: ContainerCase, *, unlimited_too: bool) -> dict[Knob, Ruling]:
-    """memory.high of one container, or nothing.
+def container_high(case: ContainerCase, *, unlimited_too: bool) -> Ruling:
+    """memory.high of one container; ABSENT with the reason where it is not written.
 
     unlimited_too: whether a container without request and limit gets one, as documented and as shipped from 1.37 on.
     """
     request, limit, factor = case.request, case.limit, case.kubelet.factor
-    if factor is None or (request == limit and not (unlimited_too and limit == 0)):
-        return {}
+    if factor is None:
+        rule = "memory.high is not written: memoryThrottlingFactor is not set"
+        return container_ruling(case, ABSENT, rule, _SOURCE)
+    if request == limit and limit:
+        return container_ruling(case, ABSENT, "memory.high is not written: the request equals the limit", _SOURCE)
+    if request == limit and not unlimited_too:
+        rule = "memory.high is not written: no request and no limit count as equal ones (kubernetes issue 137685)"
+        return container_ruling(case, ABSENT, rule, _SOURCE)
     top = limit or case.kubelet.allocatable["memory"].value
-    page = case.kubelet.node.page_size
-    high = memory_high(request, top, factor, page) if top > 0 else 0
-    if high == 0 or high <= request:
-        return {}
+    high = memory_high(request, top, factor, case.kubelet.node.page_size) if top > 0 else 0
+    written = Bytes(high) if high > request else ABSENT
+    return Ruling(written, lambda: _high_reason(case, factor, top, high))
 
-    def why() -> Reason:
-        named = "memory limit" if limit else "node's allocatable memory"
-        total = float(request) + (float(top) - float(request)) * factor
-        return container_reason(
-            case,
-            f"memory.high lies the throttling factor's share of the way from the request to the {named}",
-            _SOURCE,
-            arithmetic=f"{request} + ({top} - {request}) * {case.kubelet.factor_text} = {total!r}; "
-            f"floor / {page} * {page} = {high}; {high} > {request}",
-            rounding=ROUNDING,
-        )
 
-    return {Knob.MEMORY_HIGH: Ruling(Bytes(high), why)}
+def _high_reason(case: ContainerCase, factor: float, top: int, high: int) -> Reason:
+    request, page, above = case.request, case.kubelet.node.page_size, high > case.request
+    named = "memory limit" if case.limit else "node's allocatable memory"
+    rule = f"memory.high lies the throttling factor's share of the way from the request to the {named}"
+    total = float(request) + (float(top) - float(request)) * factor
+    return container_reason(
+        case,
+        rule if above else f"{rule}; it is not written, since it is not above the request",
+        _SOURCE,
+        factor_input(case.kubelet),
+        *top_input(case),
+        case.kubelet.fact("page size", page),
+        arithmetic=f"{request} + ({top} - {request}) * {case.kubelet.factor_text} = {total!r}; "
+        f"floor / {page} * {page} = {high} {'>' if above else '<='} {request}",
+        rounding=ROUNDING,
+    )
 
 
 REVISION = Revision(container=container, pod=pod, burstable=burstable, kubepods=kubepods, reserved=reserved)

@@ -15,11 +15,11 @@ from memqos.engine.memory_qos.base import (
     PodCase,
     Revision,
     amount_ruling,
-    container_reason,
+    container_ruling,
 )
 from memqos.engine.memory_qos.v1_22 import reserved
 from memqos.engine.memory_qos.v1_27 import container_high
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input
 from memqos.engine.release import Variant
 from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import Bytes, Knob
@@ -37,27 +37,21 @@ _FIELD = "memoryReservationPolicy"
 def container(case: ContainerCase) -> Rulings:
     """memory.min, memory.low and memory.high of one container."""
     documented = case.kubelet.variant is Variant.DOCUMENTED
-    return {**container_protection(case), **container_high(case, unlimited_too=documented)}
+    return {**container_protection(case), Knob.MEMORY_HIGH: container_high(case, unlimited_too=documented)}
 
 
 def container_protection(case: ContainerCase) -> dict[Knob, Ruling]:
     """memory.min and memory.low of one container: one of them its request, or both zero."""
     if case.kubelet.policy is not ReservationPolicy.TIERED:
-        zero = _container_ruling(case, 0, f"{_FIELD} None protects nothing: both are written as 0")
+        zero = container_ruling(case, Bytes(0), f"{_FIELD} None protects nothing: both are 0", _CONTAINER_SOURCE)
         return {Knob.MEMORY_MIN: zero, Knob.MEMORY_LOW: zero}
     if case.request == 0:
-        zero = _container_ruling(case, 0, "a container without memory request is not protected: both are written as 0")
+        rule = "a container without memory request is not protected: both are written as 0"
+        zero = container_ruling(case, Bytes(0), rule, _CONTAINER_SOURCE)
         return {Knob.MEMORY_MIN: zero, Knob.MEMORY_LOW: zero}
     knob = _tier(case.qos)
     rule = f"TieredReservation protects a container of a {case.qos} pod with {knob}, up to its request"
-    return {knob: _container_ruling(case, case.request, rule)}
-
-
-def _container_ruling(case: ContainerCase, count: int, rule: str) -> Ruling:
-    def why() -> Reason:
-        return container_reason(case, rule, _CONTAINER_SOURCE)
-
-    return Ruling(Bytes(count), why)
+    return {knob: container_ruling(case, Bytes(case.request), rule, _CONTAINER_SOURCE)}
 
 
 def _tier(qos: QosClass) -> Knob:
@@ -72,7 +66,7 @@ def pod(case: PodCase) -> Rulings:
     knob = _tier(case.qos)
     rule = f"TieredReservation protects a {case.qos} pod with {knob}, up to its memory request, overhead included"
     inputs = (_policy(case.kubelet.policy, case), Input("pod memory request", str(case.request), "pod sums"))
-    return {knob: amount_ruling(case.kubelet, case.request, rule, _POD_SOURCE, inputs)}
+    return {knob: amount_ruling(case.kubelet, case.request, rule, _POD_SOURCE, *inputs)}
 
 
 def _policy(policy: ReservationPolicy, case: PodCase | NodeCase) -> Input:
@@ -92,7 +86,7 @@ def burstable(case: NodeCase) -> Rulings:
         _policy(case.kubelet.policy, case),
         Input("requests of Burstable pods", str(case.burstable), "pod sums"),
     )
-    return {Knob.MEMORY_LOW: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, inputs)}
+    return {Knob.MEMORY_LOW: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, *inputs)}
 
 
 def kubepods(case: NodeCase) -> Rulings:
@@ -110,7 +104,7 @@ def kubepods(case: NodeCase) -> Rulings:
         Input("requests of Burstable pods", str(case.burstable), "pod sums"),
     )
     arithmetic = f"{case.guaranteed} + {case.burstable} = {count}" if tiered else ""
-    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, inputs, arithmetic)}
+    return {Knob.MEMORY_MIN: amount_ruling(case.kubelet, count, rule, _QOS_SOURCE, *inputs, arithmetic=arithmetic)}
 
 
 REVISION = Revision(container=container, pod=pod, burstable=burstable, kubepods=kubepods, reserved=reserved)

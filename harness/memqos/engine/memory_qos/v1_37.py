@@ -34,7 +34,7 @@ _OFF_SOURCE = ", disabling; kubernetes pull requests 138903 and 139377"
 
 def container(case: ContainerCase) -> Rulings:
     """memory.min, memory.low and memory.high of one container."""
-    return {**v1_36.container_protection(case), **v1_27.container_high(case, unlimited_too=True)}
+    return {**v1_36.container_protection(case), Knob.MEMORY_HIGH: v1_27.container_high(case, unlimited_too=True)}
 
 
 def pod(case: PodCase) -> Rulings:
@@ -61,7 +61,7 @@ def _pod_high(case: PodCase) -> dict[Knob, Ruling]:
         f"{case.request} + ({case.limit} - {case.request}) * {kubelet.factor_text}, floor / {page} * {page} = {high}"
     )
     source = ", pod level; kubelet 1.37 ApplyPodLevelMemoryHigh"
-    return {Knob.MEMORY_HIGH: amount_ruling(kubelet, high, rule, source, inputs, arithmetic)}
+    return {Knob.MEMORY_HIGH: amount_ruling(kubelet, high, rule, source, *inputs, arithmetic=arithmetic)}
 
 
 def kubepods(case: NodeCase) -> Rulings:
@@ -74,7 +74,7 @@ def kubepods(case: NodeCase) -> Rulings:
     )
     inputs = (Input("requests of Burstable pods", str(case.burstable), "pod sums"),)
     source = ", QoS level; kubernetes pull request 140267"
-    low = amount_ruling(case.kubelet, case.burstable if tiered else 0, rule, source, inputs)
+    low = amount_ruling(case.kubelet, case.burstable if tiered else 0, rule, source, *inputs)
     return {**v1_36.kubepods(case), Knob.MEMORY_LOW: low}
 
 

@@ -14,6 +14,6 @@ __all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule"]
 
 def swap_rule(release: Release) -> SwapRule:
     """The function that decides a container's swap in this release."""
-    if release.minor < 28:
-        return v1_22.decide
-    return v1_28.decide if release.minor < 30 else v1_30.decide
+    if release.since(30):
+        return v1_30.decide
+    return v1_28.decide if release.since(28) else v1_22.decide

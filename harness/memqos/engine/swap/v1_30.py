@@ -26,6 +26,6 @@ def decide(case: SwapCase) -> SwapSetting:
         return no_swap(case, 'NoSwap (also what "" means): no container may swap')
     if not kubelet.v2:
         return no_swap(case, "LimitedSwap does not exist on cgroup v1: no container may swap")
-    if kubelet.release.minor >= _CRITICAL_SINCE and case.pod.is_critical:
+    if kubelet.release.since(_CRITICAL_SINCE) and case.pod.is_critical:
         return no_swap(case, "containers of a critical pod (static, mirror, or of critical priority) never swap")
     return limited(case)

@@ -1,0 +1,130 @@
+"""A plan as a JSON document: the stable form that `memqos expect --json` prints.
+
+Top level: memqos_format (1), release, variant, driver, revisions (rule family to revision), pods, cgroups, refusals.
+
+A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
+the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
+then shows), reason. Values are the texts of the file: "max", bytes, "quota period".
+
+A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
+with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj.
+
+A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
+fields that are empty are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from memqos.engine.plan import ContainerResources, Expected, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.release import Variant
+from memqos.model.knob import ABSENT
+
+__all__ = ["FORMAT", "cri_document", "plan_document", "reason_document"]
+
+FORMAT = 1
+"""Raised when a field changes its meaning; new fields do not raise it."""
+
+Document = dict[str, Any]
+
+
+def plan_document(plan: Plan, *, variant: Variant) -> Document:
+    """The whole plan."""
+    return {
+        "memqos_format": FORMAT,
+        "release": plan.release,
+        "variant": variant.value,
+        "driver": plan.driver.value,
+        "revisions": dict(plan.revisions),
+        "pods": [_pod(pod) for pod in plan.pods],
+        "cgroups": [_cgroup(cgroup) for cgroup in plan.cgroups()],
+        "refusals": [
+            {
+                "pod": refusal.pod,
+                "reason_name": refusal.reason_name,
+                "message": refusal.message,
+                "reason": reason_document(refusal.reason),
+            }
+            for refusal in plan.refusals
+        ],
+    }
+
+
+def _pod(pod: PlannedPod) -> Document:
+    return {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "qos": pod.qos.value,
+        "qos_reason": reason_document(pod.qos_reason),
+        "cgroup": str(pod.cgroup.path),
+        "containers": [
+            {
+                "name": container.name,
+                "cri": cri_document(container.resources),
+                "oom_score_adj": container.oom_score_adj,
+                "oom_score_adj_reason": reason_document(container.oom_score_adj_reason),
+            }
+            for container in pod.containers
+        ],
+        "sandbox": {
+            "resources": cri_document(pod.sandbox_resources),
+            "overhead": cri_document(pod.sandbox_overhead),
+        },
+    }
+
+
+def _cgroup(cgroup: PlannedCgroup) -> Document:
+    return {
+        "level": cgroup.level.value,
+        "path": str(cgroup.path),
+        "qos": cgroup.qos.value if cgroup.qos else None,
+        "pod": cgroup.pod or None,
+        "container": cgroup.container or None,
+        "knobs": {knob.value: _expected(expected) for knob, expected in cgroup.knobs.items()},
+    }
+
+
+def _expected(expected: Expected) -> Document:
+    return {
+        "written": None if expected.written is ABSENT else str(expected.written),
+        "value": str(expected.value),
+        "reason": reason_document(expected.reason),
+    }
+
+
+def cri_document(resources: ContainerResources) -> Document:
+    """The fields of a CRI message that are specified; hugepage_limits keep their zeros, which are sent."""
+    found: Document = {
+        "cpu_period": resources.cpu_period,
+        "cpu_quota": resources.cpu_quota,
+        "cpu_shares": resources.cpu_shares,
+        "memory_limit_in_bytes": resources.memory_limit_in_bytes,
+        "memory_swap_limit_in_bytes": resources.memory_swap_limit_in_bytes,
+        "oom_score_adj": resources.oom_score_adj,
+        "cpuset_cpus": resources.cpuset_cpus,
+        "cpuset_mems": resources.cpuset_mems,
+        "hugepage_limits": [{"page_size": size, "limit": limit} for size, limit in resources.hugepage_limits],
+        "unified": dict(resources.unified),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def reason_document(reason: Reason) -> Document:
+    """A reason chain; fields that are empty are left out."""
+    found: Document = {
+        "rule": reason.rule,
+        "revision": reason.revision,
+        "source": reason.source,
+        "inputs": [{"name": one.name, "value": one.value, "origin": one.origin} for one in reason.inputs],
+        "arithmetic": reason.arithmetic,
+        "rounding": reason.rounding,
+        "because": _chain(reason.because),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _chain(reasons: Iterable[Reason]) -> list[Document]:
+    return [reason_document(reason) for reason in reasons]

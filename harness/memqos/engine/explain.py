@@ -1,0 +1,118 @@
+"""Sentences and plain-text tables for people: a finding, a reason chain, a whole plan. Text only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.hugepages import UNBOUNDED
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.verdict import subject
+from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue
+
+__all__ = ["amount", "failure", "knob_reasons", "plan_tree", "reason_lines"]
+
+MOUNT = "/sys/fs/cgroup"
+_UNITS = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+
+
+def amount(value: KnobValue) -> str:
+    """A value as people read it: bytes with their size behind them, if that is a whole number of some unit."""
+    if value == Bytes(UNBOUNDED):
+        return f"{value} (2^62, no limit)"
+    if isinstance(value, Bytes):
+        for unit, size in _UNITS:
+            if value.count >= size and value.count % size == 0:
+                return f"{value} ({value.count // size}{unit})"
+    return str(value)
+
+
+def reason_lines(reason: Reason, *, indent: str = "") -> list[str]:
+    """A reason chain as lines: the rule, its revision and source, inputs with places, arithmetic, rounding."""
+    lines = [f"{indent}{reason.rule}"] if reason.rule else []
+    if reason.revision or reason.source:
+        lines.append(f"{indent}  source   {'; '.join(part for part in (reason.revision, reason.source) if part)}")
+    lines += [f"{indent}  given    {one.name} = {one.value}  [{one.origin}]" for one in reason.inputs]
+    if reason.arithmetic:
+        lines.append(f"{indent}  sum      {reason.arithmetic}")
+    if reason.rounding:
+        lines.append(f"{indent}  rounding {reason.rounding}")
+    for one in reason.because:
+        lines.append(f"{indent}  because")
+        lines += reason_lines(one, indent=f"{indent}    ")
+    return lines
+
+
+def failure(finding: Finding, *, mount: str = MOUNT) -> str:
+    """A finding as a person reads it: what was expected, what was seen, why, and how to look for oneself."""
+    head = {
+        Verdict.CONFORMS: f"{finding.knob} of {finding.subject} is {finding.observed}, as expected",
+        Verdict.DEVIATES: f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}",
+        Verdict.NOT_OBSERVABLE: f"{finding.knob} of {finding.subject} could not be observed: {finding.why_not}",
+    }[finding.verdict]
+    lines = [head, f"  cgroup   {finding.cgroup}"]
+    if finding.verdict is Verdict.NOT_OBSERVABLE:
+        lines.append(f"  expected {finding.expected}")
+    if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:
+        lines += reason_lines(finding.reason, indent="  ")
+    lines += [f"  seen     {name}: {text}" for name, text in finding.evidence.items()]
+    if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/"):
+        lines.append(f"  look     cat {mount}{finding.cgroup.rstrip('/')}/{finding.knob}")
+    return "\n".join(lines)
+
+
+def plan_tree(plan: Plan, *, mount: str = MOUNT) -> str:
+    """The plan as a tree: every cgroup with the files that are written, and those that keep the kernel's default."""
+    lines = [
+        f"Kubernetes {plan.release}, cgroup driver {plan.driver}, below {mount}",
+        f"rules: {', '.join(plan.revisions.values())}",
+    ]
+    for cgroup in (*plan.reserved, plan.node, *plan.qos):
+        lines += ["", *_cgroup(cgroup, subject(cgroup))]
+    for pod in plan.pods:
+        lines += ["", *_cgroup(pod.cgroup, f"{subject(pod.cgroup, pod)} ({pod.qos})")]
+        for container in pod.containers:
+            title = f"{subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}"
+            lines += _cgroup(container.cgroup, title, indent="  ")
+    for refusal in plan.refusals:
+        lines += ["", f"pod {refusal.pod} is refused: {refusal.reason_name}: {refusal.message}"]
+    return "\n".join(lines)
+
+
+def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[str]:
+    yield f"{indent}{title}"
+    if cgroup.level is not Level.CONTAINER:
+        yield f"{indent}  {cgroup.path}"
+    left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT]
+    for one in cgroup.knobs.values():
+        if one.written is not ABSENT:
+            yield f"{indent}  {one.knob:<17} {_written(one)}"
+    if left_alone:
+        yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
+
+
+def _written(expected: Expected) -> str:
+    text = amount(expected.written)
+    return text if expected.value == expected.written else f"{text}, reads {amount(expected.value)}"
+
+
+def knob_reasons(plan: Plan, knob: Knob) -> str:
+    """The reason chains of one knob in every cgroup that plans it."""
+    parts: list[str] = []
+    for cgroup, pod in _with_pods(plan):
+        expected = cgroup.knobs.get(knob)
+        if expected is None:
+            continue
+        text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else _written(expected)
+        head = f"{knob} of {subject(cgroup, pod)}: {text}"
+        parts.append("\n".join([head, *reason_lines(expected.reason, indent="  ")]))
+    return "\n\n".join(parts)
+
+
+def _with_pods(plan: Plan) -> Iterable[tuple[PlannedCgroup, PlannedPod | None]]:
+    for cgroup in (*plan.reserved, plan.node, *plan.qos):
+        yield cgroup, None
+    for pod in plan.pods:
+        yield pod.cgroup, pod
+        for container in pod.containers:
+            yield container.cgroup, pod
