@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -20,7 +20,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineryError, MissingProgramError, TargetError
 from memqos.target.base import CommandResult
 
-__all__ = ["CONTROL", "SshTarget", "Starter", "open_ssh"]
+__all__ = ["CONTROL", "Diagnosis", "SshTarget", "Starter", "open_ssh"]
 
 CONTROL = "control.sock"
 """The kept connection's socket, in the folder given for sockets."""
@@ -53,6 +53,22 @@ class Starter(Protocol):
     def __call__(self, argv: Sequence[str | Path], *, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """The started process, without standard input, both its streams going to `output`."""
         ...
+
+
+class Diagnosis(Protocol):
+    """Whoever owns the machine may know better why something failed."""
+
+    def __call__(self, doing: str, *, lost: bool) -> MachineryError | None:
+        """The better error ("the kernel panicked"), or None.
+
+        doing: what was being done. lost: the connection is gone; otherwise something only took too long.
+        """
+        ...
+
+
+def no_diagnosis(doing: str, *, lost: bool) -> MachineryError | None:  # noqa: ARG001 - the port's signature
+    """Of a machine that somebody else owns nothing more is known."""
+    return None
 
 
 class _Backend(SshBackend):  # type: ignore[misc]  # testinfra's base is typed, its import is not
@@ -92,7 +108,7 @@ class SshTarget:
         host: str,
         options: Sequence[str],
         folder: Path,
-        diagnose: Callable[[str], MachineryError | None],
+        diagnose: Diagnosis,
     ) -> None:
         self._address = address
         self._backend = backend
@@ -117,7 +133,7 @@ class SshTarget:
         try:
             result = self._backend.execute(argv, stdin=stdin, deadline=deadline)
         except subprocess.TimeoutExpired as expired:
-            raise self._diagnose(doing) or DeadlineError(
+            raise self._diagnose(doing, lost=False) or DeadlineError(
                 f"'{shlex.join(argv)[:200]}' did not end within {expired.timeout:.1f} s.",
                 where=self._address,
                 data={"condition": f"'{shlex.join(argv)}' ends", "last": "running", "elapsed": deadline.elapsed},
@@ -167,7 +183,7 @@ class SshTarget:
     def _control(self, arguments: Sequence[str], doing: str) -> None:
         told = subprocess.run(["ssh", *self._options, *arguments, self._host], capture_output=True, check=False)
         if told.returncode != 0:
-            raise self._diagnose(doing) or TargetError(
+            raise self._diagnose(doing, lost=True) or TargetError(
                 f"ssh failed at {doing}: {told.stderr.decode(errors='backslashreplace').strip()}", where=self._address
             )
 
@@ -176,7 +192,7 @@ class SshTarget:
         check = subprocess.run(["ssh", *self._options, "-O", "check", self._host], capture_output=True, check=False)
         if check.returncode == 0 and result.status > 0:
             return
-        raise self._diagnose(doing) or TargetError(
+        raise self._diagnose(doing, lost=True) or TargetError(
             f"the connection was lost while {doing}: {result.error_text.strip()[-300:]}",
             where=self._address,
             next_step="See whether the machine is still up.",
@@ -203,7 +219,7 @@ def open_ssh(
     start: Starter,
     folder: Path,
     config: Path | None = None,
-    diagnose: Callable[[str], MachineryError | None] = lambda doing: None,  # noqa: ARG005 - the name is the contract
+    diagnose: Diagnosis = no_diagnosis,
 ) -> Iterator[SshTarget]:
     """Connect, and keep the connection for as long as the context lives.
 
@@ -212,7 +228,7 @@ def open_ssh(
     start: starts the master's process and owns it.
     folder: private and short-lived; receives the connection's sockets, so its path must be short.
     config: an ssh_config to use instead of the person's own.
-    diagnose: asked when the connection fails; may know a better error ("the kernel panicked").
+    diagnose: asked when the connection fails, or a command takes too long.
 
     Raises TargetError with what ssh said if it cannot connect.
     """
@@ -239,7 +255,7 @@ def open_ssh(
     )
     if not control.exists():
         said = log.read_text(errors="backslashreplace").strip()
-        raise diagnose("connecting") or TargetError(
+        raise diagnose("connecting", lost=True) or TargetError(
             f"ssh could not connect: {said[-600:]}",
             where=address,
             next_step=f"Try it by hand: ssh {destination} true",

@@ -103,7 +103,7 @@ def channels(spec: MachineSpec) -> list[str]:
     """Entropy, the serial console's file and QMP's socket."""
     return [
         "-device", "virtio-rng-pci",
-        "-chardev", f"file,id=console,path={quoted(str(spec.serial_log))},append=on",
+        "-chardev", f"file,id=console,path={quoted(str(spec.serial_log))}",
         "-serial", "chardev:console",
         "-qmp", f"unix:{quoted(str(spec.qmp_socket))},server=on,wait=off",
     ]  # fmt: skip

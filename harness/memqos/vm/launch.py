@@ -212,6 +212,6 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
   ForwardX11 no
   Compression no
   LogLevel ERROR
-  ServerAliveInterval 5
+  ServerAliveInterval 3
   ServerAliveCountMax 2
 """

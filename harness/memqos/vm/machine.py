@@ -112,7 +112,7 @@ class Machine:
         self.require(MachineState.OFF, doing="start")
         self.state = MachineState.BOOTING
         argv = qemu_arguments(self.spec, self._qemu.program)
-        with self._qemu_log.open("ab") as output:
+        with self._qemu_log.open("wb") as output:
             self._process = self._group.start(argv, output=output)
         deadline = Deadline.after(START_SECONDS)
         with self.failing("QEMU was starting"):
@@ -175,18 +175,19 @@ class Machine:
         if not self._stopping and (cause := self._cause_of_death()):
             raise self._break(MachineError(f"{cause} while {doing}."))
 
-    def diagnose(self, doing: str) -> MachineError | None:
-        """Why a connection to the guest may have failed, or None if the machine looks well.
+    def diagnose(self, doing: str, *, lost: bool) -> MachineError | None:
+        """Why something failed on the guest; None if the machine looks well, which it does not without a connection.
 
         A guest that dies closes its connections first and is seen dead a moment later: it is given that moment.
         """
-        with contextlib.suppress(DeadlineError):
-            wait("QEMU ends", lambda: self._cause_of_death() is not None, deadline=Deadline.after(2), every=0.1)
+        if lost:
+            with contextlib.suppress(DeadlineError):
+                wait("QEMU ends", lambda: self._cause_of_death() is not None, deadline=Deadline.after(1), every=0.1)
         try:
             self.check_alive(doing)
         except MachineError as error:
             return error
-        return None
+        return self.fail(MachineError(f"the guest does not answer any more while {doing}.")) if lost else None
 
     def fail(self, error: MachineError) -> MachineError:
         """Break the machine with this error, which gets the console's tail; the first failure is the one that stays."""
