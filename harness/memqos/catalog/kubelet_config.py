@@ -11,16 +11,18 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import TypeVar
 
 from memqos.catalog.kubelet_fields import KUBELET_FIELDS
+from memqos.catalog.pods import read_text
 from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["settings_of"]
+__all__ = ["load_settings", "settings_of"]
 
 _API = "kubelet.config.k8s.io/v1beta1"
 _KIND = "KubeletConfiguration"
@@ -40,6 +42,14 @@ _E = TypeVar("_E", bound=StrEnum)
 @functools.cache
 def _fields() -> Mapping[str, Mapping[str, str]]:
     return parse_fields(KUBELET_FIELDS)
+
+
+def load_settings(path: str | Path) -> KubeletSettings:
+    """The settings in a KubeletConfiguration file.
+
+    Raises UsageError for a file that cannot be read, ManifestError for what a kubelet would refuse.
+    """
+    return settings_of(read_text(path), str(path))
 
 
 def settings_of(data: bytes, file: str) -> KubeletSettings:

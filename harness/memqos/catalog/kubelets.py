@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.catalog.data import data_root
-from memqos.catalog.kubelet_config import settings_of
-from memqos.catalog.pods import read_text
+from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.release import Release, Variant
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 
-__all__ = ["KubeletCase", "load_kubelets", "load_settings"]
+__all__ = ["KubeletCase", "load_kubelets"]
 
 _FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
 
@@ -30,14 +29,6 @@ class KubeletCase:
     release: str
     variant: Variant
     settings: KubeletSettings
-
-
-def load_settings(path: str | Path) -> KubeletSettings:
-    """The settings in a KubeletConfiguration file.
-
-    Raises UsageError for a file that cannot be read, ManifestError for what a kubelet would refuse.
-    """
-    return settings_of(read_text(path), str(path))
 
 
 def load_kubelets(root: Path | None = None) -> tuple[KubeletCase, ...]:

@@ -11,7 +11,9 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNod
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["Place", "check", "parse_fields", "quantity_of"]
+__all__ = ["LARGEST", "Place", "check", "parse_fields", "quantity_of"]
+
+LARGEST = 2**63 - 1
 
 Fields = Mapping[str, Mapping[str, str]]
 """Type name to its fields, field name to type."""
@@ -116,12 +118,15 @@ def quantity_of(node: Node, place: Place) -> Quantity:
     if not isinstance(node, ScalarNode) or isinstance(node.value, bool) or node.value is None:
         raise _wrong(node, "a quantity", place)
     # Kubernetes reads numbers through JSON: a YAML octal or a float is a number before it is a quantity.
-    text = node.value if isinstance(node.value, str) else _json_number(node.value)
+    # Blanks around a quantity are dropped there too.
+    text = node.value.strip() if isinstance(node.value, str) else _json_number(node.value)
     try:
-        return Quantity.parse(text)
+        quantity = Quantity.parse(text)
     except QuantityError as error:
-        shown = str(error)
-        raise place.error(f"{shown}.", node.line, got=node.text[:80]) from None
+        raise place.error(f"{error}.", node.line, got=node.text[:80]) from None
+    if quantity.amount == LARGEST and text != str(LARGEST):
+        raise place.error(f"'{text[:40]}' is more than Kubernetes counts: at most 2^63-1.", node.line, got=text[:80])
+    return quantity
 
 
 def _json_number(value: float) -> str:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from memqos.catalog.kubelets import load_settings
+from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect

@@ -1,0 +1,71 @@
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from memqos.catalog.data import data_root
+from memqos.catalog.pods import load_pod_catalog, load_pods
+from memqos.engine.qos import pod_qos
+from memqos.errors import ManifestError, UsageError
+from memqos.model.pod import ContainerKind, QosClass
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c}}]}}\n"
+
+
+def test_catalogue_holds_every_shape():
+    pods = {pod.name: pod for pod in load_pod_catalog()}
+    assert len(pods) >= 14
+    assert set(pods) >= {
+        "guaranteed-one", "guaranteed-two", "limits-only", "requests-only", "cpu-only", "memory-equal-cpu-not",
+        "burstable", "mixed", "init-larger", "sidecar", "odd-bytes", "explicit-zero", "best-effort", "with-overhead",
+    }  # fmt: skip
+    classes = {name: pod_qos(pod, pod_level=False) for name, pod in pods.items()}
+    assert classes["guaranteed-one"] is classes["limits-only"] is classes["with-overhead"] is QosClass.GUARANTEED
+    assert classes["memory-equal-cpu-not"] is classes["explicit-zero"] is classes["mixed"] is QosClass.BURSTABLE
+    assert classes["best-effort"] is QosClass.BEST_EFFORT
+    assert pods["sidecar"].init_containers[0].kind is ContainerKind.SIDECAR
+    assert pods["explicit-zero"].containers[0].resources.requests["memory"].is_zero
+    assert pods["with-overhead"].overhead
+
+
+def test_catalogue_fits_one_machine():
+    """All of its pods run at once in a machine of 2 GiB, and no limit is too small for a runtime's own start."""
+    pods = load_pod_catalog()
+    assert len({pod.uid for pod in pods}) == len(pods)
+    for pod in pods:
+        for container in pod.all_containers:
+            assert container.image == "memqos.local/memload:1"
+            limit = container.resources.limits.get("memory")
+            assert limit is None or limit.value >= 32 << 20
+
+
+@pytest.mark.parametrize("path", sorted((data_root() / "fixtures" / "pods").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_file_says_what_it_is_for(path):
+    text = path.read_text()
+    assert text.startswith("# ")
+    (pod,) = load_pods([path])
+    assert pod.name == path.stem
+
+
+def test_several_files_in_order(tmp_path):
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.yaml").write_text(POD.format(name=name))
+    assert [pod.name for pod in load_pods([tmp_path / "b.yaml", tmp_path / "a.yaml"])] == ["b", "a"]
+
+
+def test_the_same_pod_twice(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(POD.format(name="a"))
+    with pytest.raises(ManifestError, match=r"default/a .* is already there"):
+        load_pods([path, path])
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(POD.format(name="a").encode())))
+    (pod,) = load_pods(["-"])
+    assert (pod.name, pod.file) == ("a", "standard input")
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(UsageError, match="no such file"):
+        load_pods([tmp_path / "none.yaml"])
