@@ -1,0 +1,56 @@
+"""Sets of zones: what upstream's tables leave out."""
+
+from itertools import pairwise
+
+import pytest
+
+from memqos.engine.numa.bitmask import EMPTY, FULL, Mask, masks_of
+
+
+@pytest.mark.parametrize("zones", [[-1], [64], [0, 64]])
+def test_zones_outside_a_mask_are_refused(zones):
+    with pytest.raises(ValueError, match="outside 0 to 63"):
+        Mask.of(zones)
+
+
+@pytest.mark.parametrize("bits", [-1, 1 << 64])
+def test_bits_outside_a_mask_are_refused(bits):
+    with pytest.raises(ValueError, match="is not a mask"):
+        Mask(bits)
+
+
+@pytest.mark.parametrize(
+    ("zones", "text"), [([], "00"), ([1], "10"), ([2], "100"), ([0, 2], "0101"), ([4], "10000"), ([3], "1000")]
+)
+def test_masks_are_shown_as_the_kubelet_logs_them(zones, text):
+    """A lone zone 2, 4, 6 … has an odd number of digits: the kubelet compares strictly there."""
+    assert str(Mask.of(zones)) == text
+
+
+def test_membership_and_inclusion():
+    mask = Mask.of([0, 2])
+    assert 2 in mask
+    assert 1 not in mask
+    assert -1 not in mask
+    assert mask.includes(Mask.of([2]))
+    assert not mask.includes(Mask.of([1, 2]))
+    assert mask.includes(EMPTY)
+    assert FULL.includes(mask)
+
+
+def test_sets_are_joined_cut_and_taken_apart():
+    assert Mask.of([0, 1]) | Mask.of([1, 3]) == Mask.of([0, 1, 3])
+    assert Mask.of([0, 1]) & Mask.of([1, 3]) == Mask.of([1])
+    assert Mask.of([0, 1]) - Mask.of([1, 3]) == Mask.of([0])
+
+
+def test_every_set_once_the_narrow_ones_first():
+    assert [one.zones for one in masks_of((0, 1, 3))] == [(0,), (1,), (3,), (0, 1), (0, 3), (1, 3), (0, 1, 3)]
+
+
+def test_narrower_is_fewer_zones_then_lower_ones():
+    order = [Mask.of(zones) for zones in ([0], [1], [0, 1], [0, 2], [1, 2], [0, 1, 2])]
+    for low, high in pairwise(order):
+        assert low.narrower_than(high)
+        assert not high.narrower_than(low)
+    assert not order[0].narrower_than(order[0])

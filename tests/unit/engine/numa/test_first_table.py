@@ -1,0 +1,132 @@
+"""A node's table before any pod."""
+
+import pytest
+
+from memqos.engine.numa.first_table import empty_table, first_table
+from memqos.engine.numa.policies import Policies
+from memqos.engine.numa.zone_table import Zone, ZoneMemory
+from memqos.engine.release import Release
+from memqos.errors import ManifestError, UsageError
+from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from tests.unit.engine.numa.builders import GIB, MIB, amounts
+
+TWO = NodeFacts(
+    memory=8 * GIB,
+    zones=(NumaZone(id=0, memory=4 * GIB, hugepages={2 * MIB: 512}), NumaZone(id=1, memory=4 * GIB)),
+)
+
+
+def settings(*reserved, node="1Gi", **more):
+    return KubeletSettings(
+        memory_manager_policy="Static",
+        system_reserved=amounts(memory=node),
+        eviction_hard={},
+        reserved_memory=tuple((zone, amounts(memory=size)) for zone, size in reserved),
+        **more,
+    )
+
+
+def table(facts, configuration):
+    return first_table(facts, configuration, Policies.of(configuration, Release(36)))
+
+
+def test_allocatable_is_the_total_less_reserved_and_huge_pages():
+    found = table(TWO, settings((0, "256Mi"), (1, "768Mi")))
+    pages = ZoneMemory(total=GIB, allocatable=GIB, free=GIB)
+    memory = ZoneMemory(total=4 * GIB, system_reserved=256 * MIB, allocatable=2816 * MIB, free=2816 * MIB)
+    assert found.zones[0] == Zone(
+        id=0, cells=(0,), memory={"hugepages-2Mi": pages, "hugepages-1Gi": ZoneMemory(), "memory": memory}
+    )
+    assert found.zones[1].of("memory").allocatable == 3328 * MIB
+    assert found.zones[1].of("hugepages-2Mi") == ZoneMemory()
+    assert found.ids == (0, 1)
+
+
+def test_reserved_huge_pages_are_not_allocatable():
+    configuration = KubeletSettings(
+        memory_manager_policy="Static",
+        system_reserved=amounts(memory="1Gi", hugepages_2Mi="64Mi"),
+        eviction_hard={},
+        reserved_memory=((0, amounts(memory="1Gi", hugepages_2Mi="64Mi")),),
+    )
+    assert table(TWO, configuration).zones[0].of("hugepages-2Mi").allocatable == 960 * MIB
+
+
+def test_a_machine_without_zones_is_one_zone():
+    found = table(NodeFacts(memory=2 * GIB), settings((0, "1Gi")))
+    assert found.ids == (0,)
+    assert found.zones[0].of("memory").allocatable == GIB
+
+
+def test_a_zone_without_memory_has_nothing_to_give():
+    facts = NodeFacts(memory=4 * GIB, zones=(NumaZone(id=0, memory=4 * GIB), NumaZone(id=1, memory=0)))
+    assert table(facts, settings((0, "1Gi"))).zones[1].of("memory") == ZoneMemory()
+
+
+def test_with_the_policy_none_nothing_is_reserved():
+    found = table(TWO, KubeletSettings(reserved_memory=((5, amounts(memory="1Gi")),)))
+    assert found.zones[1].of("memory").allocatable == 4 * GIB
+    with pytest.raises(ManifestError, match="no type of memory"):
+        table(TWO, KubeletSettings(reserved_memory=((0, amounts(cpu="1")),)))
+
+
+def test_static_needs_some_reserved_memory():
+    configuration = KubeletSettings(memory_manager_policy="Static", eviction_hard={})
+    with pytest.raises(ManifestError, match="needs memory to be reserved in at least one zone"):
+        table(TWO, configuration)
+
+
+@pytest.mark.parametrize(
+    ("zone", "size", "words"),
+    [
+        (
+            1,
+            "5Gi",
+            r"zone 1 has 4Gi of memory, which is less than what reservedMemory \(5Gi\) and huge pages \(0\) take",
+        ),
+        (0, "3584Mi", r"zone 0 has 4Gi of memory, .* \(3584Mi\) and huge pages \(1Gi\) take of it. Reserve less"),
+    ],
+)
+def test_a_zone_that_reserves_more_than_it_has(zone, size, words):
+    with pytest.raises(UsageError, match=words):
+        table(TWO, settings((zone, size), node=size))
+
+
+def test_the_kubelets_own_table_wraps_around():
+    found = empty_table([NumaZone(id=0, memory=GIB)], {0: {"memory": GIB + 1}}, ())
+    assert found.zones[0].of("memory").allocatable == 2**64 - 1
+
+
+def machine_of(count, first=0):
+    return NodeFacts(memory=GIB, zones=tuple(NumaZone(id=first + n, memory=GIB) for n in range(count)))
+
+
+@pytest.mark.parametrize(("count", "first"), [(17, 0), (1, 64)])
+def test_more_zones_than_can_be_looked_at(count, first):
+    with pytest.raises(UsageError, match="looks at every set of zones"):
+        table(machine_of(count, first), settings((first, "1Gi")))
+
+
+def test_the_topology_manager_limits_the_zones():
+    nine = machine_of(9)
+    assert len(table(nine, settings((0, "1Gi"))).zones) == 9
+    with pytest.raises(ManifestError, match="the policy restricted takes at most 8 zones; this machine has 9"):
+        table(nine, settings((0, "1Gi"), topology_manager_policy="restricted"))
+    raised = settings(
+        (0, "1Gi"),
+        topology_manager_policy="restricted",
+        topology_manager_policy_options={"max-allowable-numa-nodes": "9"},
+    )
+    assert len(table(nine, raised).zones) == 9
+
+
+def test_closest_zones_need_distances():
+    configuration = settings(
+        (0, "1Gi"),
+        topology_manager_policy="best-effort",
+        topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+    )
+    with pytest.raises(UsageError, match="zone 0 does not say how far every other zone is"):
+        table(TWO, configuration)
+    zones = tuple(NumaZone(id=n, memory=4 * GIB, distances=(10, 20)) for n in (0, 1))
+    assert table(NodeFacts(memory=8 * GIB, zones=zones), configuration).distances == {0: (10, 20), 1: (10, 20)}

@@ -1,0 +1,123 @@
+"""Which sets of zones are hinted, and which of them are preferred."""
+
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.hints import best, calculate, has_room, regenerate
+from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
+from memqos.engine.numa.zone_table import Block, Zone
+from tests.unit.engine.numa.builders import GIB, MIB, machine, placed, plain, policies
+
+NONE = policies()
+
+
+def shown(hints):
+    """Hints as (zones, preferred)."""
+    return [(one.affinity.zones, one.preferred) for one in hints]
+
+
+def hinted(table, size, reusable=NOTHING_REUSABLE, **pages):
+    request = {"memory": size * GIB} | {f"hugepages-{name}": amount for name, amount in pages.items()}
+    return shown(calculate(table, request, reusable))
+
+
+def test_every_set_of_zones_that_has_room():
+    assert hinted(machine(4, 4), 1) == [((0,), True), ((1,), True), ((0, 1), False)]
+
+
+def test_an_exact_fit_is_enough():
+    assert hinted(machine(4, 2), 4) == [((0,), True), ((0, 1), False)]
+    assert hinted(machine(4, 2), 6) == [((0, 1), True)]
+    assert hinted(machine(4, 2), 7) == []
+
+
+def test_preferred_is_what_would_do_on_empty_zones():
+    """Two zones in one group: one zone would have done when empty, so that no set of two is preferred."""
+    table = placed(machine(4, 4), NONE, plain("wide", "5Gi"))
+    assert hinted(table, 1) == [((0, 1), False)]
+
+
+def test_a_zone_in_use_alone_is_in_no_set_of_several():
+    table = placed(machine(4, 4, 4), NONE, plain("p", "1Gi"))
+    assert hinted(table, 1) == [((0,), True), ((1,), True), ((2,), True), ((1, 2), False)]
+
+
+def test_a_group_is_used_again_only_as_a_whole():
+    table = placed(machine(4, 4, 4), NONE, plain("wide", "6Gi"))
+    assert hinted(table, 5) == []
+    assert hinted(table, 2) == [((2,), True), ((0, 1), False)]
+
+
+def test_a_group_without_assignments_bars_only_its_single_zones():
+    table = machine(4, 4)
+    zones = {zone_id: replace(zone, cells=(0, 1)) for zone_id, zone in table.zones.items()}
+    assert hinted(replace(table, zones=zones), 1) == [((0, 1), False)]
+
+
+def test_all_memory_types_must_fit():
+    table = machine(4, 4, pages=512)
+    request = {"memory": GIB, "hugepages-2Mi": GIB}
+    assert shown(calculate(table, request, NOTHING_REUSABLE)) == [((0,), True), ((1,), True), ((0, 1), False)]
+    request = {"memory": GIB, "hugepages-2Mi": GIB + 2 * MIB}
+    assert shown(calculate(table, request, NOTHING_REUSABLE)) == [((0, 1), True)]
+
+
+def test_a_type_that_no_zone_has_fits_nowhere():
+    assert calculate(machine(4), {"memory": GIB, "hugepages-1Gi": GIB}, NOTHING_REUSABLE) == ()
+
+
+def test_without_memory_in_the_request_there_is_no_hint():
+    assert calculate(machine(4), {}, NOTHING_REUSABLE) == ()
+
+
+def test_what_init_containers_leave_counts_on_their_zones_only():
+    table = placed(machine(4, 4), NONE, plain("p", "3Gi"), plain("q", "3Gi"))
+    assert hinted(table, 2) == []
+    left = Reusable({((0,), "memory"): GIB, ((0, 1), "memory"): 8 * GIB, ((0,), "hugepages-2Mi"): 0})
+    assert hinted(table, 2, left) == [((0,), True)]
+
+
+def test_zones_need_not_be_numbered_from_zero():
+    table = machine(4, 4, 4)
+    zones = {zone_id: table.zones[zone_id] for zone_id in (0, 2)}
+    assert hinted(replace(table, zones=zones), 5) == [((0, 2), True)]
+
+
+def test_cells_of_nothing_are_a_group_of_their_own():
+    """Upstream's own tests record zones like this: in use, but with no cells."""
+    zone = Zone(id=0, assignments=1, cells=(), memory=machine(4).zones[0].memory)
+    other = machine(4, 4).zones[1]
+    assert hinted(replace(machine(4), zones={0: zone, 1: other}), 1) == [((0,), True), ((1,), True)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ({"memory": 1}, {"memory": (Hint(Mask.of([0, 1]), preferred=True),)}),
+        ({"memory": 2}, None),
+        ({"memory": 1, "hugepages-2Mi": 1}, None),
+        ({"hugepages-2Mi": 1}, None),
+    ],
+)
+def test_a_container_that_holds_memory_is_hinted_where_it_is(request_, expected):
+    assert regenerate((Block((0, 1), "memory", 1),), request_) == expected
+
+
+def test_blocks_of_the_same_type_twice_are_not_what_is_requested():
+    assert regenerate((Block((0,), "memory", 1), Block((1,), "memory", 1)), {"memory": 1}) is None
+
+
+def test_the_best_hint_is_preferred_then_narrow_then_low():
+    hints = [Hint(Mask.of(zones), preferred) for zones, preferred in (([0], False), ([1, 2], True), ([0, 3], True))]
+    assert best(hints) == Hint(Mask.of([1, 2]), preferred=True)
+    assert best(hints[:1]) == Hint(Mask.of([0]), preferred=False)
+    assert best([]) is None
+
+
+def test_room_is_what_is_free():
+    table = machine(4, 2)
+    assert has_room(table, Mask.of([0, 1]), {"memory": 6 * GIB})
+    assert not has_room(table, Mask.of([0]), {"memory": 4 * GIB + 1})

@@ -1,0 +1,112 @@
+"""Merging hints, held to a plain walk over every combination as the kubelet does it."""
+
+from functools import reduce
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memqos.engine.numa.bitmask import EMPTY, Mask
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.merge import Merger, average_distance, filter_hints, merge_permutation, neediest_width
+
+ZONES = Mask.of(range(4))
+DISTANCES = {0: (10, 11, 20, 20), 1: (11, 10, 20, 20), 2: (20, 20, 10, 11), 3: (20, 20, 11, 10)}
+
+
+def yes(*zones):
+    return Hint(Mask.of(zones), preferred=True)
+
+
+def no(*zones):
+    return Hint(Mask.of(zones), preferred=False)
+
+
+ANY = Hint(None, preferred=True)
+ANY_NO = Hint(None, preferred=False)
+
+
+def walked(merger, lists):
+    """The kubelet's way: each combination in turn, keeping the better one."""
+    width = neediest_width(lists)
+    merged = (merge_permutation(merger.zones, one) for one in product(*lists))
+    best = reduce(lambda current, candidate: merger.better(current, candidate, width), merged, None)
+    return best or Hint(merger.zones, preferred=False)
+
+
+@pytest.mark.parametrize(
+    ("lists", "merged"),
+    [
+        ([], yes(0, 1, 2, 3)),
+        ([[ANY]], yes(0, 1, 2, 3)),
+        ([[ANY_NO]], no(0, 1, 2, 3)),
+        ([[yes(0), yes(1)], [yes(1)]], yes(1)),
+        ([[yes(0)], [yes(1)]], no(0, 1, 2, 3)),
+        ([[yes(0, 1)], [yes(0)]], no(0)),
+        ([[yes(0), ANY]], yes(0)),
+        ([[ANY], [yes(1), no(0, 1)]], yes(1)),
+        ([[]], no(0, 1, 2, 3)),
+        ([[yes(4)]], no(0, 1, 2, 3)),
+        ([[Hint(EMPTY, preferred=True)]], no(0, 1, 2, 3)),
+        # Nothing preferred in common: as wide as the neediest resource, then the lower zones.
+        ([[no(0, 1), no(1, 2), no(0, 1, 2)]], no(0, 1)),
+        ([[no(0, 1, 2), no(1, 2, 3)], [no(0, 1, 2), no(1, 2, 3)]], no(0, 1, 2)),
+        ([[no(0, 1), no(1, 2)], [no(1), no(2, 3)]], no(1)),
+    ],
+)
+def test_hints_are_merged(lists, merged):
+    assert Merger(zones=ZONES).merge(lists) == merged
+    if [] not in lists:
+        assert walked(Merger(zones=ZONES), lists) == merged
+
+
+def test_before_1_24_the_narrowest_of_what_is_not_preferred_wins():
+    lists = [[no(0, 1), no(1, 2)], [no(0, 1), no(1, 2)]]
+    assert Merger(zones=ZONES).merge(lists) == no(0, 1)
+    assert Merger(zones=ZONES, up_to_need=False).merge(lists) == no(1)
+
+
+def test_closest_zones_win_among_as_many():
+    lists = [[yes(0, 2), yes(2, 3), yes(0, 3)]]
+    assert Merger(zones=ZONES).merge(lists) == yes(0, 2)
+    assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == yes(2, 3)
+
+
+def test_closeness_does_not_beat_fewer_zones():
+    lists = [[no(0, 1, 2), no(0, 2)]]
+    assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == no(0, 2)
+
+
+def test_average_distance_of_no_zones_is_zero():
+    assert average_distance(EMPTY, DISTANCES) == 0
+    assert average_distance(Mask.of([0, 2]), DISTANCES) == 15
+
+
+def test_what_providers_do_not_say_is_spelled_out():
+    assert filter_hints([None, {}, {"cpu": None, "memory": ()}, {"x": [yes(1)]}]) == [
+        (ANY,),
+        (ANY,),
+        (ANY,),
+        (ANY_NO,),
+        [yes(1)],
+    ]
+
+
+def test_the_neediest_resource_counts_sets_of_zones_only():
+    assert neediest_width([[ANY]]) == 0
+    assert neediest_width([[no(0), no(1, 2)], [no(1, 2), ANY]]) == 2
+
+
+HINTS = st.builds(Hint, st.one_of(st.none(), st.integers(0, 15).map(Mask)), st.booleans())
+
+
+@given(
+    st.lists(st.lists(HINTS, min_size=1, max_size=4), max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_merging_is_what_a_walk_over_all_combinations_ends_with(lists, closest, up_to_need):
+    merger = Merger(zones=ZONES, closest=closest, distances=DISTANCES, up_to_need=up_to_need)
+    assert merger.merge(lists) == walked(merger, lists)
+    assert merger.merge(lists[::-1]) == merger.merge(lists)

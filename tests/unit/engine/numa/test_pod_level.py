@@ -1,0 +1,184 @@
+"""Pods with pod-level resources: by container, left alone, placed as a whole."""
+
+import pytest
+
+from memqos.engine.numa.admit import Admitted, admit, pod_hints, release, started
+from memqos.engine.numa.hint import NO_AFFINITY
+from memqos.engine.numa.pod_level import allocate_pod, pod_fault
+from memqos.engine.numa.requests import pod_request
+from memqos.engine.numa.static import NOT_WHOLE, remove_container
+from memqos.engine.numa.zone_table import Block
+from memqos.engine.plan import Refusal
+from memqos.model.pod import Pod, Resources
+from tests.unit.engine.numa.builders import (
+    GIB,
+    MANAGED,
+    amounts,
+    container,
+    init,
+    machine,
+    placed,
+    pod,
+    policies,
+    sidecar,
+)
+
+WHOLE = policies("restricted", "pod", gates=MANAGED)
+
+
+def held(table, uid):
+    return {
+        name: [(block.zones, block.size // GIB) for block in blocks] for name, blocks in table.assignments[uid].items()
+    }
+
+
+def test_the_pod_is_placed_once_and_its_containers_share():
+    own = pod("p", sidecar("s", "1Gi"), init("i"), init("j", "2Gi"), container("c", "1Gi"), container("d"), total="4Gi")
+    outcome = admit(own, table=machine(8, 8), policies=WHOLE)
+    table = outcome.table
+    assert table.pod_blocks == {"p": (Block((0,), "memory", 4 * GIB),)}
+    assert held(table, "p") == {
+        "s": [((0,), 1)],
+        "i": [((0,), 3)],
+        "j": [((0,), 2)],
+        "c": [((0,), 1)],
+        "d": [((0,), 2)],
+    }
+    assert [table.zones[zone].of("memory").free // GIB for zone in (0, 1)] == [4, 8]
+    assert table.zones[0].assignments == 1
+    assert outcome.cpuset_mems == dict.fromkeys(["s", "i", "j", "c", "d"], "0")
+
+
+def test_it_goes_with_its_last_container():
+    own = pod("p", init("i", "1Gi"), container("c", "1Gi"), container("d"), total="4Gi")
+    table = placed(machine(8), WHOLE, own)
+    running = started(own, table, WHOLE)
+    assert list(running.assignments["p"]) == ["c", "d"]
+    assert running.zones == table.zones
+    one_left = remove_container(running, "p", "c")
+    assert one_left.zones == table.zones
+    assert remove_container(one_left, "p", "d") == machine(8)
+    assert release("p", table) == machine(8)
+
+
+def test_it_is_placed_once_only():
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    table = placed(machine(8), WHOLE, own)
+    assert allocate_pod(own, table=table, hint=NO_AFFINITY, policies=WHOLE)[0] is table
+    # The one container holds less than the pod: no preference, and what is there stays.
+    assert pod_hints(own, table, WHOLE) is None
+    assert admit(own, table=table, policies=WHOLE).table is table
+
+
+def test_exclusive_containers_must_leave_something_to_those_that_share():
+    own = pod("p", container("c", "4Gi"), container("d"), total="4Gi")
+    message = (
+        "pod rejected, sum of exclusive container memory requests equals pod budget, "
+        "leaving no memory for shared containers"
+    )
+    assert pod_fault(own, WHOLE) == message
+    assert pod_hints(own, machine(8), WHOLE) == {"memory": ()}
+    refused = admit(own, table=machine(8), policies=WHOLE)
+    assert (refused.reason_name, refused.message) == (
+        "TopologyAffinityError",
+        "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager",
+    )
+    lax = admit(own, table=machine(8), policies=policies("best-effort", "pod", gates=MANAGED))
+    assert (lax.reason_name, lax.message) == ("EmptyPodSharedPoolError", message)
+
+
+TOO_LARGE = (
+    "pod rejected, largest exclusive init container requests 3221225472 of memory, but only 2147483648 available"
+)
+
+
+@pytest.mark.parametrize(
+    ("containers", "fault"),
+    [
+        (
+            [sidecar("s", "2Gi"), init("i", "3Gi"), container("c")],
+            TOO_LARGE,
+        ),
+        (
+            [sidecar("s", "4Gi"), init("i"), container("c", "1Gi")],
+            "pod rejected, pod has shared init containers but no memory available for them",
+        ),
+        ([sidecar("s"), container("c", "3Gi")], ""),
+        ([init("i", "4Gi"), container("c")], ""),
+    ],
+)
+def test_init_containers_must_fit_beside_the_sidecars(containers, fault):
+    assert pod_fault(pod("p", *containers, total="4Gi"), WHOLE) == fault
+
+
+def test_it_can_be_refused_for_want_of_room():
+    own = pod("p", container("c", "1Gi"), total="9Gi")
+    refused = admit(own, table=machine(8), policies=policies("best-effort", "pod", gates=MANAGED))
+    assert refused.reason_name == "UnexpectedAdmissionError"
+    assert "failed to find NUMA nodes to extend" in refused.message
+
+
+HALF = amounts(cpu="1", memory="1500m")
+
+
+def fractional(*, in_pod):
+    own = Resources(requests=HALF, limits=HALF)
+    whole = Resources(requests=amounts(cpu="8", memory="4Gi"), limits=amounts(cpu="8", memory="4Gi"))
+    one = container("c", "1500m")
+    return Pod(name="p", uid="p", containers=(one,), resources=own if in_pod else whole)
+
+
+@pytest.mark.parametrize("in_pod", [True, False])
+def test_amounts_must_be_whole(in_pod):
+    own = fractional(in_pod=in_pod)
+    assert pod_fault(own, WHOLE) == NOT_WHOLE
+    assert allocate_pod(own, table=machine(8), hint=NO_AFFINITY, policies=WHOLE).message == NOT_WHOLE
+
+
+def test_a_zero_in_spec_resources_is_no_request():
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    zero = own.resources.requests | amounts(hugepages_2Mi="0")
+    own = Pod(
+        name="p", uid="p", containers=own.containers, resources=Resources(requests=zero, limits=own.resources.limits)
+    )
+    assert pod_request(own, WHOLE) == {"memory": 4 * GIB}
+
+
+def test_in_the_scope_container_containers_are_placed_one_by_one():
+    own = pod("p", container("c", "1Gi"), container("d", "1Gi", limit="2Gi"), total="4Gi")
+    outcome = admit(own, table=machine(8), policies=policies("best-effort", "container", gates=MANAGED))
+    assert outcome.table.pod_blocks == {}
+    assert held(outcome.table, "p") == {"c": [((0,), 1)]}
+    assert outcome.cpuset_mems == {"c": "0"}
+
+
+def test_a_container_that_shares_cannot_be_placed_without_an_affinity():
+    """Container by container the shared ones ask for nothing, for which there is no default zone."""
+    own = pod("p", container("c"), total="4Gi")
+    refused = admit(own, table=machine(8), policies=policies("none", gates=MANAGED))
+    assert isinstance(refused, Refusal)
+    assert "failed to get the default NUMA affinity" in refused.message
+
+
+@pytest.mark.parametrize(("minor", "gates"), [(34, {}), (36, {}), (37, {"PodLevelResourceManagers": False})])
+def test_a_pod_that_is_left_alone(minor, gates):
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    table = machine(8)
+    outcome = admit(own, table=table, policies=policies("restricted", minor=minor, gates=gates))
+    assert isinstance(outcome, Admitted)
+    assert outcome.table is table
+    assert outcome.cpuset_mems == {}
+
+
+def test_in_1_33_its_containers_count():
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    outcome = admit(own, table=machine(8), policies=policies(minor=33, gates={"PodLevelResources": True}))
+    assert held(outcome.table, "p") == {"c": [((0,), 1)]}
+
+
+def test_a_burstable_pod_is_admitted_without_memory_of_its_own():
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    less = Resources(requests=amounts(cpu="8", memory="3Gi"), limits=own.resources.limits)
+    own = Pod(name="p", uid="p", containers=own.containers, resources=less)
+    outcome = admit(own, table=machine(8), policies=WHOLE)
+    assert outcome.cpuset_mems == {}

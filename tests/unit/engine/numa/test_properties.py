@@ -1,0 +1,152 @@
+"""What holds for any machine, any pods, any order: nothing is over-committed, nothing is lost."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from memqos.engine.numa.admit import Admitted, admit, release, started
+from memqos.engine.numa.policies import TopologyPolicy, TopologyScope
+from memqos.engine.numa.restore import restore
+from memqos.engine.numa.state import render
+from memqos.engine.plan import Refusal
+from memqos.model.pod import ContainerKind
+from tests.unit.engine.numa.builders import container, machine, pod, policies
+
+REASON_NAMES = {"TopologyAffinityError", "UnexpectedAdmissionError"}
+
+MACHINES = st.lists(st.integers(0, 6), min_size=1, max_size=4).map(lambda sizes: machine(*sizes, pages=64))
+RULES = st.builds(
+    policies, st.sampled_from(list(TopologyPolicy)), st.sampled_from(list(TopologyScope)), minor=st.integers(22, 37)
+)
+SHAPES = st.lists(
+    st.tuples(st.sampled_from(list(ContainerKind)[:3]), st.integers(1, 8), st.sampled_from(["", "2Mi", "64Mi"])),
+    min_size=1,
+    max_size=4,
+)
+
+
+def pod_of(uid, shapes):
+    """Containers in GiB, some with huge pages; an app container at the end, so that there is one."""
+    containers = [
+        container(f"c{count}", f"{size}Gi", kind=kind, **({"hugepages_2Mi": pages} if pages else {}))
+        for count, (kind, size, pages) in enumerate(shapes)
+    ]
+    return pod(uid, *containers, container("last", "1Gi"))
+
+
+def assert_sound(table, fresh):
+    """Every zone adds up, and what all blocks hold is what is reserved."""
+    held = {}
+    for names in table.assignments.values():
+        for blocks in names.values():
+            for block in blocks:
+                held[block.kind] = held.get(block.kind, 0) + block.size
+    for kind in ("memory", "hugepages-2Mi"):
+        for zone in table.zones.values():
+            memory = zone.of(kind)
+            assert 0 <= memory.reserved <= memory.allocatable
+            assert memory.reserved + memory.free == memory.allocatable
+        assert sum(zone.of(kind).reserved for zone in table.zones.values()) == held.get(kind, 0)
+    for zone in table.zones.values():
+        assert zone.id in zone.cells
+        assert (zone.assignments == 0) <= (zone.cells == (zone.id,))
+        assert zone.of("memory").total == fresh.zones[zone.id].of("memory").total
+
+
+@given(MACHINES, RULES, st.lists(SHAPES, max_size=5))
+def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules, shapes):
+    table = fresh
+    for count, shape in enumerate(shapes):
+        outcome = admit(pod_of(f"p{count}", shape), table=table, policies=rules)
+        if isinstance(outcome, Refusal):
+            assert outcome.reason_name in REASON_NAMES
+            continue
+        table = outcome.table
+        if rules.checks_groups:
+            assert_sound(table, fresh)
+    for uid in tuple(table.assignments):
+        table = release(uid, table)
+    if rules.checks_groups:
+        assert table == fresh
+
+
+@given(MACHINES, RULES, SHAPES)
+def test_admission_is_a_function(fresh, rules, shape):
+    own = pod_of("p", shape)
+    before = repr(fresh)
+    assert admit(own, table=fresh, policies=rules) == admit(own, table=fresh, policies=rules)
+    assert repr(fresh) == before
+
+
+@given(MACHINES, SHAPES)
+def test_single_numa_node_pins_every_container_to_one_zone(fresh, shape):
+    outcome = admit(pod_of("p", shape), table=fresh, policies=policies("single-numa-node"))
+    if isinstance(outcome, Admitted):
+        assert all("," not in mems for mems in outcome.cpuset_mems.values())
+
+
+@given(MACHINES, SHAPES)
+def test_the_scope_pod_pins_every_container_alike(fresh, shape):
+    outcome = admit(pod_of("p", shape), table=fresh, policies=policies("single-numa-node", "pod"))
+    if isinstance(outcome, Admitted):
+        assert len(set(outcome.cpuset_mems.values())) == 1
+
+
+class Node(RuleBasedStateMachine):
+    """A node over time: pods come, start, go; the kubelet restarts."""
+
+    pods = Bundle("pods")
+
+    @initialize(fresh=MACHINES, rules=RULES.filter(lambda rules: rules.checks_groups))
+    def boot(self, fresh, rules):
+        self.fresh, self.rules, self.table, self.count = fresh, rules, fresh, 0
+
+    @rule(target=pods, shape=SHAPES)
+    def admit(self, shape):
+        self.count += 1
+        own = pod_of(f"p{self.count}", shape)
+        outcome = admit(own, table=self.table, policies=self.rules)
+        if isinstance(outcome, Refusal):
+            assert own.uid not in self.table.assignments
+            return multiple()
+        self.table = outcome.table
+        return own
+
+    @rule(own=pods)
+    def start(self, own):
+        before = sum(zone.of("memory").reserved for zone in self.table.zones.values())
+        self.table = started(own, self.table, self.rules)
+        assert sum(zone.of("memory").reserved for zone in self.table.zones.values()) <= before
+
+    @rule(own=consumes(pods))
+    def release(self, own):
+        self.table = release(own.uid, self.table)
+        assert own.uid not in self.table.assignments
+
+    @rule()
+    def restart(self):
+        restored = restore(render("Static", self.table), self.fresh, self.rules)
+        assert restored == self.table
+
+    @rule(own=pods)
+    def admit_again(self, own):
+        """A restarted kubelet finds the pod running: its app containers keep what they hold."""
+        held = {one.name: self.table.blocks(own.uid, one.name) for one in own.containers}
+        outcome = admit(own, table=self.table, policies=self.rules)
+        if isinstance(outcome, Admitted):
+            assert {one.name: outcome.table.blocks(own.uid, one.name) for one in own.containers} == held
+
+    @invariant()
+    def sound(self):
+        if hasattr(self, "table"):
+            assert_sound(self.table, self.fresh)
+
+    def teardown(self):
+        if hasattr(self, "table"):
+            for uid in tuple(self.table.assignments):
+                self.table = release(uid, self.table)
+            assert self.table == self.fresh
+
+
+TestNode = Node.TestCase
+TestNode.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
