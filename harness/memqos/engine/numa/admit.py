@@ -232,6 +232,7 @@ class _Admission:
                 rule="The Topology Manager's policy none asks no provider and gives no affinity.",
                 revision=self.policies.topology_revision,
                 source=_SOURCE,
+                inputs=(self.policies.setting("topologyManagerPolicy", policy.value),),
             )
         inputs = [
             Input(f"{name or self.pod.name}: {kind} hints", _summary(of_kind), "memory manager")
@@ -242,7 +243,11 @@ class _Admission:
             rule=f"The Topology Manager's policy {policy} {verdict} the best merged hint.",
             revision=self.policies.topology_revision,
             source=_SOURCE,
-            inputs=tuple(inputs),
+            inputs=(
+                self.policies.setting("topologyManagerPolicy", policy.value),
+                self.policies.setting("topologyManagerScope", self.policies.scope.value),
+                *inputs,
+            ),
             arithmetic=f"best: {decision.hint}",
         )
 
@@ -272,7 +277,7 @@ class _Admission:
     def _mems_reason(self, mems: str | None, chain: tuple[Reason, ...]) -> Reason:
         if mems is None:
             rule = "cpuset.mems is left alone: only containers of Guaranteed pods hold memory, under the policy Static."
-            inputs = (Input("memoryManagerPolicy", self.policies.memory.value, "configuration"),)
+            inputs = (self.policies.setting("memoryManagerPolicy", self.policies.memory.value),)
         else:
             rule = "cpuset.mems lists the zones of the container's memory blocks, ascending."
             inputs = (Input("zones", mems, "memory manager"),)

@@ -33,16 +33,16 @@ def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) 
     A pod that holds memory already keeps it. An amount that is not whole rejects the pod.
     """
     if pod.uid in table.pod_blocks:
-        return table, explain(policies, "A pod that holds memory keeps it.", {}, pod.name)
+        return table, explain(policies, "A pod that holds memory keeps it.", {}, pod)
     total = pod_request(pod, policies)
     requests = _container_requests(pod, policies)
     if total is None or requests is None:
-        return Rejection(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, pod.name))
+        return Rejection(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, pod))
     fault = _fault(pod, total, requests, policies)
     if fault:
         rule = "Exclusive containers leave memory for those that share the pod's."
-        return EmptySharedPool(message=fault, reason=explain(policies, rule, total, pod.name))
-    settled = settle(pod.name, total, table=table, hint=hint, reusable=NOTHING_REUSABLE, policies=policies)
+        return EmptySharedPool(message=fault, reason=explain(policies, rule, total, pod))
+    settled = settle(pod, total, table=table, hint=hint, reusable=NOTHING_REUSABLE, policies=policies)
     if isinstance(settled, Rejection):
         return settled
     whole = _blocks(settled.mask, total)

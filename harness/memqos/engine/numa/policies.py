@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
 from memqos.engine.gates import Gate, enabled
+from memqos.engine.plan import Input
 from memqos.engine.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
@@ -118,7 +119,8 @@ class Policies:
     """Everything that the two managers' rules ask of the configuration and the release.
 
     sidecars: whether the kubelet knows restartable init containers. pod_level_qos: whether `spec.resources` makes the
-    QoS class. checks_groups: revision v1.32 of the Memory Manager.
+    QoS class. checks_groups: revision v1.32 of the Memory Manager. origin: field of the configuration to where it was
+    written, for reasons.
     """
 
     release: Release
@@ -130,6 +132,7 @@ class Policies:
     pod_level_qos: bool = False
     pod_level: PodLevel = PodLevel.BY_CONTAINER
     checks_groups: bool = True
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, settings: KubeletSettings, release: Release) -> Policies:
@@ -162,12 +165,17 @@ class Policies:
             pod_level_qos=pod_level,
             pod_level=_pod_level(release, on=pod_level, managed=gates.get(_POD_LEVEL_MANAGERS, False)),
             checks_groups=release.minor >= _CHECKS_GROUPS,
+            origin=settings.origin,
         )
 
     @property
     def up_to_need(self) -> bool:
         """Whether hints that are not preferred are merged as from 1.24 on."""
         return self.release.minor >= _MERGES_UP_TO_NEED
+
+    def setting(self, name: str, value: str) -> Input:
+        """A field of the configuration as a rule's input."""
+        return Input(name, value, self.origin.get(name, "default"))
 
     @property
     def memory_revision(self) -> str:
@@ -180,15 +188,15 @@ class Policies:
         return f"topology-manager v1.{24 if self.up_to_need else 22}"
 
 
-def configuration_error(settings: KubeletSettings, field: str, what: str, next_step: str = "") -> ManifestError:
+def configuration_error(settings: KubeletSettings, name: str, what: str, next_step: str = "") -> ManifestError:
     """An error at one field of the configuration, with the place it was written at where that is known."""
-    file, _, line = settings.origin.get(field, "").rpartition(":")
+    file, _, line = settings.origin.get(name, "").rpartition(":")
     known = bool(file) and line.isdecimal()
     return ManifestError.at(
         what,
         file=file if known else "KubeletConfiguration",
         line=int(line) if known else 0,
-        field=field,
+        field=name,
         next_step=next_step,
     )
 
@@ -207,23 +215,23 @@ def option_available(option: str, release: Release, gates: Mapping[str, bool]) -
 def topology_options(settings: KubeletSettings, release: Release) -> TopologyOptions:
     """`topologyManagerPolicyOptions`, parsed; ManifestError for one that is unknown, gated off or has a bad value."""
     given = settings.topology_manager_policy_options or {}
-    field = "topologyManagerPolicyOptions"
+    name = "topologyManagerPolicyOptions"
     if given and not settings.feature_gates.get(_OPTIONS_GATE, release.minor >= _OPTIONS_ON):
         raise configuration_error(
-            settings, field, f"options need the feature gate {_OPTIONS_GATE}, which is off.", "Turn the gate on."
+            settings, name, f"options need the feature gate {_OPTIONS_GATE}, which is off.", "Turn the gate on."
         )
     for option in given:
         if not option_available(option, release, settings.feature_gates):
             known = [one for one in _OPTIONS if option_available(one, release, settings.feature_gates)]
             raise configuration_error(
                 settings,
-                field,
+                name,
                 f"the option '{option}' is not available in {release} with these feature gates.",
                 f"Available: {', '.join(known) or 'none'}.",
             )
     return TopologyOptions(
-        prefer_closest=_flag(settings, field, given.get("prefer-closest-numa-nodes", "false")),
-        max_zones=_zones(settings, field, given.get("max-allowable-numa-nodes", str(DEFAULT_MAX_ZONES))),
+        prefer_closest=_flag(settings, name, given.get("prefer-closest-numa-nodes", "false")),
+        max_zones=_zones(settings, name, given.get("max-allowable-numa-nodes", str(DEFAULT_MAX_ZONES))),
     )
 
 
@@ -234,28 +242,28 @@ def _pod_level(release: Release, *, on: bool, managed: bool) -> PodLevel:
     return PodLevel.LEFT_ALONE if on and release.minor >= _LEAVES_POD_LEVEL_ALONE else PodLevel.BY_CONTAINER
 
 
-def _named(kind: type[_Named], settings: KubeletSettings, field: str, given: str | None) -> _Named:
+def _named(kind: type[_Named], settings: KubeletSettings, name: str, given: str | None) -> _Named:
     names = [member.value for member in kind]
     if not given:
         return kind(names[0])
     if given not in names:
-        raise configuration_error(settings, field, f"'{given}' is not a value of it.", f"Known: {', '.join(names)}.")
+        raise configuration_error(settings, name, f"'{given}' is not a value of it.", f"Known: {', '.join(names)}.")
     return kind(given)
 
 
-def _flag(settings: KubeletSettings, field: str, text: str) -> bool:
+def _flag(settings: KubeletSettings, name: str, text: str) -> bool:
     if text not in _BOOLS:
         raise configuration_error(
-            settings, field, f"prefer-closest-numa-nodes is '{text}', which is neither true nor false."
+            settings, name, f"prefer-closest-numa-nodes is '{text}', which is neither true nor false."
         )
     return _BOOLS[text]
 
 
-def _zones(settings: KubeletSettings, field: str, text: str) -> int:
+def _zones(settings: KubeletSettings, name: str, text: str) -> int:
     if not _INTEGER.fullmatch(text):
-        raise configuration_error(settings, field, f"max-allowable-numa-nodes is '{text}', which is not an integer.")
+        raise configuration_error(settings, name, f"max-allowable-numa-nodes is '{text}', which is not an integer.")
     if int(text) < DEFAULT_MAX_ZONES:
         raise configuration_error(
-            settings, field, f"max-allowable-numa-nodes is {text}, and must be at least {DEFAULT_MAX_ZONES}."
+            settings, name, f"max-allowable-numa-nodes is {text}, and must be at least {DEFAULT_MAX_ZONES}."
         )
     return int(text)

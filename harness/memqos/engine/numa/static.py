@@ -78,12 +78,12 @@ def allocate(
     leaves = is_reusable(pod, container.name, policies)
     held = table.blocks(pod.uid, container.name)
     if held is not None:
-        reason = explain(policies, "A container that holds memory keeps it.", {}, container.name)
+        reason = explain(policies, "A container that holds memory keeps it.", {}, container)
         return Allocation(table=table, reusable=reusable.after(held, left_over=leaves), blocks=held, reason=reason)
     request = container_request(container, pod, policies)
     if request is None:
-        return Rejection(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, container.name))
-    settled = settle(container.name, request, table=table, hint=hint, reusable=reusable, policies=policies)
+        return Rejection(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, container))
+    settled = settle(container, request, table=table, hint=hint, reusable=reusable, policies=policies)
     if isinstance(settled, Rejection):
         return settled
     zones = settled.mask.zones
@@ -100,9 +100,9 @@ def allocate(
 
 
 def settle(
-    name: str, request: Request, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
+    subject: Container | Pod, request: Request, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
 ) -> Settled | Rejection:
-    """The zones to take a request of the container or pod `name` from.
+    """The zones to take a request of a container, or of a pod as a whole, from.
 
     The Topology Manager's affinity as it is; without one the Memory Manager's own best hint; either extended to the
     best own hint that includes it if it has no room (what init containers leave does not count here). A hint that was
@@ -113,23 +113,23 @@ def settle(
         rule = "Without an affinity from the Topology Manager the zones are the Memory Manager's own best hint."
         own = best(calculate(table, request, reusable))
         if own is None:
-            return Rejection(message=NO_DEFAULT, reason=explain(policies, rule, request, name))
+            return Rejection(message=NO_DEFAULT, reason=explain(policies, rule, request, subject))
         if hint.preferred and not own.preferred:
-            return Rejection(message=_NO_PREFERRED_DEFAULT, reason=explain(policies, rule, request, name))
+            return Rejection(message=_NO_PREFERRED_DEFAULT, reason=explain(policies, rule, request, subject))
         hint = own
     mask = hint.affinity or EMPTY
     if not has_room(table, mask, request):
         rule = f"Zones {mask} have no room; they are extended to the best own hint that includes them."
         wider = best(one for one in calculate(table, request, reusable) if (one.affinity or EMPTY).includes(mask))
         if wider is None:
-            return Rejection(message=_NO_EXTENSION, reason=explain(policies, rule, request, name))
+            return Rejection(message=_NO_EXTENSION, reason=explain(policies, rule, request, subject))
         if hint.preferred and not wider.preferred:
-            return Rejection(message=_NO_PREFERRED_EXTENSION, reason=explain(policies, rule, request, name))
+            return Rejection(message=_NO_PREFERRED_EXTENSION, reason=explain(policies, rule, request, subject))
         mask = wider.affinity or EMPTY
     if policies.checks_groups and mixes_groups(table, mask):
         rule = f"A zone serves containers on one zone or one exact set of zones; zones {mask} would mix them."
-        return Rejection(message=_MIXES_GROUPS, reason=explain(policies, rule, request, name))
-    return Settled(mask=mask, reason=explain(policies, rule, request, name, mask))
+        return Rejection(message=_MIXES_GROUPS, reason=explain(policies, rule, request, subject))
+    return Settled(mask=mask, reason=explain(policies, rule, request, subject, mask))
 
 
 def mixes_groups(table: ZoneTable, mask: Mask) -> bool:
@@ -167,9 +167,13 @@ def start_container(table: ZoneTable, pod: Pod, container: str, policies: Polici
     return table
 
 
-def explain(policies: Policies, rule: str, request: Request, name: str, mask: Mask | None = None) -> Reason:
-    """A reason of this policy about the request of the container or pod `name`; mask: the zones that came of it."""
-    inputs = (Input(f"{name}: requests.{kind}", str(size), "computed") for kind, size in request.items())
+def explain(
+    policies: Policies, rule: str, request: Request, subject: Container | Pod, mask: Mask | None = None
+) -> Reason:
+    """A reason of this policy about the request of a container or pod; mask: the zones that came of it."""
+    inputs = (
+        Input(f"{subject.name}: requests.{kind}", str(size), _place(subject, kind)) for kind, size in request.items()
+    )
     return Reason(
         rule=rule,
         revision=policies.memory_revision,
@@ -177,3 +181,9 @@ def explain(policies: Policies, rule: str, request: Request, name: str, mask: Ma
         inputs=tuple(inputs),
         arithmetic="" if mask is None else f"mask {mask}: zones {', '.join(map(str, mask.zones))}",
     )
+
+
+def _place(subject: Container | Pod, kind: str) -> str:
+    """Where a request was written; where its limit was, if the request was defaulted from that."""
+    places = (subject.origin.get(f"{field}.{kind}") for field in ("requests", "limits"))
+    return next((place for place in places if place), "computed")

@@ -1,5 +1,7 @@
 """Admission as a whole: policies, scopes, refusals, reasons."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.numa.admit import Admitted, admit, container_hints, is_placed, pod_hints, release, start, started
@@ -228,7 +230,8 @@ def test_every_container_has_a_chain_of_reasons():
     assert allocation.inputs[0].name == "c0: requests.memory"
     assert allocation.inputs[0].value == "1073741824"
     assert decision.rule == "The Topology Manager's policy restricted admits the best merged hint."
-    assert decision.inputs[0].value == "3 sets of zones, 2 preferred, first: zones 01, preferred"
+    assert [one.value for one in decision.inputs[:2]] == ["restricted", "container"]
+    assert decision.inputs[2].value == "3 sets of zones, 2 preferred, first: zones 01, preferred"
     assert decision.arithmetic == "best: zones 01, preferred"
     assert decision.revision == "topology-manager v1.24"
 
@@ -238,9 +241,24 @@ def test_reasons_of_what_was_not_asked_or_not_possible():
     assert none.rule == "The Topology Manager's policy none asks no provider and gives no affinity."
     refused = outcome(machine(4), policies("best-effort"), plain("p", "5Gi"))
     [decision] = refused.reason.because
-    assert decision.inputs[0].value == "no preference"
+    assert decision.inputs[2].value == "no preference"
     unpinned = outcome(machine(4), policies("best-effort"), pod("p", container("c")))
-    assert unpinned.reasons["c"].because[0].inputs[0].value == "no preference"
+    assert unpinned.reasons["c"].because[0].inputs[2].value == "no preference"
+
+
+def test_inputs_say_where_they_were_written():
+    settings = KubeletSettings(
+        memory_manager_policy="Static",
+        topology_manager_policy="restricted",
+        origin={"memoryManagerPolicy": "kubelet.yaml:3", "topologyManagerPolicy": "kubelet.yaml:4"},
+    )
+    rules = Policies.of(settings, Release(36))
+    own = replace(container("c", "1Gi"), origin={"limits.memory": "pod.yaml:9"})
+    allocation, decision = outcome(machine(4), rules, pod("p", own)).reasons["c"].because
+    assert allocation.inputs[0].origin == "pod.yaml:9"
+    assert [one.origin for one in decision.inputs[:2]] == ["kubelet.yaml:4", "default"]
+    burstable = outcome(machine(4), rules, pod("q", container("c", "1Gi", limit="2Gi")))
+    assert burstable.reasons["c"].inputs[0].origin == "kubelet.yaml:3"
 
 
 def test_the_first_table_comes_from_the_configuration():
