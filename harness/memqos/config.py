@@ -120,7 +120,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="parallel",
         kind=Kind.COUNT,
-        default=3,
+        default=2,
         metavar="N",
         help="pods that are started at the same time in one machine",
     ),

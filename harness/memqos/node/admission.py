@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.engine.layout import container_path
-from memqos.engine.plan import Plan, PlannedContainer
-from memqos.errors import MachineryError, RuntimeCallError
-from memqos.model.node import RuntimeFlavour
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.errors import MachineryError
+from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.node.population import KNOB_FILES, AdmittedPod
 from memqos.runtime.base import (
@@ -19,6 +19,7 @@ from memqos.runtime.base import (
     ContainerSpec,
     ContainerState,
     Runtime,
+    SandboxHandle,
     SandboxSpec,
 )
 
@@ -42,31 +43,58 @@ class Admission:
 
     runtime: Runtime
     tree: CgroupTree
+    driver: CgroupDriver
     flavour: RuntimeFlavour
     parallel: int = 1
 
-    def start(self, plan: Plan, pods: Sequence[Pod], *, into: dict[str, AdmittedPod]) -> None:
+    def start(
+        self, plan: Plan, pods: Sequence[Pod], *, standing: Mapping[str, AdmittedPod], into: dict[str, AdmittedPod]
+    ) -> None:
         """Start every pod of the plan.
 
-        into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
-        that does not come up keeps its MachineryError and does not keep the others from starting.
+        standing: pods whose sandboxes are used again. into: receives each pod before it is started, so that whatever
+        exists can be removed after any error. A pod that does not come up keeps its MachineryError and does not keep
+        the others from starting.
         """
         by_uid = {pod.uid: pod for pod in pods}
         for planned in plan.pods:
-            into[planned.uid] = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
+            admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
+            if planned.uid in standing and (handle := standing[planned.uid].sandbox) is not None:
+                # CreateContainer repeats the sandbox's configuration, which is the new plan's.
+                admitted.sandbox = SandboxHandle(id=handle.id, spec=_sandbox_spec(planned))
+            into[planned.uid] = admitted
         self._for_each(into, lambda admitted: self._start_pod(plan, admitted))
 
-    def remove(self, pods: Mapping[str, AdmittedPod]) -> None:
-        """Kill and remove every sandbox with its containers; the first error is raised when all were tried."""
+    def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
+        """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
+        self._kill(pods)
+        self._each_tried(pods, self._remove_pod)
+
+    def remove_containers(self, pods: Mapping[str, AdmittedPod]) -> None:
+        """Kill and remove the containers of these pods, and leave the sandboxes; errors as above."""
+        self._kill(pods)
+        self._each_tried(pods, self._remove_containers)
+
+    def _kill(self, pods: Mapping[str, AdmittedPod]) -> None:
+        """Kill all containers at once: asking the runtime for one after the other would wait for each."""
+        paths = [
+            container_path(admitted.planned.cgroup.path, handle.id, self.driver, self.flavour)
+            for admitted in pods.values()
+            for handle in admitted.containers.values()
+        ]
+        if paths:
+            self.tree.kill_present(paths, deadline=Deadline.after(REMOVAL_SECONDS))
+
+    def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
         errors: list[MachineryError] = []
 
-        def remove(admitted: AdmittedPod) -> None:
+        def tried(admitted: AdmittedPod) -> None:
             try:
-                self._remove_pod(admitted)
+                work(admitted)
             except MachineryError as error:
                 errors.append(error)
 
-        self._for_each(pods, remove)
+        self._for_each(pods, tried)
         if errors:
             raise errors[0]
 
@@ -93,17 +121,8 @@ class Admission:
             admitted.failure = error
 
     def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
-        planned = admitted.planned
-        spec = SandboxSpec(
-            name=planned.name,
-            namespace=planned.namespace,
-            uid=planned.uid,
-            cgroup_parent=str(planned.cgroup.path),
-            log_directory=f"{LOGS}/{planned.namespace}_{planned.name}_{planned.uid}",
-            resources=planned.sandbox_resources,
-            overhead=planned.sandbox_overhead,
-        )
-        admitted.sandbox = self.runtime.run_sandbox(spec, deadline=deadline)
+        if admitted.sandbox is None:
+            admitted.sandbox = self.runtime.run_sandbox(_sandbox_spec(admitted.planned), deadline=deadline)
 
     def _start_container(
         self,
@@ -146,14 +165,24 @@ class Admission:
             )
 
     def _remove_pod(self, admitted: AdmittedPod) -> None:
-        if admitted.sandbox is None:
-            return
+        self._remove_containers(admitted)
+        if admitted.sandbox is not None:
+            self.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(REMOVAL_SECONDS))
+
+    def _remove_containers(self, admitted: AdmittedPod) -> None:
         deadline = Deadline.after(REMOVAL_SECONDS)
         for handle in admitted.containers.values():
-            try:
-                self.runtime.stop(handle, grace=0, deadline=deadline)
-            except RuntimeCallError as error:
-                # A container that was never started cannot be stopped; removing the sandbox takes it along.
-                if error.data.get("code") not in {"NOT_FOUND", "FAILED_PRECONDITION", "UNKNOWN"}:
-                    raise
-        self.runtime.remove_sandbox(admitted.sandbox, deadline=deadline)
+            # CRI's RemoveContainer stops a container that runs.
+            self.runtime.remove(handle, deadline=deadline)
+
+
+def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:
+    return SandboxSpec(
+        name=planned.name,
+        namespace=planned.namespace,
+        uid=planned.uid,
+        cgroup_parent=str(planned.cgroup.path),
+        log_directory=f"{LOGS}/{planned.namespace}_{planned.name}_{planned.uid}",
+        resources=planned.sandbox_resources,
+        overhead=planned.sandbox_overhead,
+    )

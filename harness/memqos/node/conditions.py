@@ -15,7 +15,7 @@ __all__ = ["WATCHED_FILES", "Condition", "Sample", "ended", "reaches", "rises", 
 
 WATCHED_FILES = (
     "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
-    "memory.swap.current", "memory.swap.max", "memory.swap.events", "memory.stat",
+    "memory.swap.current", "memory.swap.max", "memory.swap.events", "memory.stat", "cpuset.mems",
 )  # fmt: skip
 
 THROTTLE_US = 10_000

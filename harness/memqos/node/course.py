@@ -86,6 +86,11 @@ class Course:
         most = max((line.bytes for line in self.samples[-1].report if isinstance(line, Step | Done)), default=0)
         return self._finding("workload", "bytes used above 0", most, most > 0)
 
+    def shows(self, file: str, expected: str) -> Finding:
+        """A file had this text while the container ran."""
+        texts = [text.strip() for sample in self.samples if (text := sample.text(file)) is not None]
+        return self._finding(file, expected, texts[-1] if texts else None, texts[-1:] == [expected])
+
     def anon_only_on(self, zone: int) -> Finding:
         """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""
         spread = [

@@ -10,7 +10,6 @@ from typing import Protocol
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.apply import Enforcement
 from memqos.engine.expect import expect
 from memqos.engine.plan import Plan, Refusal
 from memqos.errors import MachineryError
@@ -21,6 +20,7 @@ from memqos.model.reading import Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
 from memqos.node.population import KNOB_FILES, AdmittedPod, Population
+from memqos.node.standing import Standing
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
@@ -28,7 +28,6 @@ from memqos.target.base import Target
 
 __all__ = ["NodeUnderTest", "Recorder"]
 
-ENFORCE_SECONDS = 120.0
 READ_SECONDS = 60.0
 
 
@@ -72,10 +71,12 @@ class NodeUnderTest:
         self._pressure = facts.pressure
         self._recorder = recorder
         self._traits = traits
-        self._parallel = parallel
         self._disposable = disposable
         self._check_alive = check_alive
-        self._broken: MachineryError | None = None
+        self._kept: Standing | None = None
+        self._admission = Admission(
+            runtime=runtime, tree=self.tree, driver=driver, flavour=traits.flavour, parallel=parallel
+        )
 
     @property
     def flavour(self) -> RuntimeFlavour:
@@ -111,6 +112,17 @@ class NodeUnderTest:
         )
 
     @contextlib.contextmanager
+    def keeping_sandboxes(self) -> Iterator[None]:
+        """Until the context ends, populations leave cgroups and sandboxes standing for the next one."""
+        standing = self._new_standing("memqos")
+        self._kept = standing
+        try:
+            with self._guarded(), self._clearing(standing):
+                yield
+        finally:
+            self._kept = None
+
+    @contextlib.contextmanager
     def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Population]:
         """These pods on the node, started and read; all of it is removed when the context ends.
 
@@ -121,12 +133,16 @@ class NodeUnderTest:
         if zone is not None:
             plan = _bound_to(plan, zone)
         self._recorder.plan(plan)
-        admission = Admission(runtime=self.runtime, tree=self.tree, flavour=self.flavour, parallel=self._parallel)
-        started: dict[str, AdmittedPod] = {}
-        enforcement = Enforcement(self.tree, name=f"memqos {kubelet.id}")
-        with self._guarded(), self._leaving(enforcement, admission, started):
-            enforcement.apply(plan, deadline=Deadline.after(ENFORCE_SECONDS))
-            admission.start(plan, pods, into=started)
+        kept = self._kept
+        standing = kept or self._new_standing(f"memqos {kubelet.id}")
+        ending = self._emptying(standing) if kept else self._clearing(standing)
+        with self._guarded(), ending:
+            standing.bring(plan)
+            started: dict[str, AdmittedPod] = {}
+            try:
+                self._admission.start(plan, pods, standing=standing.pods, into=started)
+            finally:
+                standing.adopt(started)
             yield self._population(plan, started)
 
     def _population(self, plan: Plan, started: dict[str, AdmittedPod]) -> Population:
@@ -170,27 +186,32 @@ class NodeUnderTest:
         """The pods that the kubelet would not admit under a plan."""
         return plan.refusals
 
+    def _new_standing(self, name: str) -> Standing:
+        return Standing(tree=self.tree, admission=self._admission, name=name)
+
+    def _emptying(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
+        """End with empty pods; after an error with nothing, since nobody knows what state it left."""
+        return self._ending(standing.empty, standing.clear)
+
+    def _clearing(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
+        """End with nothing of it on the node."""
+        return self._ending(standing.clear, standing.clear)
+
     @contextlib.contextmanager
-    def _leaving(
-        self, enforcement: Enforcement, admission: Admission, started: dict[str, AdmittedPod]
-    ) -> Iterator[None]:
-        """Remove what was made, in reverse; after an interrupt a disposable machine is left as it is."""
+    def _ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
+        """Tidy up in one of two ways; after an interrupt a disposable machine is left as it is."""
         try:
             yield
         except Exception:
             # The first error is what the reader needs: one in tidying up after it must not take its place.
             with contextlib.suppress(MachineryError):
-                admission.remove(started)
-            with contextlib.suppress(MachineryError):
-                enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+                badly()
             raise
         except BaseException:
             if not self._disposable:
-                admission.remove(started)
-                enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+                badly()
             raise
-        admission.remove(started)
-        enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+        well()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

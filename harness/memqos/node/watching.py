@@ -73,6 +73,10 @@ class Watch:
             samples=tuple(samples),
         )
 
+    def until_work_is_done(self) -> Course:
+        """What happened until the workload had done all its commands, or the container had ended."""
+        return self.until(work_done(self._finite_commands()))
+
     def sample(self) -> Sample:
         """One look."""
         deadline = Deadline.after(SAMPLE_SECONDS)

@@ -13,6 +13,7 @@ import pytest
 from memqos import claims
 from memqos.config import Settings
 from memqos.errors import UnknownNameError, UsageError
+from memqos.model.pod import QosClass
 from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
 
-QOS_CLASSES = ("burstable", "besteffort")
+QOS_CLASSES = (QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
 def check_settings(settings: Settings) -> None:
@@ -75,7 +76,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pods = importlib.import_module("memqos.catalog.pods").load_pod_catalog()
         metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
     if "qos_class" in names:
-        metafunc.parametrize("qos_class", QOS_CLASSES)
+        metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
+    if "qos_zone" in names:
+        metafunc.parametrize("qos_zone", ("first", "last"), indirect=True)
     marker = metafunc.definition.get_closest_marker("machine")
     if marker and "qos_node" in names:
         key = machine_of(metafunc.definition, metafunc.config.stash[SETTINGS_KEY])

@@ -26,6 +26,8 @@ __all__ = [
     "qos_kubelet",
     "qos_node",
     "qos_population",
+    "qos_sandboxes",
+    "qos_zone",
 ]
 
 
@@ -55,15 +57,29 @@ def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
 
 
 @pytest.fixture
+def qos_zone(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
+    """A NUMA zone of the node: first its first one, then its last one."""
+    zones = qos_node.facts.zones
+    return (zones[0] if request.param == "first" else zones[-1]).id
+
+
+@pytest.fixture
 def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..., Plan]:
     """The engine, bound to this node and kubelet: called with pods it gives the plan."""
     return lambda *pods: qos_node.plan(pods, qos_kubelet)
 
 
 @pytest.fixture(scope="module")
+def qos_sandboxes(qos_node: NodeUnderTest) -> Iterator[None]:
+    """Sandboxes and pod cgroups that the populations of a module share, one after the other."""
+    with qos_node.keeping_sandboxes():
+        yield
+
+
+@pytest.fixture(scope="module")
 def qos_population(
     request: pytest.FixtureRequest,
-    qos_node: NodeUnderTest,  # noqa: ARG001 - it opens the station
+    qos_sandboxes: None,  # noqa: ARG001 - what stands between populations
     qos_kubelet: KubeletCase,
     qos_catalog: Catalogue,
 ) -> Iterator[Population]:

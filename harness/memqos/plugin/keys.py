@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -49,7 +50,7 @@ NOTES = pytest.StashKey[Notes]()
 FAILED = pytest.StashKey[bool]()
 """Whether a memqos test of this worker deviated or ended in an error."""
 
-LANE = pytest.StashKey["Lane"]()
+LANE: pytest.StashKey[Lane] = pytest.StashKey()
 """This worker's lane, once a test asked for a node."""
 
 USAGE = pytest.StashKey[UsageError]()

@@ -18,6 +18,8 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config import Settings
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.traits import RuntimeTraits
+from memqos.node.traits import traits_of
 from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.evidence import Folder, MachineLog, capture
 from memqos.plugin.keys import FAILED, RESULTS, SETTINGS_KEY, worker_id
@@ -26,6 +28,7 @@ from memqos.probe.facts import TargetFacts, target_facts
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import BootOptions, boot
 from memqos.vm.cache import default_cache
+from memqos.vm.launch import shell_arguments
 from memqos.vm.machine import Machine
 
 __all__ = ["Lane", "Station", "open_station"]
@@ -83,6 +86,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             facts=facts if amended is None else _with_node(facts, amended),
             recorder=log,
             driver=CgroupDriver(settings.word("driver")),
+            traits=_traits(machine, runtime),
             parallel=settings.parallel,
             disposable=True,
             check_alive=machine.check_alive,
@@ -132,6 +136,16 @@ def _connected(machine: Machine, settings: Settings, log: MachineLog) -> context
     return connected()
 
 
+def _traits(machine: Machine, runtime: CriRuntime) -> RuntimeTraits:
+    version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
+    oci = runtime.name.rpartition("+")[2]
+    versions = machine.image.versions if machine.image else {}
+    # memqos's own configuration of containerd turns the hugetlb controller on (vm/guest).
+    return traits_of(
+        cri=version.name, cri_version=version.version, oci=oci, oci_version=versions.get(oci, ""), hugetlb=True
+    )
+
+
 def _with_node(facts: TargetFacts, node: NodeFacts) -> TargetFacts:
     return dataclasses.replace(facts, node=node)
 
@@ -168,7 +182,9 @@ def _keep(config: pytest.Config, machine: Machine) -> None:
     if not config.stash.get(FAILED, False) or not sys.__stdin__ or not sys.__stdin__.isatty():
         return
     telling = Telling(config)
-    telling.line(f"the machine is kept; enter it from another terminal with: {shlex.join(machine.ssh_command)}")
+    telling.line(
+        f"the machine is kept; enter it from another terminal with: {shlex.join(shell_arguments(machine.spec, ()))}"
+    )
     telling.line("press return to end it")
     with telling.uncaptured():
         sys.__stdin__.readline()

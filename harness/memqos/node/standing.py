@@ -1,0 +1,112 @@
+"""What stands on a node between populations: the cgroups of a plan and the pods' sandboxes.
+
+Making a sandbox costs as much as making a container, and a suite puts the same pods on the node under one kubelet
+after another. So a standing may be kept: pod cgroups then get the next plan's values, and, unlike a kubelet's, also the
+kernel's defaults for what the next plan leaves alone, so that nothing of the earlier plan is left in them. Containers
+are always made anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enforce.apply import Enforcement
+from memqos.engine.plan import Expected, Plan, PlannedCgroup
+from memqos.model.knob import Absent, Knob
+from memqos.model.path import CgroupPath
+from memqos.node.admission import Admission
+from memqos.node.population import AdmittedPod
+
+__all__ = ["Standing", "renewing"]
+
+ENFORCE_SECONDS = 120.0
+
+
+class Standing:
+    """The cgroups and sandboxes of one plan after another."""
+
+    def __init__(self, *, tree: CgroupTree, admission: Admission, name: str) -> None:
+        self._admission = admission
+        self._enforcement = Enforcement(tree, name=name)
+        self._written: dict[CgroupPath, set[Knob]] = {}
+        self._pods: dict[str, AdmittedPod] = {}
+
+    def bring(self, plan: Plan) -> None:
+        """Bring the node's cgroups to this plan; sandboxes that have no place in it are removed first."""
+        places = {pod.uid: pod.cgroup.path for pod in plan.pods}
+        strays = {uid: pod for uid, pod in self._pods.items() if places.get(uid) != pod.planned.cgroup.path}
+        self._remove(strays)
+        renewed = renewing(plan, self._written)
+        self._enforcement.apply(renewed, deadline=Deadline.after(ENFORCE_SECONDS))
+        for cgroup in renewed.cgroups():
+            self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
+
+    def adopt(self, pods: Mapping[str, AdmittedPod]) -> None:
+        """Take over pods that were started, so that they are removed, and their sandboxes can be used again."""
+        self._pods = dict(pods)
+
+    @property
+    def pods(self) -> Mapping[str, AdmittedPod]:
+        """The pods of the last population, by uid."""
+        return self._pods
+
+    def empty(self) -> None:
+        """End and remove the containers; a pod that did not come up whole loses its sandbox too."""
+        whole = {uid: pod for uid, pod in self._pods.items() if pod.failure is None}
+        self._remove({uid: pod for uid, pod in self._pods.items() if pod.failure is not None})
+        self._admission.remove_containers(whole)
+
+    def clear(self) -> None:
+        """Remove everything; the first error is raised when all has been tried."""
+        try:
+            self._remove(dict(self._pods))
+        finally:
+            self._written.clear()
+            self._enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+
+    def _remove(self, pods: Mapping[str, AdmittedPod]) -> None:
+        if not pods:
+            return
+        try:
+            self._admission.remove_pods(pods)
+        finally:
+            for uid in pods:
+                self._pods.pop(uid, None)
+
+
+def renewing(plan: Plan, written: Mapping[CgroupPath, Sequence[Knob] | set[Knob]]) -> Plan:
+    """The plan that, enforced, leaves nothing of what was written before.
+
+    A knob that the plan leaves absent and that was written earlier is written with what the plan expects to see there:
+    the kernel's default.
+    """
+
+    def renewed(cgroup: PlannedCgroup) -> PlannedCgroup:
+        stale = written.get(cgroup.path, ())
+        knobs = {
+            knob: dataclasses.replace(expected, written=expected.value)
+            if _left(expected) and knob in stale
+            else expected
+            for knob, expected in cgroup.knobs.items()
+        }
+        return dataclasses.replace(cgroup, knobs=knobs)
+
+    return dataclasses.replace(
+        plan,
+        node=renewed(plan.node),
+        qos=tuple(map(renewed, plan.qos)),
+        reserved=tuple(map(renewed, plan.reserved)),
+        pods=tuple(dataclasses.replace(pod, cgroup=renewed(pod.cgroup)) for pod in plan.pods),
+    )
+
+
+def written_knobs(cgroup: PlannedCgroup) -> set[Knob]:
+    """The knobs of a planned cgroup that are written."""
+    return {knob for knob, expected in cgroup.knobs.items() if not _left(expected)}
+
+
+def _left(expected: Expected) -> bool:
+    return isinstance(expected.written, Absent)
