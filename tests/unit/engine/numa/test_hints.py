@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.bitmask import Mask, masks_of
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.hints import best, calculate, has_room, regenerate
 from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
-from memqos.engine.numa.zone_table import Block, Zone
+from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
 from tests.unit.engine.numa.builders import GIB, MIB, machine, placed, plain, policies
 
 NONE = policies()
@@ -121,3 +123,50 @@ def test_room_is_what_is_free():
     table = machine(4, 2)
     assert has_room(table, Mask.of([0, 1]), {"memory": 6 * GIB})
     assert not has_room(table, Mask.of([0]), {"memory": 4 * GIB + 1})
+
+
+def one_by_one(table, request, reusable):
+    """The rules as they are written down, set by set, without a thought for speed."""
+    found, smallest = [], len(table.zones)
+    for mask in masks_of(table.ids):
+        zones = [table.zones[zone] for zone in mask.zones]
+        if any(sum(zone.of(kind).allocatable for zone in zones) < size for kind, size in request.items()):
+            continue
+        smallest = min(smallest, mask.count)
+        if mask.count == 1 and len(zones[0].cells) > 1:
+            continue
+        used = [zone for zone in zones if zone.assignments > 0]
+        if mask.count > 1 and any(len(zone.cells) == 1 or tuple(sorted(zone.cells)) != mask.zones for zone in used):
+            continue
+        if all(
+            sum(zone.of(kind).free for zone in zones) + reusable.of(mask.zones, kind) >= size
+            for kind, size in request.items()
+        ):
+            found.append(mask)
+    return tuple(Hint(mask, mask.count == smallest) for mask in found) if request else ()
+
+
+IDS = (0, 1, 3, 6)
+AMOUNTS = st.integers(0, 6)
+KINDS = ("memory", "hugepages-2Mi")
+CELLS = st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
+MEMORY = st.builds(lambda allocatable, free: ZoneMemory(allocatable=allocatable, free=free), AMOUNTS, AMOUNTS)
+ZONES = st.builds(
+    lambda assignments, cells, memory: {"assignments": assignments, "cells": cells, "memory": memory},
+    st.integers(0, 2),
+    CELLS,
+    st.dictionaries(st.sampled_from(KINDS), MEMORY),
+)
+TABLES = st.lists(ZONES, min_size=1, max_size=4).map(
+    lambda zones: ZoneTable(
+        zones={zone_id: Zone(id=zone_id, **zone) for zone_id, zone in zip(IDS, zones, strict=False)}
+    )
+)
+LEFT = st.dictionaries(st.tuples(CELLS, st.sampled_from(KINDS)), AMOUNTS).map(Reusable)
+
+
+@settings(deadline=None, max_examples=300)
+@given(TABLES, st.dictionaries(st.sampled_from(KINDS), AMOUNTS), LEFT)
+def test_hints_are_those_of_the_rules_taken_one_by_one(table, request_, left):
+    """Also for tables that no kubelet would make: cells that do not agree, more free than allocatable."""
+    assert calculate(table, request_, left) == one_by_one(table, request_, left)
