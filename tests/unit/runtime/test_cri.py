@@ -1,0 +1,190 @@
+"""The adapter against a server of ours on a real socket: calls, records, and what errors become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.plan import ContainerResources
+from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.base import Capability, ContainerHandle, ContainerSpec, Runtime, SandboxHandle, SandboxSpec
+from memqos.runtime.cri import CallRecord, CriRuntime, connect
+
+SPEC = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l")
+SANDBOX = SandboxHandle(id="s1", spec=SPEC)
+CONTAINER = ContainerHandle(id="c1", name="a", sandbox=SANDBOX, log_path="/l/a.log")
+
+
+class Service(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
+    """A runtime that answers what the test put into `answers`, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, object]] = []
+        self.answers: dict[str, Callable[[object, grpc.ServicerContext], object]] = {}
+
+    def __getattribute__(self, name: str) -> object:
+        if not name[0].isupper():
+            return super().__getattribute__(name)
+
+        def method(request: object, context: grpc.ServicerContext) -> object:
+            self.asked.append((name, request))
+            if name not in self.answers:
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {name}")
+            return self.answers[name](request, context)
+
+        return method
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service()
+    service.answers["Version"] = lambda *_: cri_pb2.VersionResponse(
+        runtime_name="containerd", runtime_version="1.7.24", runtime_api_version="v1"
+    )
+    server = grpc.server(ThreadPoolExecutor(4))
+    cri_pb2_grpc.add_RuntimeServiceServicer_to_server(service, server)
+    server.add_insecure_port(f"unix:{tmp_path}/cri.sock")
+    server.start()
+    yield service
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def records() -> list[CallRecord]:
+    return []
+
+
+@pytest.fixture
+def runtime(service: Service, tmp_path: Path, records: list[CallRecord]) -> Iterator[CriRuntime]:
+    with connect(
+        tmp_path / "cri.sock", name="containerd+runc", handler="runc", record=records.append, deadline=soon()
+    ) as it:
+        yield it
+
+
+def soon() -> Deadline:
+    return Deadline.after(10)
+
+
+def test_it_is_a_runtime(runtime: CriRuntime) -> None:
+    assert isinstance(runtime, Runtime)
+    assert runtime.version(deadline=soon()).version == "1.7.24"
+
+
+def test_a_runtime_that_does_not_report_its_driver(runtime: CriRuntime) -> None:
+    assert runtime.reported_driver is None
+    assert Capability.CGROUP_DRIVER_REPORT not in runtime.capabilities
+
+
+def test_a_runtime_that_does(service: Service, tmp_path: Path) -> None:
+    config = cri_pb2.LinuxRuntimeConfiguration(cgroup_driver=cri_pb2.CGROUPFS)
+    service.answers["RuntimeConfig"] = lambda *_: cri_pb2.RuntimeConfigResponse(linux=config)
+    with connect(tmp_path / "cri.sock", name="x", deadline=soon()) as runtime:
+        assert runtime.reported_driver is CgroupDriver.CGROUPFS
+        assert Capability.CGROUP_DRIVER_REPORT in runtime.capabilities
+
+
+def test_the_handler_is_the_specs_own_or_the_adapters(service: Service, runtime: CriRuntime) -> None:
+    service.answers["RunPodSandbox"] = lambda *_: cri_pb2.RunPodSandboxResponse(pod_sandbox_id="s1")
+    assert runtime.run_sandbox(SPEC, deadline=soon()) == SANDBOX
+    other = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l", handler="crun")
+    runtime.run_sandbox(other, deadline=soon())
+    assert [request.runtime_handler for name, request in service.asked if name == "RunPodSandbox"] == ["runc", "crun"]
+
+
+def test_a_container_is_made_and_updated(service: Service, runtime: CriRuntime) -> None:
+    service.answers["CreateContainer"] = lambda *_: cri_pb2.CreateContainerResponse(container_id="c1")
+    service.answers["UpdateContainerResources"] = lambda *_: cri_pb2.UpdateContainerResourcesResponse()
+    container = runtime.create(SANDBOX, ContainerSpec(name="a", image="i"), deadline=soon())
+    assert container == CONTAINER
+    runtime.update(container, ContainerResources(unified={"memory.high": "4096"}), deadline=soon())
+    assert service.asked[-1][1].linux.unified == {"memory.high": "4096"}
+
+
+def test_a_sandbox_is_stopped_before_it_is_removed(service: Service, runtime: CriRuntime) -> None:
+    service.answers["StopPodSandbox"] = lambda *_: cri_pb2.StopPodSandboxResponse()
+    service.answers["RemovePodSandbox"] = lambda *_: cri_pb2.RemovePodSandboxResponse()
+    runtime.remove_sandbox(SANDBOX, deadline=soon())
+    assert [name for name, _ in service.asked[-2:]] == ["StopPodSandbox", "RemovePodSandbox"]
+
+
+def test_every_call_is_recorded_with_its_answer_or_its_error(
+    service: Service, runtime: CriRuntime, records: list[CallRecord]
+) -> None:
+    service.answers["StopContainer"] = lambda _, context: context.abort(grpc.StatusCode.NOT_FOUND, "no container c1")
+    with pytest.raises(RuntimeCallError):
+        runtime.stop(CONTAINER, grace=3, deadline=soon())
+    assert [record.method for record in records] == ["Version", "RuntimeConfig", "StopContainer"]
+    assert records[0].reply == {
+        "runtime_name": "containerd",
+        "runtime_version": "1.7.24",
+        "runtime_api_version": "v1",
+    }
+    assert records[2].request == {"container_id": "c1", "timeout": "3"}
+    assert records[2].reply is None
+    assert "no container c1" in records[2].error
+
+
+def test_an_error_keeps_method_code_and_details(service: Service, runtime: CriRuntime) -> None:
+    service.answers["StartContainer"] = lambda _, context: context.abort(grpc.StatusCode.UNKNOWN, "runc create failed")
+    with pytest.raises(
+        RuntimeCallError, match=r"StartContainer: containerd\+runc answered UNKNOWN: runc create failed"
+    ) as caught:
+        runtime.start(CONTAINER, deadline=soon())
+    assert caught.value.data == {"method": "StartContainer", "code": "UNKNOWN", "details": "runc create failed"}
+
+
+def test_no_answer_in_time_names_what_was_waited_for(service: Service, runtime: CriRuntime) -> None:
+    def late(_: object, context: grpc.ServicerContext) -> object:
+        while context.is_active():
+            Deadline.after(0).clock.sleep(0.02)
+        return cri_pb2.StartContainerResponse()
+
+    service.answers["StartContainer"] = late
+    with pytest.raises(DeadlineError, match=r"'containerd\+runc answers StartContainer'"):
+        runtime.start(CONTAINER, deadline=Deadline.after(0.2))
+
+
+def test_nobody_listening_is_machinery_and_not_an_answer(tmp_path: Path) -> None:
+    with (
+        pytest.raises(MachineryError, match="does not answer") as caught,
+        connect(tmp_path / "none.sock", name="containerd+runc", deadline=soon()),
+    ):
+        pass
+    assert not isinstance(caught.value, RuntimeCallError)
+
+
+def test_any_other_refusal_of_runtimeconfig_is_not_swallowed(service: Service, tmp_path: Path) -> None:
+    service.answers["RuntimeConfig"] = lambda _, context: context.abort(grpc.StatusCode.INTERNAL, "broken")
+    with pytest.raises(RuntimeCallError, match="broken"), connect(tmp_path / "cri.sock", name="x", deadline=soon()):
+        pass
+
+
+def test_several_threads_share_one_adapter(runtime: CriRuntime, records: list[CallRecord]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(lambda _: runtime.version(deadline=soon()), range(20)))
+    assert len(versions) == 20
+    assert len(records) == 22
+
+
+def test_lists_of_what_a_dead_run_left_behind(service: Service, runtime: CriRuntime) -> None:
+    item = cri_pb2.PodSandbox(id="s9", metadata=cri_pb2.PodSandboxMetadata(uid="u9"))
+    service.answers["ListPodSandbox"] = lambda *_: cri_pb2.ListPodSandboxResponse(items=[item])
+    container = cri_pb2.Container(id="c9", pod_sandbox_id="s9")
+    service.answers["ListContainers"] = lambda *_: cri_pb2.ListContainersResponse(containers=[container])
+    assert runtime.sandboxes(deadline=soon()) == {"s9": "u9"}
+    assert runtime.containers(deadline=soon()) == {"c9": "s9"}
+
+
+def test_statistics_leave_out_what_the_runtime_does(service: Service, runtime: CriRuntime) -> None:
+    memory = cri_pb2.MemoryUsage(usage_bytes=cri_pb2.UInt64Value(value=4096))
+    stats = cri_pb2.ContainerStats(memory=memory)
+    service.answers["ContainerStats"] = lambda *_: cri_pb2.ContainerStatsResponse(stats=stats)
+    assert runtime.stats(CONTAINER, deadline=soon()) == {"memory": {"usage_bytes": {"value": "4096"}}}

@@ -1,0 +1,192 @@
+"""The program itself, compiled here and given little: its address space is limited, so nothing can grow."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline, wait
+from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
+from memqos.workload.report import Done, ExitLine, Failed, Held, ReportLine, Started, Step, parse_report
+
+SOURCE = Path(__file__).parents[3] / "vm" / "workload" / "memload.c"
+LIMIT = 64 << 20
+LIMITED = ["sh", "-c", f'ulimit -v {LIMIT >> 10} && exec "$@"', "sh"]
+"""Runs what follows with so little address space that a mistake here cannot use up the host's memory."""
+
+MI = 1 << 20
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs the program gcc, to compile the workload")
+
+
+@pytest.fixture(scope="session")
+def memload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("memload") / "memload"
+    options = ["-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
+    subprocess.run(["gcc", *options, "-o", program, SOURCE], check=True)
+    return program
+
+
+def run(memload: Path, *words: str, stdin: str = "") -> tuple[int, tuple[ReportLine, ...]]:
+    done = subprocess.run(
+        [*LIMITED, memload, *words], input=stdin, capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.returncode, parse_report(done.stdout, source="memload")
+
+
+def do(memload: Path, *commands: Command) -> tuple[int, tuple[ReportLine, ...]]:
+    return run(memload, *arguments(commands))
+
+
+def test_anonymous_memory_is_used_in_steps(memload: Path) -> None:
+    status, lines = do(memload, Anon(size=3 * MI), Report(), Exit(code=7))
+    assert status == 7
+    assert [line.bytes for line in lines if isinstance(line, Step)] == [MI, 2 * MI, 3 * MI]
+    held = next(line for line in lines if isinstance(line, Held))
+    assert (held.regions, held.bytes) == (1, 3 * MI)
+    assert 3 * MI <= held.resident < 5 * MI
+    assert isinstance(lines[0], Started)
+    assert isinstance(lines[-1], ExitLine)
+
+
+def test_a_size_is_rounded_up_to_whole_pages(memload: Path) -> None:
+    _, lines = do(memload, Anon(size=1), Report())
+    page_size = next(line.page_size for line in lines if isinstance(line, Started))
+    assert next(line.bytes for line in lines if isinstance(line, Held)) == page_size
+
+
+def test_a_rate_is_kept(memload: Path) -> None:
+    _, lines = do(memload, Anon(size=4096 * 4, step=4096, rate=4096 * 10))
+    done = next(line for line in lines if isinstance(line, Done))
+    assert done.ms >= 390
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_files_are_made_touched_and_deleted(memload: Path, tmp_path: Path, mapped: bool) -> None:
+    path = tmp_path / "f"
+    status, lines = do(memload, File(path=str(path), size=2 * MI, mapped=mapped), Touch(), Free(), Report())
+    assert status == 0
+    touch = next(line for line in lines if isinstance(line, Done) and line.verb == "touch")
+    assert (touch.bytes, touch.wrong_pages) == (2 * MI, 0)
+    assert next(line for line in lines if isinstance(line, Held)).bytes == 0
+    assert not path.exists()
+
+
+def test_a_tmpfs_is_told_from_another_file_system(memload: Path, tmp_path: Path) -> None:
+    shm = Path("/dev/shm") / tmp_path.name / "f"
+    shm.parent.mkdir()
+    try:
+        _, lines = do(memload, Tmpfs(path=str(shm), size=MI), Tmpfs(path="/proc/self/none", size=MI))
+    finally:
+        shm.unlink(missing_ok=True)
+        shm.parent.rmdir()
+    assert [line.bytes for line in lines if isinstance(line, Done)] == [MI]
+    assert [line.command for line in lines if isinstance(line, Failed)] == [2]
+
+
+def test_a_touch_sees_what_somebody_else_wrote(memload: Path, tmp_path: Path) -> None:
+    path, fifo, report = tmp_path / "f", tmp_path / "c", tmp_path / "r"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [
+            *LIMITED,
+            memload,
+            *arguments([File(path=str(path), size=8192, step=8192)], commands_path=str(fifo), report_path=str(report)),
+        ],
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        with fifo.open("w") as commands:
+            commands.write(line(Touch()) + line(Report()))
+        wait(
+            "memload reports",
+            lambda: read(report),
+            until=lambda lines: any(isinstance(one, Held) for one in lines),
+            deadline=Deadline.after(10),
+            every=0.01,
+        )
+        with path.open("r+b") as file:
+            file.write(b"\0" * 8)
+        with fifo.open("w") as commands:
+            commands.write(line(Touch()) + "no such command\n" + line(Exit(code=4)))
+        assert process.wait(10) == 4
+    lines = read(report)
+    assert [one.wrong_pages for one in lines if isinstance(one, Done) and one.verb == "touch"] == [0, 1]
+    assert [one.what for one in lines if isinstance(one, Failed)] == ["not a command"]
+
+
+def read(report: Path) -> tuple[ReportLine, ...]:
+    return parse_report(report.read_text() if report.exists() else "", source=str(report), live=True)
+
+
+def test_a_refused_mapping_is_reported_and_the_rest_goes_on(memload: Path) -> None:
+    status, lines = do(memload, Anon(size=MI), Anon(size=LIMIT * 2), Report(), Exit())
+    assert status == 0
+    assert [(line.what, line.errno) for line in lines if isinstance(line, Failed)] == [("mmap", 12)]
+    assert next(line.bytes for line in lines if isinstance(line, Held)) == MI
+
+
+def test_a_region_that_could_not_be_had_keeps_its_number(memload: Path) -> None:
+    _, lines = do(memload, Anon(size=LIMIT * 2), Anon(size=MI), Free(region=2), Free(region=1), Report())
+    assert [line.what for line in lines if isinstance(line, Failed)] == ["mmap", "no such region"]
+    assert next(line.bytes for line in lines if isinstance(line, Held)) == 0
+
+
+def test_commands_come_from_standard_input_too(memload: Path) -> None:
+    status, lines = run(memload, stdin=f"{line(Anon(size=4096))}\n{line(Exit(code=3))}")
+    assert status == 3
+    assert sum(isinstance(one, Done) for one in lines) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "anon",
+        "anon 0",
+        "anon -1",
+        "anon 1Ti",
+        "anon 1M",
+        "anon 99999999999999999999",
+        "anon 9223372036854775807Gi",
+        "anon 1 step=0",
+        "anon 1 how=mmap",
+        "anon 1 colour=red",
+        "file /x",
+        "file /x 1 how=magic",
+        "touch 0",
+        "free x",
+        "hold x",
+        "hold -1",
+        "exit",
+        "exit 256",
+        "exit 1 2",
+        "report 1",
+        "dance",
+        "anon 4096 , dance",
+        "anon 4096 , , hold",
+    ],
+)
+def test_wrong_arguments_end_it_before_anything_runs(memload: Path, words: str) -> None:
+    assert run(memload, *words.split()) == (2, ())
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_it_dies_at_once_when_asked(memload: Path, number: signal.Signals, status: int) -> None:
+    with subprocess.Popen([*LIMITED, memload, *arguments([Hold()])], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(5) == status
+
+
+def test_it_goes_on_when_nobody_reads_its_report(memload: Path) -> None:
+    with subprocess.Popen(
+        [*LIMITED, memload, *arguments([Hold(seconds=0.2), Anon(size=4096), Exit(code=9)])],
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(10) == 9

@@ -1,0 +1,109 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memqos.errors import MachineryError
+from memqos.workload.report import (
+    Done,
+    ExitLine,
+    Failed,
+    Held,
+    Started,
+    Step,
+    parse_container_log,
+    parse_report,
+    progress,
+)
+
+START = '{"event":"start","ms":0.009,"pid":19346,"page_size":4096}\n'
+STEP = '{"event":"step","ms":1.2,"command":1,"verb":"anon","id":1,"bytes":1048576,"of":3145728,"max_us":4}\n'
+DONE = '{"event":"done","ms":2,"command":1,"verb":"anon","id":1,"bytes":3145728}\n'
+
+
+def test_every_kind_of_line() -> None:
+    text = (
+        START
+        + STEP
+        + DONE
+        + '{"event":"done","ms":3.5,"command":2,"verb":"touch","id":0,"bytes":8,"wrong_pages":1,"max_us":106}\n'
+        + '{"event":"error","ms":4.0,"command":3,"what":"mmap","errno":12,"error":"Cannot allocate memory"}\n'
+        + '{"event":"held","ms":5.0,"command":4,"regions":1,"bytes":8,"resident":4022272}\n'
+        + '{"event":"step","ms":6.0,"command":5,"verb":"hold"}\n'
+        + '{"event":"exit","ms":7.0,"command":6,"code":3}\n'
+    )
+    assert parse_report(text, source="log") == (
+        Started(ms=0.009, pid=19346, page_size=4096),
+        Step(ms=1.2, command=1, verb="anon", region=1, bytes=1048576, of=3145728, max_us=4),
+        Done(ms=2, command=1, verb="anon", region=1, bytes=3145728),
+        Done(ms=3.5, command=2, verb="touch", region=0, bytes=8, wrong_pages=1, max_us=106),
+        Failed(ms=4.0, command=3, what="mmap", errno=12, error="Cannot allocate memory"),
+        Held(ms=5.0, command=4, regions=1, bytes=8, resident=4022272),
+        Step(ms=6.0, command=5, verb="hold"),
+        ExitLine(ms=7.0, command=6, code=3),
+    )
+
+
+def test_progress_is_the_most_a_command_said() -> None:
+    lines = parse_report(START + STEP + DONE, source="log")
+    assert progress(lines, 1) == 3145728
+    assert progress(lines[:2], 1) == 1048576
+    assert progress(lines, 2) == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "7",
+        "{}",
+        '{"event":"party","ms":1}',
+        '{"event":"start","ms":1}',
+        '{"event":"start","ms":"1","pid":1,"page_size":4096}',
+        '{"event":"start","ms":1,"pid":true,"page_size":4096}',
+        '{"event":"start","ms":1,"pid":1,"page_size":4096,"extra":1}',
+        '{"event":"exit","ms":1,"command":1,"code":1.5}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_is_none_is_named(bad: str) -> None:
+    with pytest.raises(MachineryError, match="no report of the workload") as caught:
+        parse_report(f"{START}{bad}\n{DONE}", source="/var/log/app.log")
+    assert caught.value.where == "/var/log/app.log:2"
+    assert caught.value.data["line"] == 2
+    assert len(str(caught.value)) < 500
+
+
+def test_a_line_without_its_end_is_waited_for_only_while_the_workload_lives() -> None:
+    assert len(parse_report(START + STEP[:20], source="log", live=True)) == 1
+    with pytest.raises(MachineryError, match="cut off"):
+        parse_report(START + STEP[:20], source="log")
+
+
+def test_a_containers_log() -> None:
+    stamp = "2026-11-21T04:11:42.338000000Z"
+    log = (
+        f"{stamp} stdout F {START}"
+        f"{stamp} stderr F memload: something\n"
+        f"{stamp} stdout P {STEP[:30]}\n"
+        f"{stamp} stdout F {STEP[30:]}"
+    )
+    lines = parse_container_log(log, source="log")
+    assert [type(line) for line in lines] == [Started, Step]
+
+
+def test_a_containers_log_that_is_none_is_named() -> None:
+    with pytest.raises(MachineryError, match="not a line of a container's log") as caught:
+        parse_container_log("2026 stdout F {}\nhello\n", source="app.log")
+    assert caught.value.where == "app.log:2"
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    with contextlib.suppress(MachineryError):
+        parse_report(text, source="log", live=True)
+    with contextlib.suppress(MachineryError):
+        parse_container_log(text, source="log")
