@@ -39,7 +39,15 @@ BUILD_SECONDS = 1800
 
 BUILDING_PREFIX = ".building-"
 
-NO_ROOM = ("No space left on device", "Disk quota exceeded", "Could not allocate block", "Not enough free disk space")
+NO_ROOM = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Could not allocate block",
+    "You don't have enough free space",
+)
+FULL_BYTES = 16 << 20
+"""With less room than this a tool that failed may not even have been able to say why."""
+
 STALE = ("is expired (invalid since", "is not valid yet")
 
 
@@ -202,7 +210,7 @@ class Build:
         if process.returncode == 0:
             return
         said = log.read_text(errors="backslashreplace")
-        if any(sign in said for sign in NO_ROOM):
+        if any(sign in said for sign in NO_ROOM) or shutil.disk_usage(self.work).free < FULL_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         name = Path(argv[0]).name
         raise ImageError(

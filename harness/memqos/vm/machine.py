@@ -201,6 +201,8 @@ class Machine:
         if status is not None:
             return f"QEMU ended with status {status}{self._qemu_words()}"
         for event in self._qmp.events if self._qmp else ():
+            if event.name == "BLOCK_IO_ERROR" and event.data.get("nospace"):
+                return "the host's disk is full, so QEMU paused the guest"
             if event.name in ENDED:
                 return f"the guest stopped ({event.name} {dict(event.data)})"
         return None

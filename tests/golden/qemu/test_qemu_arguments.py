@@ -1,0 +1,90 @@
+"""The whole QEMU command line, literal: a change of it is a change of every machine and has to be read."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.vm.accelerator import probe_arguments
+from memqos.vm.command import overlay_arguments, qemu_arguments
+from memqos.vm.programs import Qemu
+from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
+
+HERE = Path(__file__).parent
+MIB = 1 << 20
+PROGRAM = Path("/usr/bin/qemu-system-x86_64")
+
+TWO_ZONES = MachineSpec(
+    name="trixie-two-zones",
+    accelerator=Accelerator.TCG,
+    topology=Topology(
+        name="two-zones",
+        cpus=2,
+        zones=(Zone(id=0, memory_bytes=1024 * MIB, cpus=(0,)), Zone(id=1, memory_bytes=1024 * MIB, cpus=(1,))),
+        distances=((10, 20), (20, 10)),
+        swap=(SwapDevice(size_bytes=512 * MIB, priority=10),),
+    ),
+    kernel=Path("/cache/images/trixie-0/vmlinuz"),
+    initrd=Path("/cache/images/trixie-0/initrd.img"),
+    kernel_arguments=("root=/dev/vda", "rw", "psi=1"),
+    disk=Path("/cache/machines/m/overlay.qcow2"),
+    disk_format=DiskFormat.QCOW2,
+    swap_disks=(Path("/cache/machines/m/swap0.img"),),
+    serial_log=Path("/results/serial.log"),
+    qmp_socket=Path("/run/user/0/m/qmp.sock"),
+)
+
+MANY = replace(
+    TWO_ZONES,
+    name="odd,name",
+    accelerator=Accelerator.KVM,
+    topology=Topology(
+        name="far",
+        cpus=3,
+        zones=(
+            Zone(id=0, memory_bytes=256 * MIB, cpus=(0, 2)),
+            Zone(id=1, memory_bytes=512 * MIB, cpus=(1,)),
+            Zone(id=2, memory_bytes=64 * MIB),
+        ),
+        swap=(SwapDevice(size_bytes=64 * MIB), SwapDevice(size_bytes=128 * MIB, priority=0)),
+    ),
+    disk=Path("/a,b/disk.img"),
+    disk_format=DiskFormat.RAW,
+    swap_disks=(Path("/a,b/swap0.img"), Path("/a,b/swap1.img")),
+    ssh_port=2222,
+)
+
+
+def lines(arguments: list[str]) -> str:
+    """An option and what follows it on one line."""
+    text = arguments[0]
+    for argument in arguments[1:]:
+        text += ("\n" if argument.startswith("-") else " ") + argument
+    return text + "\n"
+
+
+@pytest.mark.parametrize(
+    ("golden", "arguments"),
+    [
+        ("two-zones", qemu_arguments(TWO_ZONES, PROGRAM)),
+        ("many", qemu_arguments(MANY, PROGRAM)),
+        ("overlay", overlay_arguments(Path("/usr/bin/qemu-img"), Path("/c/disk.img"), Path("/m/overlay.qcow2"))),
+        (
+            "kvm-probe",
+            probe_arguments(
+                Qemu(program=PROGRAM, version=(10, 0, 2)),
+                Path("/c/vmlinuz"),
+                serial=Path("/t/serial.log"),
+                socket=Path("/t/qmp.sock"),
+            ),
+        ),
+    ],
+)
+def test_command_line_is_the_golden_one(golden, arguments):
+    assert lines(arguments) == (HERE / f"{golden}.txt").read_text()
+
+
+def test_swap_priority_is_said_only_where_it_is_declared():
+    assert TWO_ZONES.command_line == "root=/dev/vda rw psi=1 memqos.swap0=10"
+    assert MANY.command_line == "root=/dev/vda rw psi=1 memqos.swap1=0"

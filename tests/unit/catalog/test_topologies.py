@@ -1,0 +1,98 @@
+import json
+
+import pytest
+
+from memqos.catalog.topologies import load_topology, parse_topology, topology_names
+from memqos.errors import ManifestError, UnknownNameError
+from memqos.model.topology import SwapDevice, Zone
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+GOOD = {"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]}
+
+
+def parse(document) -> object:
+    return parse_topology("mine", json.dumps(document).encode(), file="mine.json")
+
+
+def test_shipped_topologies_load():
+    assert topology_names() == ["one-zone", "two-zones", "two-zones-no-swap"]
+    assert {name: load_topology(name).memory_bytes for name in topology_names()} == dict.fromkeys(
+        topology_names(), 2 * GIB
+    )
+
+
+def test_two_zones_is_what_it_says():
+    topology = load_topology("two-zones")
+    assert topology.zones == (
+        Zone(id=0, memory_bytes=GIB, cpus=(0,)),
+        Zone(id=1, memory_bytes=GIB, cpus=(1,)),
+    )
+    assert topology.distances == ((10, 20), (20, 10))
+    assert topology.swap == (SwapDevice(size_bytes=512 * MIB, priority=10),)
+
+
+def test_no_swap_is_no_swap():
+    assert load_topology("two-zones-no-swap").swap_bytes == 0
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(UnknownNameError, match="there is no topology 'three-zones'") as caught:
+        load_topology("three-zones")
+    assert "one-zone, two-zones, two-zones-no-swap" in caught.value.next_step
+
+
+def test_priority_and_distances_may_be_left_out():
+    topology = parse({**GOOD, "swap": [{"sizeMiB": 64}]})
+    assert topology.swap == (SwapDevice(size_bytes=64 * MIB, priority=None),)
+    assert topology.distances == ()
+
+
+def test_a_zone_may_have_no_cpu():
+    topology = parse({"cpus": 1, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 64}]})
+    assert topology.zones[1] == Zone(id=1, memory_bytes=64 * MIB, cpus=())
+
+
+def with_zone(zone):
+    return {"cpus": 1, "zones": [zone]}
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "words"),
+    [
+        ([], "mine.json: must be an object", ""),
+        ({**GOOD, "cpu": 2}, "cpu", "is not known here. Known: cpus, distances, purpose, swap, zones"),
+        ({**GOOD, "cpus": 0}, "cpus", "must be a whole number from 1 to 64 (got 0)"),
+        ({**GOOD, "cpus": "2"}, "cpus", 'got "2"'),
+        ({**GOOD, "cpus": True}, "cpus", "got true"),
+        ({**GOOD, "cpus": 3}, "zones", "must name each CPU from 0 to 2 once (they name [0, 1])"),
+        ({**GOOD, "zones": []}, "zones", "must be a list that is not empty"),
+        ({"cpus": 1}, "zones", "must be a list that is not empty"),
+        (with_zone({"memoryMiB": 63, "cpus": [0]}), "zones[0].memoryMiB", "from 64 to 1048576 (got 63)"),
+        (with_zone({"memoryMiB": 1.5, "cpus": [0]}), "zones[0].memoryMiB", "got 1.5"),
+        (with_zone({"memoryMiB": 512, "cpus": [1]}), "zones[0].cpus", "from 0 to 0 (got 1)"),
+        (with_zone({"memoryMiB": 512, "cpus": [0, 0]}), "zones", "once (they name [0, 0])"),
+        (with_zone({"memoryMiB": 256, "cpus": [0]}), "zones", "must have 512 MiB together"),
+        (with_zone({"memory": 512}), "zones[0].memory", "is not known here"),
+        ({**GOOD, "swap": [{"sizeMiB": 0}]}, "swap[0].sizeMiB", "got 0"),
+        ({**GOOD, "swap": [{"sizeMiB": 1, "priority": -1}]}, "swap[0].priority", "from 0 to 32767 (got -1)"),
+        ({**GOOD, "distances": [[10, 20]]}, "distances", "must be 2 rows of 2 numbers"),
+        ({**GOOD, "distances": [[11, 20], [20, 10]]}, "distances[0][0]", "from 10 to 10 (got 11)"),
+        ({**GOOD, "distances": [[10, 10], [20, 10]]}, "distances[0][1]", "from 11 to 255 (got 10)"),
+        ({**GOOD, "distances": [[10, 20], [256, 10]]}, "distances[1][0]", "got 256"),
+    ],
+)
+def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):
+    with pytest.raises(ManifestError) as caught:
+        parse(document)
+    message = str(caught.value)
+    assert message.startswith("mine.json")
+    assert field in message
+    assert words in message
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_said(content):
+    with pytest.raises(ManifestError, match=r"mine\.json: is not JSON"):
+        parse_topology("mine", content, file="mine.json")

@@ -1,0 +1,22 @@
+"""A small profile that tests build on."""
+
+from memqos.vm.profile import GuestFile, Profile, Source
+from memqos.vm.recipe import Keys
+
+PROFILE = Profile(
+    name="small",
+    purpose="tests",
+    suite="trixie",
+    kernel="linux-image-cloud-amd64",
+    packages=("containerd", "runc"),
+    kernel_arguments=("root=/dev/vda",),
+    masked_units=("apt-daily.timer",),
+    enabled_units=("memqos-swap.service",),
+    files=(
+        GuestFile(path="/etc/hostname", content=b"memqos\n"),
+        GuestFile(path="/usr/lib/memqos/swap-on", content=b"#!/bin/sh\n"),
+    ),
+    sources=(Source(program="pause", content=b"int main(void) { return 0; }\n"),),
+)
+
+KEYS = Keys(client_public="ssh-ed25519 CLIENT\n", host_private="HOST PRIVATE\n", host_public="ssh-ed25519 HOST\n")

@@ -1,0 +1,95 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline, wait
+from memqos.errors import MachineryError
+from memqos.vm.ownership import ProcessGroup
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_members_end_with_the_group():
+    with ProcessGroup() as group:
+        member = group.start(["sleep", "100"])
+        assert member.poll() is None
+    assert member.returncode == -signal.SIGTERM
+
+
+def test_a_member_that_will_not_end_is_killed(tmp_path):
+    ready = tmp_path / "ready"
+    with ProcessGroup() as group:
+        member = group.start(["sh", "-c", 'trap "" TERM; : >"$1"; while :; do sleep 0.1; done', "sh", ready])
+        wait("the trap is set", ready.exists, deadline=Deadline.after(10), every=0.02)
+    assert member.returncode == -signal.SIGKILL
+
+
+def test_an_orderly_end_leaves_the_folders_to_their_makers(tmp_path):
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    with ProcessGroup(folders=(folder,)):
+        pass
+    assert folder.is_dir()
+
+
+def test_the_group_is_not_the_terminal_s():
+    with ProcessGroup() as group:
+        member = group.start(["sleep", "100"])
+        assert os.getpgid(member.pid) != os.getpgid(0)
+
+
+def test_output_goes_where_it_is_wanted(tmp_path):
+    log = tmp_path / "log"
+    with ProcessGroup() as group, log.open("wb") as output:
+        group.start(["sh", "-c", "echo out; echo err >&2"], output=output).wait(10)
+    assert log.read_text() == "out\nerr\n"
+
+
+def test_a_group_that_is_not_open_starts_nothing():
+    with pytest.raises(MachineryError, match="not open"):
+        ProcessGroup().start(["true"])
+
+
+OWNER = """
+    import os, sys, threading, time
+    from pathlib import Path
+    from memqos.vm.ownership import ProcessGroup
+
+    with ProcessGroup(folders=(Path(sys.argv[1]),)) as group:
+        started = []
+        thread = threading.Thread(target=lambda: started.append(group.start(["sleep", "100"])))
+        thread.start()
+        thread.join()
+        started.append(group.start(["sh", "-c", "sleep 100 & echo $! >" + sys.argv[2] + "; wait"]))
+        print(*(process.pid for process in started), flush=True)
+        time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_an_owner_that_dies(tmp_path, end):
+    folder, child = tmp_path / "run", tmp_path / "child"
+    folder.mkdir()
+    (folder / "overlay").write_text("x")
+    argv = [sys.executable, "-c", textwrap.dedent(OWNER), str(folder), str(child)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as owner:
+        pids = [int(word) for word in owner.stdout.readline().split()]
+        wait(
+            "the grandchild is there", lambda: child.exists() and child.read_text().strip(), deadline=Deadline.after(10)
+        )
+        pids.append(int(child.read_text()))
+        assert all(map(is_running, pids))
+        owner.send_signal(end)
+        owner.wait(10)
+    wait("all are gone", lambda: not any(map(is_running, pids)) and not folder.exists(), deadline=Deadline.after(5))
