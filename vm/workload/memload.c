@@ -219,6 +219,8 @@ static int parse(struct command *command, int count, char **words)
 		return 0;
 	if (parse_number(words[1], &number))
 		return -1;
+	if (verb != HOLD && number != (double)(uint64_t)number)
+		return -1;
 	if (verb <= FREE)
 		command->id = (uint64_t)number;
 	command->seconds = number;

@@ -5,7 +5,7 @@ the standard library of Python 3.9 and nothing of memqos. A request comes as JSO
 
     verb     perform or leftovers
     mount    the cgroup v2 mount
-    mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes
+    mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes; it removes no other
     seconds  how long a cgroup may take to appear or to go
     steps    each with action, path, unit, properties [name, signature, words], writes [file, text]
 
@@ -91,6 +91,12 @@ def refuse_existing(folder: Path) -> None:
         raise StepError(f"it exists already, left behind by the enforcement '{mark}'", "leftover")
 
 
+def refuse_unmarked(folder: Path, mark: str) -> None:
+    """What this enforcement did not make, it does not kill or remove."""
+    if folder.is_dir() and read_mark(folder) != mark:
+        raise StepError(f"'{folder}' was not made by the enforcement '{mark}'", "foreign")
+
+
 def make_folder(folder: Path) -> None:
     """Make a cgroup and those above it."""
     try:
@@ -155,6 +161,7 @@ def stop(request: Request, steps: list[Step]) -> list[int]:
     units = []
     for step in steps:
         folder = folder_of(request, step)
+        refuse_unmarked(folder, request["mark"])
         found = [pid for below, _, _ in os.walk(folder) for pid in processes(Path(below))]
         if found:
             put(folder / "cgroup.kill", "1")
@@ -208,12 +215,11 @@ def folder_of(request: Request, step: Step) -> Path:
 
 
 def set_mark(folder: Path, mark: str) -> None:
-    """Say whose cgroup this is; a kernel that keeps no such attributes keeps no marks."""
+    """Say whose cgroup this is."""
     try:
         os.setxattr(folder, ATTRIBUTE, mark.encode())
     except OSError as error:
-        if error.errno not in {errno.ENOTSUP, errno.EPERM}:
-            raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
+        raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
 
 
 def read_mark(folder: Path) -> str | None:

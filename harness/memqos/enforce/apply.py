@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
@@ -63,35 +64,48 @@ class Enforcement:
         """
         todo = steps(plan) if self._plan is None else steps_between(self._plan, plan)
         self._remember(todo)
-        _perform(self._tree, self._name, todo, deadline=deadline)
+        answer = _perform(self._tree, self._name, todo, deadline=deadline)
+        if answer.failure:
+            self._forget(todo[answer.failure.step + answer.failure.made_something :])
+            raise answer.failure.error(self._tree, todo)
         self._plan = plan
         return todo
 
     def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
         """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.
 
-        Raises TargetError if one of them is still there afterwards. Withdrawing twice is nothing.
+        A cgroup that somebody else made is never touched. Raises TargetError if one of ours is still there
+        afterwards. Withdrawing twice is nothing.
         """
         todo = [_undo(step) for step in reversed(self._made.values())]
-        killed = _perform(self._tree, self._name, todo, deadline=deadline)
+        answer = _perform(self._tree, self._name, todo, deadline=deadline)
+        if answer.failure:
+            raise answer.failure.error(self._tree, todo)
         self._made.clear()
         self._plan = None
-        return killed
+        return answer.killed
 
     def _remember(self, todo: Iterable[Step]) -> None:
+        """Before they are done: if the answer is lost, some of them are."""
         for step in todo:
             if step.action is Action.MAKE:
                 self._made[step.path] = step
             elif step.action is Action.REMOVE:
                 self._made.pop(step.path, None)
 
+    def _forget(self, todo: Iterable[Step]) -> None:
+        """Of these it is known that they were not done."""
+        for step in todo:
+            if step.action is Action.MAKE:
+                self._made.pop(step.path, None)
+            elif step.action is Action.REMOVE:
+                self._made[step.path] = step
+
 
 def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, ...]:
     """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
-    answer = _ask(tree, {"verb": "leftovers", "mount": tree.mount.folder}, deadline=deadline)
-    found = answer["leftovers"]
-    assert isinstance(found, list)  # noqa: S101 - the agent is ours
-    return tuple(Leftover(path=CgroupPath.parse(path), name=name) for path, name in found)
+    answer: Any = _ask(tree, {"verb": "leftovers", "mount": tree.mount.folder}, deadline=deadline)
+    return tuple(Leftover(path=CgroupPath.parse(path), name=name) for path, name in answer["leftovers"])
 
 
 def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
@@ -99,25 +113,62 @@ def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline
 
     To be called only when the enforcement that made them cannot be alive any more.
     """
-    todo = [
-        Step(
-            action=Action.REMOVE,
-            subject=f"leftover of '{leftover.name}'",
-            path=leftover.path,
-            unit=leftover.path.name if leftover.path.name.endswith(".slice") else "",
+    killed: list[int] = []
+    for leftover in reversed(leftovers):
+        path = leftover.path
+        unit = path.name if path.name.endswith(".slice") else ""
+        step = Step(action=Action.REMOVE, subject=f"the leftover of '{leftover.name}'", path=path, unit=unit)
+        answer = _perform(tree, leftover.name, [step], deadline=deadline)
+        if answer.failure:
+            raise answer.failure.error(tree, [step])
+        killed += answer.killed
+    return tuple(killed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """The step that the agent could not do, by its number, and why."""
+
+    step: int
+    what: str
+    kind: str
+
+    @property
+    def made_something(self) -> bool:
+        """Whether the step may have been done in part: it was not, if the cgroup was there before."""
+        return self.kind == "refused"
+
+    def error(self, tree: CgroupTree, todo: Sequence[Step]) -> TargetError:
+        step = todo[self.step]
+        return TargetError(
+            f"could not {step.action} the cgroup of {step.subject}: {self.what}.",
+            where=f"{tree.target.address}{step.path}",
+            next_step=_NEXT_STEPS.get(self.kind, ""),
+            data={"step": _as_json(step), "kind": self.kind},
         )
-        for leftover in reversed(leftovers)
-    ]
-    return _perform(tree, "sweep", todo, deadline=deadline)
+
+
+_NEXT_STEPS = {
+    "leftover": "Remove it, or let memqos sweep it, if no other run of memqos uses this machine.",
+    "foreign": "A kubelet may be running here; enforcement needs a machine without one.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What the agent says of a request to perform."""
+
+    killed: tuple[int, ...] = ()
+    failure: _Failure | None = None
 
 
 def _undo(step: Step) -> Step:
     return Step(action=Action.REMOVE, subject=step.subject, path=step.path, unit=step.unit)
 
 
-def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Deadline) -> tuple[int, ...]:
+def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Deadline) -> _Answer:
     if not todo:
-        return ()
+        return _Answer()
     request = {
         "verb": "perform",
         "mount": tree.mount.folder,
@@ -125,28 +176,12 @@ def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Dea
         "seconds": min(_CGROUP_SECONDS, deadline.remaining),
         "steps": [_as_json(step) for step in todo],
     }
-    answer = _ask(tree, request, deadline=deadline)
-    failure, killed = answer["failure"], answer["killed"]
-    assert isinstance(killed, list)  # noqa: S101 - the agent is ours
-    if isinstance(failure, dict):
-        raise _failed(tree, todo[failure["step"]], failure)
-    return tuple(killed)
+    answer: Any = _ask(tree, request, deadline=deadline)
+    failure = answer["failure"]
+    return _Answer(killed=tuple(answer["killed"]), failure=_Failure(**failure) if failure else None)
 
 
-def _failed(tree: CgroupTree, step: Step, failure: Mapping[str, object]) -> TargetError:
-    next_step = {
-        "leftover": "Remove it, or let memqos sweep it, if no other run of memqos uses this machine.",
-        "foreign": "A kubelet may be running here; enforcement needs a machine without one.",
-    }.get(str(failure["kind"]), "")
-    return TargetError(
-        f"could not {step.action} the cgroup of {step.subject}: {failure['what']}.",
-        where=f"{tree.target.address}{step.path}",
-        next_step=next_step,
-        data={"step": _as_json(step), "kind": failure["kind"]},
-    )
-
-
-def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> Mapping[str, object]:
+def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> object:
     source = importlib.resources.files(__package__).joinpath(_AGENT).read_text(encoding="utf-8")
     result = tree.target.run(
         ["python3", "-I", "-S", "-c", source], stdin=json.dumps(request).encode(), deadline=deadline
@@ -157,9 +192,7 @@ def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline)
             where=tree.target.address,
             next_step="Install the package python3.",
         )
-    answer = json.loads(checked(result, where=tree.target.address).stdout)
-    assert isinstance(answer, dict)  # noqa: S101 - the agent is ours
-    return answer
+    return json.loads(checked(result, where=tree.target.address).stdout)
 
 
 def _as_json(step: Step) -> dict[str, object]:

@@ -157,6 +157,7 @@ def test_commands_come_from_standard_input_too(memload: Path) -> None:
         "file /x 1 how=magic",
         "touch 0",
         "free x",
+        "free 1.5",
         "hold x",
         "hold -1",
         "exit",

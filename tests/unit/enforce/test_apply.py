@@ -1,0 +1,155 @@
+"""Enforcement with the agent's answers scripted: what is asked of it, and what becomes of its answers."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, sweep
+from memqos.errors import MissingProgramError, TargetError
+from memqos.model.knob import Bytes, Knob
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.runtime.fake_cgroups import FAKE_MOUNT
+from memqos.target.fake import FakeTarget, Outcome
+from tests.unit.enforce.plans import plan
+
+ONE = plan(CgroupDriver.SYSTEMD, pods={"1": {Knob.MEMORY_MAX: Bytes(4096)}})
+TWO = plan(CgroupDriver.SYSTEMD, pods={"2": {Knob.MEMORY_MAX: Bytes(4096)}})
+
+
+class Agent:
+    """Keeps the requests, and answers that all is well unless a failure is set."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
+        target = FakeTarget(commands={("python3", "-I", "-S", "-c"): self.run})
+        self.tree = CgroupTree(target, FAKE_MOUNT)
+
+    def run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+        self.requests.append(json.loads(stdin))
+        return 0, json.dumps(self.answer).encode(), b""
+
+    def asked(self) -> list[tuple[str, str]]:
+        return [(step["action"], step["path"]) for step in self.requests[-1]["steps"]]
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent()
+
+
+def soon() -> Deadline:
+    return Deadline.after(5)
+
+
+def test_a_plan_is_one_command_and_everything_made_is_removed_at_the_end(agent: Agent) -> None:
+    with Enforcement(agent.tree, name="run 7") as enforcement:
+        enforcement.apply(ONE, deadline=soon())
+        assert enforcement.plan is ONE
+        assert len(agent.requests) == 1
+        assert agent.requests[0]["mark"] == "run 7"
+        assert agent.requests[0]["mount"] == "/sys/fs/cgroup"
+    assert agent.asked() == [
+        ("remove", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"),
+        ("remove", "/kubepods.slice/kubepods-burstable.slice"),
+        ("remove", "/kubepods.slice"),
+    ]
+    assert agent.requests[-1]["steps"][0]["unit"] == "kubepods-burstable-pod1.slice"
+
+
+def test_the_next_plan_takes_only_what_differs(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(ONE, deadline=soon())
+    enforcement.apply(TWO, deadline=soon())
+    pod = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice"
+    assert agent.asked() == [("make", pod.format(2)), ("remove", pod.format(1))]
+    enforcement.apply(TWO, deadline=soon())
+    assert len(agent.requests) == 2
+    enforcement.withdraw(deadline=soon())
+    assert ("remove", pod.format(2)) in agent.asked()
+    assert ("remove", pod.format(1)) not in agent.asked()
+    assert enforcement.plan is None
+
+
+def test_withdrawing_twice_is_nothing(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.withdraw(deadline=soon())
+    assert agent.requests == []
+
+
+def test_a_step_that_fails_is_named_and_what_was_made_is_still_removed(agent: Agent) -> None:
+    agent.answer["failure"] = {"step": 1, "what": "writing '1' to 'x' failed: Invalid argument", "kind": "refused"}
+    enforcement = Enforcement(agent.tree, name="x")
+    with pytest.raises(TargetError, match="could not make the cgroup of QoS class Burstable: writing '1'") as caught:
+        enforcement.apply(ONE, deadline=soon())
+    assert caught.value.where == "fake:///kubepods.slice/kubepods-burstable.slice"
+    agent.answer["failure"] = None
+    enforcement.withdraw(deadline=soon())
+    # The pod's turn never came; the step that failed may have been done in part.
+    assert agent.asked() == [
+        ("remove", "/kubepods.slice/kubepods-burstable.slice"),
+        ("remove", "/kubepods.slice"),
+    ]
+
+
+def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
+    lost = FakeTarget(commands={("python3",): lambda *_: (1, b"", b"Killed")})
+    enforcement = Enforcement(CgroupTree(lost, FAKE_MOUNT), name="x")
+    with pytest.raises(TargetError, match="Killed"):
+        enforcement.apply(ONE, deadline=soon())
+    lost.on(("python3", "-I", "-S", "-c"), agent.run)
+    enforcement.withdraw(deadline=soon())
+    assert len(agent.asked()) == 3
+
+
+@pytest.mark.parametrize(("kind", "hint"), [("leftover", "sweep"), ("foreign", "kubelet")])
+def test_a_cgroup_that_is_there_already_says_what_to_do(agent: Agent, kind: str, hint: str) -> None:
+    agent.answer["failure"] = {"step": 0, "what": "it exists already", "kind": kind}
+    with pytest.raises(TargetError) as caught:
+        Enforcement(agent.tree, name="x").apply(ONE, deadline=soon())
+    assert hint in caught.value.next_step
+
+
+def test_what_cannot_be_made_by_somebody_else_is_not_removed_by_us(agent: Agent) -> None:
+    agent.answer["failure"] = {"step": 0, "what": "it exists already", "kind": "foreign"}
+    enforcement = Enforcement(agent.tree, name="x")
+    with pytest.raises(TargetError):
+        enforcement.apply(ONE, deadline=soon())
+    requests = len(agent.requests)
+    enforcement.withdraw(deadline=soon())
+    assert len(agent.requests) == requests
+
+
+def test_killed_processes_are_told(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(ONE, deadline=soon())
+    agent.answer["killed"] = [7, 11]
+    assert enforcement.withdraw(deadline=soon()) == (7, 11)
+
+
+def test_leftovers_are_found_and_swept(agent: Agent) -> None:
+    agent.answer = {"leftovers": [["/kubepods.slice", "run 3"], ["/kubepods.slice/a", "run 3"]]}
+    found = find_leftovers(agent.tree, deadline=soon())
+    assert found == (
+        Leftover(path=CgroupPath.parse("/kubepods.slice"), name="run 3"),
+        Leftover(path=CgroupPath.parse("/kubepods.slice/a"), name="run 3"),
+    )
+    agent.answer = {"done": 2, "killed": [], "failure": None}
+    sweep(agent.tree, found, deadline=soon())
+    steps = [step for request in agent.requests[1:] for step in request["steps"]]
+    assert [(step["path"], step["unit"]) for step in steps] == [
+        ("/kubepods.slice/a", ""),
+        ("/kubepods.slice", "kubepods.slice"),
+    ]
+    assert {request["mark"] for request in agent.requests[1:]} == {"run 3"}
+
+
+def test_a_target_without_python_is_not_able() -> None:
+    tree = CgroupTree(FakeTarget(), FAKE_MOUNT)
+    with pytest.raises(MissingProgramError, match="python3"):
+        Enforcement(tree, name="x").apply(ONE, deadline=soon())

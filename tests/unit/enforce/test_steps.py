@@ -1,0 +1,81 @@
+import pytest
+
+from memqos.enforce.steps import Action, steps, steps_between
+from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
+from memqos.model.node import CgroupDriver
+from tests.unit.enforce.plans import plan
+
+SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
+
+
+def test_the_kubelets_order_is_kept() -> None:
+    found = steps(plan(SYSTEMD, pods={"1": {}, "2": {}}, reserved={}))
+    assert [(step.action, step.subject, step.unit) for step in found] == [
+        (Action.MAKE, "kubepods", "kubepods.slice"),
+        (Action.MAKE, "reserved /kubeletreserved.slice", "kubeletreserved.slice"),
+        (Action.MAKE, "QoS class Burstable", "kubepods-burstable.slice"),
+        (Action.MAKE, "pod 1", "kubepods-burstable-pod1.slice"),
+        (Action.MAKE, "pod 2", "kubepods-burstable-pod2.slice"),
+    ]
+
+
+def test_what_is_absent_is_not_written_and_the_order_of_writing_is_libcontainers() -> None:
+    written = {
+        Knob.MEMORY_MIN: Bytes(0),
+        Knob.MEMORY_HIGH: MAX,
+        Knob.MEMORY_MAX: Bytes(12345),
+        Knob.MEMORY_LOW: ABSENT,
+        Knob.MEMORY_SWAP_MAX: ABSENT,
+        Knob.CPU_MAX: CpuMax(None, 100_000),
+        Knob.CPU_WEIGHT: Number(79),
+        Knob.HUGETLB_2MB_MAX: Bytes(0),
+    }
+    step = steps(plan(CGROUPFS, node=written))[0]
+    assert step.writes == (
+        ("memory.max", "12345"),
+        ("cpu.weight", "79"),
+        ("cpu.max", "max 100000"),
+        ("hugetlb.2MB.max", "0"),
+        ("memory.min", "0"),
+        ("memory.high", "max"),
+    )
+
+
+def test_with_cgroupfs_there_is_nothing_of_systemd() -> None:
+    found = steps(plan(CGROUPFS, node={Knob.MEMORY_MAX: Bytes(4096)}, pods={"1": {}}))
+    assert {(step.unit, step.properties) for step in found} == {("", ())}
+
+
+def test_with_systemd_values_are_both_properties_and_files() -> None:
+    step = steps(plan(SYSTEMD, node={Knob.MEMORY_MIN: Bytes(4096)}))[0]
+    assert step.writes == (("memory.min", "4096"),)
+    assert "MemoryMin" in [item.name for item in step.properties]
+
+
+def test_nothing_is_done_from_a_plan_to_itself() -> None:
+    same = plan(SYSTEMD, node={Knob.MEMORY_MIN: Bytes(4096)}, pods={"1": {}})
+    assert steps_between(same, same) == ()
+
+
+def test_from_one_plan_to_the_next() -> None:
+    before = plan(SYSTEMD, qos={Knob.MEMORY_MIN: Bytes(4096)}, pods={"1": {}, "2": {Knob.MEMORY_MAX: MAX}})
+    after = plan(SYSTEMD, qos={Knob.MEMORY_MIN: Bytes(8192)}, pods={"2": {Knob.MEMORY_MAX: Bytes(4096)}, "3": {}})
+    found = steps_between(before, after)
+    assert [(step.action, step.subject, step.writes) for step in found] == [
+        (Action.CHANGE, "QoS class Burstable", (("memory.min", "8192"),)),
+        (Action.CHANGE, "pod 2", (("memory.max", "4096"),)),
+        (Action.MAKE, "pod 3", ()),
+        (Action.REMOVE, "pod 1", ()),
+    ]
+    assert [item.name for item in found[0].properties] == ["MemoryMin"]
+
+
+def test_a_value_that_is_not_written_any_more_stays_as_the_kubelet_leaves_it() -> None:
+    before = plan(SYSTEMD, node={Knob.MEMORY_MIN: Bytes(4096), Knob.MEMORY_MAX: Bytes(8192)})
+    after = plan(SYSTEMD, node={Knob.MEMORY_MIN: ABSENT, Knob.MEMORY_MAX: Bytes(8192)})
+    assert [step.writes for step in steps_between(before, after)] == [(("memory.max", "8192"),)]
+
+
+def test_the_driver_of_a_living_tree_does_not_change() -> None:
+    with pytest.raises(ValueError, match="driver"):
+        steps_between(plan(SYSTEMD), plan(CGROUPFS))

@@ -1,0 +1,62 @@
+import pytest
+
+from memqos.enforce.systemd import Property, slice_properties, unit_of, value_properties
+from memqos.model.knob import MAX, Bytes, CpuMax, Knob, KnobValue, Number, Text
+from memqos.model.path import CgroupPath
+
+INFINITY = "18446744073709551615"
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "expected"),
+    [
+        (Knob.MEMORY_MIN, Bytes(0), [("MemoryMin", "t", ("0",))]),
+        (Knob.MEMORY_LOW, Bytes(4096), [("MemoryLow", "t", ("4096",))]),
+        (Knob.MEMORY_HIGH, MAX, [("MemoryHigh", "t", (INFINITY,))]),
+        (Knob.MEMORY_MAX, Bytes(1904234496), [("MemoryMax", "t", ("1904234496",))]),
+        (Knob.MEMORY_SWAP_MAX, Bytes(0), [("MemorySwapMax", "t", ("0",))]),
+        (Knob.CPU_WEIGHT, Number(79), [("CPUWeight", "t", ("79",))]),
+        (Knob.PIDS_MAX, MAX, [("TasksMax", "t", (INFINITY,))]),
+        (Knob.MEMORY_OOM_GROUP, Number(1), []),
+        (Knob.HUGETLB_2MB_MAX, Bytes(0), []),
+        (
+            Knob.CPU_MAX,
+            CpuMax(5000, 100_000),
+            [("CPUQuotaPeriodUSec", "t", ("100000",)), ("CPUQuotaPerSecUSec", "t", ("50000",))],
+        ),
+        (
+            Knob.CPU_MAX,
+            CpuMax(1500, 100_000),
+            [("CPUQuotaPeriodUSec", "t", ("100000",)), ("CPUQuotaPerSecUSec", "t", ("20000",))],
+        ),
+        (
+            Knob.CPU_MAX,
+            CpuMax(None, 100_000),
+            [("CPUQuotaPeriodUSec", "t", ("100000",)), ("CPUQuotaPerSecUSec", "t", (INFINITY,))],
+        ),
+        (Knob.CPUSET_MEMS, Text("0-1,9"), [("AllowedMemoryNodes", "ay", ("2", "3", "2"))]),
+        (Knob.CPUSET_CPUS, Text("3"), [("AllowedCPUs", "ay", ("1", "8"))]),
+        (Knob.CPUSET_CPUS, Text(""), []),
+    ],
+)
+def test_the_property_of_a_knob(knob: Knob, value: KnobValue, expected: list[tuple[str, str, tuple[str, ...]]]) -> None:
+    assert value_properties({knob: value}) == tuple(Property(*item) for item in expected)
+
+
+def test_a_slice_wants_its_parent() -> None:
+    path = CgroupPath.parse("/kubepods.slice/kubepods-burstable.slice")
+    assert Property("Wants", "as", ("1", "kubepods.slice")) in slice_properties(path, "d")
+    outermost = slice_properties(CgroupPath.parse("/kubepods.slice"), "d")
+    assert [item.name for item in outermost] == [
+        "Description",
+        "MemoryAccounting",
+        "CPUAccounting",
+        "IOAccounting",
+        "TasksAccounting",
+        "DefaultDependencies",
+    ]
+
+
+def test_what_is_no_slice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'/kubepods' is not a slice"):
+        unit_of(CgroupPath.parse("/kubepods"))
