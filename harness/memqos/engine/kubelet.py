@@ -68,12 +68,6 @@ class Kubelet:
         """A field of the configuration as a rule's input: with the place it was written at, or "default"."""
         return Input(name, str(value), self.settings.origin.get(name, "default"))
 
-    def gate(self, gate: Gate) -> Input:
-        """A feature gate as a rule's input."""
-        on = enabled(gate, self.release, self.settings.feature_gates)
-        origin = self.settings.origin.get(f"featureGates.{gate}", "default")
-        return Input(f"featureGates.{gate}", str(on).lower(), origin)
-
     def fact(self, name: str, value: object) -> Input:
         """A fact of the node as a rule's input."""
         return Input(name, str(value), self.node.origin)

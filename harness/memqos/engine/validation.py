@@ -21,6 +21,8 @@ _POLICY_SINCE = 36
 _SINGLE_PROCESS_SINCE = 32
 _NO_SWAP_SINCE = 30
 _MS = 1_000
+_TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+_TOPOLOGY_SCOPES = ("container", "pod")
 
 _Fault = tuple[str, str, str]
 """Field, what is wrong with it, and what to do."""
@@ -46,6 +48,7 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     yield from _memory_qos(kubelet)
     yield from _swap(kubelet)
     yield from _cpu(kubelet)
+    yield from _topology(settings)
     yield from _enforcement(kubelet)
     yield from _reservations(kubelet)
 
@@ -111,6 +114,15 @@ def _cpu(kubelet: Kubelet) -> Iterator[_Fault]:
         yield "cpuCFSQuotaPeriod", f"a period of {period} µs is not between 1ms and 1s.", "Give one in between."
 
 
+def _topology(settings: KubeletSettings) -> Iterator[_Fault]:
+    for field, given, known in (
+        ("topologyManagerPolicy", settings.topology_manager_policy, _TOPOLOGY_POLICIES),
+        ("topologyManagerScope", settings.topology_manager_scope, _TOPOLOGY_SCOPES),
+    ):
+        if given and given not in known:
+            yield field, f"'{given[:80]}' is none of them: {', '.join(known)}.", ""
+
+
 def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     field = "enforceNodeAllocatable"
@@ -127,10 +139,13 @@ def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
     for name in ("system-reserved", "kube-reserved"):
         if name in given and f"{name}-compressible" in given:
             yield field, f"'{name}' and '{name}-compressible' exclude each other.", "Keep one of them."
+    if len(set(given)) < len(given):
+        yield field, "the same key is given twice.", "Keep one of them."
     if "none" in given and len(given) > 1:
         yield field, "'none' stands alone: no other key may be given with it.", "Keep 'none', or leave it out."
-    if not kubelet.cgroups_per_qos and any(key not in {"", "none"} for key in given):
-        yield field, "it enforces nothing without cgroupsPerQOS.", "Set cgroupsPerQOS to true, or the key 'none'."
+    if not kubelet.cgroups_per_qos and (settings.enforce_node_allocatable is None or "pods" in given):
+        what = "pods cannot be enforced (the default key) without cgroupsPerQOS."
+        yield field, what, "Set cgroupsPerQOS to true, or enforceNodeAllocatable to [none]."
 
 
 def _reserved_cgroup(kubelet: Kubelet, key: str) -> Iterator[_Fault]:

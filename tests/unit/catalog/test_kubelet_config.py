@@ -112,7 +112,11 @@ def test_durations(text, microseconds):
         ("qosReserved: {memory: 101%}", "k.yaml:3: qosReserved.memory", "0% to 100%"),
         ("qosReserved: {memory: '50'}", "k.yaml:3: qosReserved.memory", "0% to 100%"),
         ("cpuCFSQuotaPeriod: 5 ms", "k.yaml:3: cpuCFSQuotaPeriod", "not a duration"),
-        ("reservedMemory: [{numaNode: 0, limits: {memory: x}}]", "k.yaml:3: reservedMemory[0].limits.memory", "quantity"),
+        (
+            "reservedMemory: [{numaNode: 0, limits: {memory: x}}]",
+            "k.yaml:3: reservedMemory[0].limits.memory",
+            "quantity",
+        ),
         ("enforceNodeAllocatable: pods", "k.yaml:3: enforceNodeAllocatable", "expected a list"),
         ("a: 1\na: 2", "k.yaml:4: a", "already there"),
         ("---\na: 1", "k.yaml", "got 2 documents"),

@@ -32,7 +32,7 @@ def test_parse(knob, text, value):
      (Knob.CPU_MAX, "max"), (Knob.CPU_MAX, "1 2 3"), (Knob.CPU_WEIGHT, "idle"), (Knob.MEMORY_MIN, "9" * 21)],
 )  # fmt: skip
 def test_text_that_no_kernel_prints(knob, text):
-    with pytest.raises(ValueError, match="is not|neither"):
+    with pytest.raises(ValueError, match=r"is not|neither"):
         knob.parse(text)
 
 

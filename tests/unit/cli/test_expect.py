@@ -1,0 +1,188 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from memqos.catalog.data import data_root
+from memqos.cli.main import run
+
+FIXTURES = data_root() / "fixtures"
+BURSTABLE = str(FIXTURES / "pods" / "burstable.yaml")
+TIERED = str(FIXTURES / "kubelet" / "v1.36-tiered.yaml")
+
+
+@pytest.fixture
+def told(capsys):
+    """Run `memqos expect` with these arguments: the exit code, and what was written where."""
+
+    def tell(*arguments):
+        code = run(["expect", *arguments])
+        streams = capsys.readouterr()
+        return code, streams.out, streams.err
+
+    return tell
+
+
+def test_tree(told):
+    code, out, err = told(BURSTABLE, "--kubernetes", "1.36", "--kubelet-config", TIERED, "--swap", "1Gi")
+    assert (code, err) == (0, "")
+    assert "pod default/burstable (Burstable)" in out
+    assert "    memory.high       195452928 (190872Ki)" in out
+    assert "    memory.swap.max   8388608 (8Mi)" in out
+    assert "\x1b" not in out
+
+
+def test_json(told):
+    code, out, err = told(
+        BURSTABLE,
+        "--kubernetes",
+        "1.36",
+        "--kubelet-config",
+        TIERED,
+        "--json",
+        "--capacity-memory",
+        "16Gi",
+        "--driver",
+        "cgroupfs",
+        "--cpus",
+        "2",
+        "--page-size",
+        "16384",
+        "--weight",
+        "quadratic",
+    )
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert (document["release"], document["driver"]) == ("1.36", "cgroupfs")
+    own = document["cgroups"][-1]
+    assert own["path"].startswith("/kubepods/burstable/pod")
+    assert own["knobs"]["memory.high"]["written"] == "195444736"
+    assert own["knobs"]["cpu.weight"]["written"] == "4"
+    # Capacity less the reservations of the configuration.
+    node = next(one for one in document["cgroups"] if one["level"] == "node")
+    assert node["knobs"]["memory.max"]["written"] == str((16 << 30) - (160 << 20))
+
+
+def test_why(told):
+    code, out, _ = told(
+        BURSTABLE,
+        "--kubernetes",
+        "v1.27.7",
+        "--kubelet-config",
+        str(FIXTURES / "kubelet" / "v1.27.yaml"),
+        "--why",
+        "memory.high",
+    )
+    assert code == 0
+    assert "67108864 + (209715200 - 67108864) * 0.9 = 195454566.4" in out
+    assert "burstable.yaml:" in out
+    assert "memory-qos v1.27 shipped" in out
+
+
+def test_why_as_json(told):
+    _, out, _ = told(BURSTABLE, "--kubernetes", "1.27", "--why", "memory.max", "--json")
+    assert {tuple(cgroup["knobs"]) for cgroup in json.loads(out)["cgroups"]} == {("memory.max",)}
+
+
+def test_documented(told):
+    best_effort = str(FIXTURES / "pods" / "best-effort.yaml")
+    config = ("--kubelet-config", str(FIXTURES / "kubelet" / "v1.27.yaml"), "--json")
+    for variant, written in (("shipped", None), ("documented", "7579942912")):
+        _, out, _ = told(best_effort, "--kubernetes", "1.27", *config, "--as", variant)
+        assert json.loads(out)["cgroups"][-1]["knobs"]["memory.high"]["written"] == written
+    assert int((8589934592 - (160 << 20)) * 0.9) // 4096 * 4096 == 7579942912
+
+
+def test_standard_input():
+    text = (FIXTURES / "pods" / "burstable.yaml").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "memqos", "expect", "-", "--kubernetes", "1.36"],
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"pod default/burstable" in done.stdout
+
+
+def test_several_files(told):
+    code, out, _ = told(BURSTABLE, str(FIXTURES / "pods" / "guaranteed-one.yaml"), "--kubernetes", "1.27")
+    assert code == 0
+    assert "pod default/guaranteed-one (Guaranteed)" in out
+
+
+BAD_CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            "resources: {requests: {memory: 12q}}",
+            "",
+            (),
+            ["pod.yaml:7", "spec.containers[0].resources.requests.memory"],
+        ),
+        ("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}", "", (), ["above the limit 1Gi"]),
+        ("resourcs: {}", "", (), ["unknown field 'resourcs'", "Did you mean 'resources'"]),
+        ("resources: {requests: {memory: -1}}", "", (), ["must not be negative"]),
+        ("", "memoryThrottlingFactor: 1.5", (), ["kubelet.yaml:3", "memoryThrottlingFactor", "1.5", "at most 1"]),
+        ("", "memoryThrottlngFactor: 0.5", (), ["kubelet.yaml:3", "Did you mean 'memoryThrottlingFactor'"]),
+        ("", "", ("--kubernetes", "1.99"), ["there is no Kubernetes release '1.99'", "1.37"]),
+        ("", "", ("--kubernetes", "1.36", "--why", "memory.maxx"), ["there is no control file 'memory.maxx'"]),
+        ("", "", ("--kubernetes", "1.36", "--capacity-memory", "much"), ["--capacity-memory", "is not a quantity"]),
+        ("", "", ("--kubernetes", "1.36", "--capacity-memory", "0"), ["--capacity-memory", "less than 1"]),
+        ("", "", ("--kubernetes", "1.36", "--swap", "-1"), ["--swap"]),
+        ("", "", ("--kubernetes", "1.36", "--kubelet-config", "missing.yaml"), ["missing.yaml", "no such file"]),
+        ("", "", ("--kubernetes", "1.36", "missing.yaml"), ["missing.yaml", "no such file"]),
+        ("", "", ("--kubernetes", "1.36", "-", "--kubelet-config", "-"), ["can be read once only"]),
+    ],
+)
+def test_bad_input(told, tmp_path, monkeypatch, case):
+    pod, config, arguments, says = case
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pod.yaml").write_text(
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - name: c\n    {pod}\n"
+    )
+    (tmp_path / "kubelet.yaml").write_text(BAD_CONFIG + config)
+    arguments = arguments or ("--kubernetes", "1.36", "--kubelet-config", "kubelet.yaml")
+    code, out, err = told("pod.yaml", *arguments)
+    assert (code, out) == (4, "")
+    assert "Traceback" not in err
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("pod.yaml",),
+        ("pod.yaml", "--kubernetes", "1.36", "--page-size", "5000"),
+        ("--kubernetes",),
+        ("pod.yaml", "--kubernetes", "1.36", "--as", "wished"),
+    ],
+)
+def test_wrong_usage(told, arguments):
+    code, _, err = told(*arguments)
+    assert code == 4
+    assert "Error: " in err
+
+
+def test_hostile_files_are_refused_at_once(told, tmp_path):
+    for name, data in (("deep", b"[" * 10_000_000), ("deep2", b"[" * 1_000_000), ("noise", os.urandom(100_000))):
+        path = tmp_path / f"{name}.yaml"
+        path.write_bytes(data)
+        code, _, err = told(str(path), "--kubernetes", "1.36")
+        assert code == 4
+        assert f"{name}.yaml" in err
+
+
+def test_no_runner_and_no_runtime_is_imported():
+    code = (
+        "import sys, memqos.cli.expect; print([m for m in ('pytest', 'grpc', 'testinfra', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"

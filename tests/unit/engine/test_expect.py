@@ -1,0 +1,676 @@
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memqos.engine.expect import PLANNED_KNOBS, expect
+from memqos.engine.plan import Level
+from memqos.engine.release import Variant
+from memqos.engine.ruling import UNEXPLAINED
+from memqos.errors import UnknownNameError
+from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
+from memqos.model.pod import ContainerKind, Pod, QosClass
+from memqos.model.traits import RuntimeTraits, WeightConversion
+from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod, resources
+
+MI = 1 << 20
+BURSTABLE = {"memory": "64Mi"}, {"memory": "200Mi"}
+TIERED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
+
+
+def knobs(plan, name="c"):
+    """What is written into the cgroup of one container of a plan's only pod, without what is left alone."""
+    (found,) = [one for one in plan.pods[0].containers if one.name == name]
+    return written(found.cgroup)
+
+
+def written(cgroup):
+    return {knob.value: one.written for knob, one in cgroup.knobs.items() if one.written is not ABSENT}
+
+
+def memory(found):
+    return {name: str(value) for name, value in found.items() if name.startswith("memory.")}
+
+
+# The same Burstable container (64Mi to 200Mi) under each revision: what its files get.
+@pytest.mark.parametrize(
+    ("release", "settings_", "files"),
+    [
+        (
+            "1.22",
+            ON,
+            {"memory.min": "67108864", "memory.high": "167772160", "memory.max": "209715200", "memory.swap.max": "0"},
+        ),
+        (
+            "1.27",
+            ON,
+            {"memory.min": "67108864", "memory.high": "195452928", "memory.max": "209715200", "memory.swap.max": "0"},
+        ),
+        (
+            "1.28",
+            ON,
+            {
+                "memory.min": "67108864",
+                "memory.high": "195452928",
+                "memory.max": "209715200",
+                "memory.swap.max": "0",
+                "memory.oom.group": "1",
+            },
+        ),
+        (
+            "1.36",
+            ON,
+            {
+                "memory.min": "0",
+                "memory.low": "0",
+                "memory.high": "195452928",
+                "memory.max": "209715200",
+                "memory.swap.max": "0",
+                "memory.oom.group": "1",
+            },
+        ),
+        (
+            "1.36",
+            TIERED,
+            {
+                "memory.low": "67108864",
+                "memory.high": "195452928",
+                "memory.max": "209715200",
+                "memory.swap.max": "0",
+                "memory.oom.group": "1",
+            },
+        ),
+        ("1.36", KubeletSettings(), {"memory.max": "209715200", "memory.swap.max": "0", "memory.oom.group": "1"}),
+        (
+            "1.37",
+            KubeletSettings(),
+            {
+                "memory.min": "0",
+                "memory.low": "0",
+                "memory.max": "209715200",
+                "memory.swap.max": "0",
+                "memory.oom.group": "1",
+            },
+        ),
+        (
+            "1.37",
+            replace(TIERED, throttling_factor=Fraction(9, 10)),
+            {
+                "memory.low": "67108864",
+                "memory.high": "195452928",
+                "memory.max": "209715200",
+                "memory.swap.max": "0",
+                "memory.oom.group": "1",
+            },
+        ),
+        (
+            "1.37",
+            KubeletSettings(feature_gates={"MemoryQoS": False}),
+            {"memory.high": "max", "memory.max": "209715200", "memory.swap.max": "0", "memory.oom.group": "1"},
+        ),
+    ],
+)
+def test_a_burstable_container(release, settings_, files):
+    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=settings_, release=release)
+    assert memory(knobs(plan)) == files
+
+
+@pytest.mark.parametrize(
+    ("release", "node", "burstable"),
+    [
+        ("1.22", {"memory.min": 128 * MI}, {"memory.min": 64 * MI}),
+        ("1.36", {"memory.min": 128 * MI}, {"memory.low": 64 * MI}),
+        ("1.37", {"memory.min": 128 * MI, "memory.low": 64 * MI}, {"memory.low": 64 * MI}),
+    ],
+)
+def test_levels_above_pods(release, node, burstable):
+    pods = [pod(container(*BURSTABLE)), pod(equal("100m", "64Mi"), name="g")]
+    settings_ = TIERED if release != "1.22" else ON
+    plan = expect(pods, node=NODE, settings=settings_, release=release)
+    found = {
+        cgroup.path.name: {name: value for name, value in written(cgroup).items() if name.startswith("memory")}
+        for cgroup in (plan.node, *plan.qos)
+    }
+    assert found["kubepods"] == {**{name: Bytes(count) for name, count in node.items()}, "memory.max": Bytes(8 << 30)}
+    assert found["burstable"] == {name: Bytes(count) for name, count in burstable.items()}
+    assert found["besteffort"] == {}
+
+
+def test_the_gate_off_in_137_resets():
+    off = KubeletSettings(feature_gates={"MemoryQoS": False})
+    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=off, release="1.37")
+    assert plan.node.knobs[Knob.MEMORY_MIN].written == plan.node.knobs[Knob.MEMORY_LOW].written == Bytes(0)
+    burstable, besteffort = plan.qos
+    assert burstable.knobs[Knob.MEMORY_LOW].written == Bytes(0)
+    assert burstable.knobs[Knob.MEMORY_MIN].written is ABSENT
+    assert besteffort.knobs[Knob.MEMORY_LOW].written is ABSENT
+    assert plan.pods[0].cgroup.knobs[Knob.MEMORY_LOW].written is ABSENT
+
+
+def test_every_cgroup_lists_every_knob():
+    plan = expect(
+        [pod(container(*BURSTABLE))],
+        node=NODE,
+        settings=replace(
+            ON,
+            system_reserved=amounts({"memory": "1Gi"}),
+            system_reserved_cgroup="/sysres",
+            enforce_node_allocatable=("pods", "system-reserved"),
+        ),
+        release="1.36",
+    )
+    cgroups = list(plan.cgroups())
+    assert [cgroup.level for cgroup in cgroups] == [
+        Level.RESERVED,
+        Level.NODE,
+        Level.QOS,
+        Level.QOS,
+        Level.POD,
+        Level.CONTAINER,
+    ]
+    for cgroup in cgroups:
+        assert tuple(cgroup.knobs) == (*PLANNED_KNOBS, Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX)
+        for knob, one in cgroup.knobs.items():
+            assert one.knob is knob
+            assert one.reason.rule
+            assert one.reason.source
+            if one.written is ABSENT:
+                assert one.value == knob.kernel_default
+
+
+def test_values_are_read_back_in_pages():
+    plan = expect(
+        [pod(container({"memory": "63488001"}, {"memory": "159457281"}))], node=NODE, settings=ON, release="1.27"
+    )
+    one = plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX]
+    assert (one.written, one.value) == (Bytes(159457281), Bytes(159457280))
+    larger = expect(
+        [pod(container({"memory": "63488001"}, {"memory": "159457281"}))],
+        node=replace(NODE, page_size=65536),
+        settings=ON,
+        release="1.27",
+    )
+    assert larger.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX].value == Bytes(159449088)
+
+
+def test_without_reasons():
+    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=ON, release="1.27", reasons=False)
+    full = expect([pod(container(*BURSTABLE))], node=NODE, settings=ON, release="1.27")
+    for bare, explained in zip(plan.cgroups(), full.cgroups(), strict=True):
+        assert bare.path == explained.path
+        for knob, one in bare.knobs.items():
+            assert one.reason is UNEXPLAINED
+            assert (one.written, one.value) == (explained.knobs[knob].written, explained.knobs[knob].value)
+    assert plan.pods[0].qos_reason is plan.pods[0].containers[0].oom_score_adj_reason is UNEXPLAINED
+
+
+def test_unknown_release():
+    with pytest.raises(UnknownNameError):
+        expect([], node=NODE, release="1.21")
+
+
+@pytest.mark.parametrize(
+    ("given_", "configured", "driver", "path"),
+    [
+        (None, None, CgroupDriver.CGROUPFS, "/kubepods/poduid-p"),
+        (None, CgroupDriver.SYSTEMD, CgroupDriver.SYSTEMD, "/kubepods.slice/kubepods-poduid_p.slice"),
+        (CgroupDriver.CGROUPFS, CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS, "/kubepods/poduid-p"),
+    ],
+)
+def test_drivers(given_, configured, driver, path):
+    plan = expect(
+        [pod(equal("1", "1Gi"))],
+        node=NODE,
+        settings=KubeletSettings(cgroup_driver=configured),
+        release="1.36",
+        driver=given_,
+    )
+    assert plan.driver is driver
+    assert str(plan.pod("uid-p").cgroup.path) == path
+    with pytest.raises(KeyError):
+        plan.pod("other")
+
+
+def test_custom_root():
+    plan = expect([], node=NODE, settings=KubeletSettings(cgroup_root="/a/b"), release="1.36")
+    assert str(plan.node.path) == "/a/b/kubepods"
+
+
+def test_without_cgroups_per_qos():
+    settings_ = KubeletSettings(cgroups_per_qos=False, cgroup_root="/pods", enforce_node_allocatable=("none",))
+    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=settings_, release="1.36")
+    assert (str(plan.node.path), plan.qos, dict(plan.node.knobs)) == ("/pods", (), {})
+    assert (str(plan.pods[0].cgroup.path), dict(plan.pods[0].cgroup.knobs)) == ("/pods", {})
+    assert knobs(plan)["memory.max"] == Bytes(200 * MI)
+
+
+def test_capacity_without_enforcement():
+    reserved = amounts({"memory": "1Gi", "cpu": "1"})
+    for keys, memory_max, weight in ((None, 7 << 30, 118), (("none",), 8 << 30, 157), ((), 8 << 30, 157)):
+        settings_ = KubeletSettings(system_reserved=reserved, enforce_node_allocatable=keys)
+        node = expect([], node=NODE, settings=settings_, release="1.36").node
+        assert node.knobs[Knob.MEMORY_MAX].written == Bytes(memory_max)
+        assert node.knobs[Knob.CPU_WEIGHT].written == Number(weight)
+    nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}))
+    assert expect([], node=NODE, settings=nothing_left, release="1.36").node.knobs[Knob.MEMORY_MAX].written is ABSENT
+
+
+def test_cgroup_v1_has_messages_and_no_knobs():
+    node = replace(NODE, cgroup_version=CgroupVersion.V1)
+    plan = expect(
+        [pod(container(*BURSTABLE))],
+        node=node,
+        settings=replace(ON, swap_behavior=SwapBehavior.NO_SWAP),
+        release="1.36",
+    )
+    assert all(not cgroup.knobs for cgroup in plan.cgroups())
+    sent = plan.pods[0].containers[0].resources
+    assert (sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes, sent.unified) == (200 * MI, 200 * MI, {})
+
+
+# Swap, by release and behaviour: what is written into memory.swap.max of a container with 1Gi to 2Gi on 8Gi with 4Gi.
+@pytest.mark.parametrize(
+    ("release", "gate", "behavior", "variant", "text"),
+    [
+        # The gate off: the runtime itself turns a memory limit into "no swap".
+        ("1.22", False, "", "shipped", "0"),
+        ("1.22", True, "LimitedSwap", "shipped", "0"),
+        ("1.27", True, "UnlimitedSwap", "shipped", "max"),
+        ("1.28", False, "", "shipped", "0"),
+        ("1.28", True, "LimitedSwap", "shipped", "536870912"),
+        ("1.28", True, "UnlimitedSwap", "shipped", "max"),
+        # The documentation says that nothing given means LimitedSwap; the code made it unlimited.
+        ("1.29", True, "", "shipped", "max"),
+        ("1.29", True, "", "documented", "536870912"),
+        ("1.30", True, "", "shipped", "0"),
+        ("1.30", True, "NoSwap", "shipped", "0"),
+        ("1.30", True, "LimitedSwap", "shipped", "536870912"),
+        ("1.33", False, "", "shipped", "0"),
+        ("1.36", None, "LimitedSwap", "shipped", "536870912"),
+    ],
+)
+def test_swap(release, gate, behavior, variant, text):
+    settings_ = KubeletSettings(
+        feature_gates={} if gate is None else {"NodeSwap": gate},
+        swap_behavior=SwapBehavior(behavior) if behavior else None,
+    )
+    plan = expect(
+        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))],
+        node=NODE,
+        settings=settings_,
+        release=release,
+        variant=Variant(variant),
+    )
+    assert str(knobs(plan)["memory.swap.max"]) == text
+
+
+@pytest.mark.parametrize(("release", "text"), [("1.30", "536870912"), ("1.31", "0")])
+def test_critical_pods_never_swap_from_131_on(release, text):
+    settings_ = KubeletSettings(feature_gates={"NodeSwap": True}, swap_behavior=SwapBehavior.LIMITED)
+    for one in (
+        pod(container({"memory": "1Gi"}, {"memory": "2Gi"}), static=True),
+        pod(container({"memory": "1Gi"}, {"memory": "2Gi"}), priority=2_000_000_000),
+    ):
+        plan = expect([one], node=NODE, settings=settings_, release=release)
+        assert str(knobs(plan)["memory.swap.max"]) == text
+
+
+@pytest.mark.parametrize(
+    ("release", "behavior", "text"),
+    [
+        ("1.22", SwapBehavior.UNLIMITED, "max"),
+        ("1.22", SwapBehavior.LIMITED, None),
+        ("1.28", SwapBehavior.LIMITED, "0"),
+        ("1.22", None, None),
+        ("1.36", SwapBehavior.LIMITED, "0"),
+    ],
+)
+def test_swap_of_a_container_without_memory(release, behavior, text):
+    settings_ = KubeletSettings(feature_gates={"NodeSwap": True}, swap_behavior=behavior)
+    found = knobs(expect([pod(container({"cpu": "1"}))], node=NODE, settings=settings_, release=release))
+    assert str(found.get("memory.swap.max")) == str(text)
+
+
+@pytest.mark.parametrize("release", ["1.28", "1.36"])
+def test_no_swap_controller(release):
+    node = replace(NODE, swap_controller=False)
+    settings_ = KubeletSettings(feature_gates={"NodeSwap": True}, swap_behavior=SwapBehavior.LIMITED)
+    plan = expect(
+        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))], node=node, settings=settings_, release=release
+    )
+    assert "memory.swap.max" not in knobs(plan)
+
+
+def test_request_above_the_machine_does_not_swap():
+    settings_ = KubeletSettings(swap_behavior=SwapBehavior.LIMITED)
+    plan = expect([pod(container({"memory": "9Gi"}))], node=NODE, settings=settings_, release="1.36")
+    assert str(knobs(plan)["memory.swap.max"]) == "0"
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "gate", "behavior", "limit"),
+    [
+        ("v1", "1.22", True, "", 2 << 30),
+        ("v1", "1.22", True, "UnlimitedSwap", -1),
+        ("v1", "1.22", False, "", 0),
+        ("v1", "1.28", True, "", 2 << 30),
+        ("v1", "1.28", True, "LimitedSwap", 2 << 30),
+        ("v1", "1.28", False, "", 2 << 30),
+        ("v1", "1.30", True, "LimitedSwap", 2 << 30),
+        ("v2", "1.22", True, "UnlimitedSwap", -1),
+        ("v2", "1.30", True, "LimitedSwap", 0),
+    ],
+)
+def test_swap_in_the_message(version, release, gate, behavior, limit):
+    settings_ = KubeletSettings(
+        feature_gates={"NodeSwap": gate}, swap_behavior=SwapBehavior(behavior) if behavior else None
+    )
+    node = replace(NODE, cgroup_version=CgroupVersion(version))
+    plan = expect(
+        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))], node=node, settings=settings_, release=release
+    )
+    assert plan.pods[0].containers[0].resources.memory_swap_limit_in_bytes == limit
+
+
+def test_runtimes_differ():
+    one = pod(container({"cpu": "1"}, {"cpu": "333m", "memory": "1Gi", "hugepages-2Mi": "4Mi"}))
+    systemd = CgroupDriver.SYSTEMD
+    linear = expect([one], node=NODE, release="1.36", driver=systemd)
+    assert knobs(linear)["cpu.weight"] == Number(39)
+    assert knobs(linear)["cpu.max"] == CpuMax(33300, 100000)
+    assert "hugetlb.2MB.max" not in knobs(linear)
+    # The kubelet's own driver rounds from 1.34 on, whatever the runtime does.
+    assert written(linear.pods[0].cgroup)["cpu.max"] == CpuMax(34000, 100000)
+    assert written(expect([one], node=NODE, release="1.33", driver=systemd).pods[0].cgroup)["cpu.max"] == CpuMax(
+        33300, 100000
+    )
+    other = RuntimeTraits(
+        name="other",
+        weight=WeightConversion.QUADRATIC,
+        hugetlb=True,
+        swap_follows_memory=False,
+        systemd_rounds_quota=True,
+    )
+    found = knobs(expect([one], node=NODE, release="1.27", driver=systemd, traits=other))
+    assert found["cpu.weight"] == Number(100)
+    assert found["cpu.max"] == CpuMax(34000, 100000)
+    assert (found["hugetlb.2MB.max"], found["hugetlb.1GB.max"]) == (Bytes(4 * MI), Bytes(0))
+    assert "memory.swap.max" not in found
+    assert knobs(expect([one], node=NODE, release="1.27", traits=other))["cpu.max"] == CpuMax(33300, 100000)
+
+
+def test_no_quota():
+    one = pod(equal("500m", "1Gi"))
+    plan = expect([one], node=NODE, settings=KubeletSettings(cpu_cfs_quota=False), release="1.36")
+    assert "cpu.max" not in knobs(plan)
+    assert written(plan.pods[0].cgroup)["cpu.max"] == CpuMax(None, 100000)
+
+
+def test_exclusive_cpus_have_no_quota():
+    plan = expect(
+        [pod(equal("2", "1Gi"))], node=NODE, settings=KubeletSettings(cpu_manager_policy="static"), release="1.33"
+    )
+    assert knobs(plan)["cpu.max"] == CpuMax(None, 100000)
+    own = pod(equal("2", "1Gi"), resources=resources({"cpu": "2", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"}))
+    plan = expect([own], node=NODE, settings=KubeletSettings(cpu_manager_policy="static"), release="1.34")
+    assert knobs(plan)["cpu.max"] == CpuMax(200000, 100000)
+
+
+def test_sidecars_by_release():
+    one = pod(
+        container({"memory": "10Mi"}, {"memory": "20Mi"}),
+        init_containers=(container({"memory": "30Mi"}, {"memory": "40Mi"}, name="s", kind=ContainerKind.SIDECAR),),
+    )
+    for release, gates, total in (
+        ("1.27", {}, 30),
+        ("1.28", {}, 30),
+        ("1.28", {"SidecarContainers": True}, 40),
+        ("1.29", {}, 40),
+    ):
+        settings_ = replace(ON, feature_gates={"MemoryQoS": True, **gates})
+        plan = expect([one], node=NODE, settings=settings_, release=release)
+        assert plan.pods[0].cgroup.knobs[Knob.MEMORY_MIN].written == Bytes(total * MI)
+        assert [c.name for c in plan.pods[0].containers] == ["s", "c"]
+
+
+def test_limits_declared_by_release():
+    init = container(name="i", kind=ContainerKind.INIT)
+    bare_init = pod(container(None, {"memory": "64Mi"}), init_containers=(init,))
+    side = container(None, {"memory": "32Mi"}, name="s", kind=ContainerKind.SIDECAR)
+    after = pod(container(None, {"memory": "64Mi"}), init_containers=(side, init))
+    for release, one, limit in (
+        ("1.22", bare_init, Bytes(64 * MI)),
+        ("1.23", bare_init, ABSENT),
+        ("1.27", bare_init, ABSENT),
+        # The limit of the sidecar before it counts for the init container too.
+        ("1.28", after, ABSENT),
+        ("1.29", after, Bytes(96 * MI)),
+    ):
+        plan = expect([one], node=NODE, release=release)
+        assert plan.pods[0].cgroup.knobs[Knob.MEMORY_MAX].written == limit
+
+
+def test_pod_level_resources_by_release():
+    own = resources({"memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"})
+    one = pod(container(), resources=own)
+    gates = {"PodLevelResources": True, "MemoryQoS": True}
+    for release, gate, qos, limit in (
+        ("1.31", gates, QosClass.BEST_EFFORT, None),
+        ("1.32", {"MemoryQoS": True}, QosClass.BEST_EFFORT, None),
+        ("1.32", gates, QosClass.BURSTABLE, Bytes(2 << 30)),
+        ("1.34", {"MemoryQoS": True}, QosClass.BURSTABLE, Bytes(2 << 30)),
+    ):
+        plan = expect([one], node=NODE, settings=KubeletSettings(feature_gates=gate), release=release)
+        assert plan.pods[0].qos is qos
+        assert written(plan.pods[0].cgroup).get("memory.max") == limit
+        assert knobs(plan).get("memory.max") == limit
+        # memory.high looks at the container alone.
+        assert "memory.high" not in knobs(plan)
+
+
+def test_pod_level_defaulting():
+    own = resources(None, {"memory": "2Gi", "cpu": "1"})
+    one = pod(container({"memory": "1Gi"}, {"memory": "1Gi", "hugepages-2Mi": "4Mi"}), resources=own)
+    settings_ = replace(ON, feature_gates={"MemoryQoS": True, "PodLevelResources": True})
+    for release, hugepages in (("1.33", 4 * MI), ("1.34", 4 * MI)):
+        plan = expect([one], node=NODE, settings=settings_, release=release)
+        # The containers' requests become the pod's; the limit does where no container requests.
+        assert plan.pods[0].cgroup.knobs[Knob.MEMORY_MIN].written == Bytes(1 << 30)
+        assert plan.pods[0].sandbox_resources.cpu_shares == 1024
+        assert plan.pods[0].cgroup.knobs[Knob.HUGETLB_2MB_MAX].written == Bytes(hugepages)
+
+
+def test_node_critical_pods():
+    critical = {"priority": 2_000_001_000, "priority_class_name": "system-node-critical"}
+    one = pod(container(*BURSTABLE), **critical)
+    plan = expect(
+        [one, pod(container(), name="s", static=True, priority_class_name="system-node-critical")],
+        node=NODE,
+        release="1.36",
+    )
+    assert [p.containers[0].oom_score_adj for p in plan.pods] == [-997, -997]
+    assert "2000001000 >= 2000000000" in plan.pods[0].containers[0].oom_score_adj_reason.inputs[0].value
+    assert "static pod" in plan.pods[1].containers[0].oom_score_adj_reason.inputs[0].value
+
+
+def test_ephemeral_containers_have_a_cgroup_too():
+    debug = container(name="debug", kind=ContainerKind.EPHEMERAL)
+    plan = expect(
+        [pod(container(*BURSTABLE), ephemeral_containers=(debug,))], node=NODE, settings=TIERED, release="1.36"
+    )
+    assert memory(knobs(plan, "debug")) == {
+        "memory.min": "0",
+        "memory.low": "0",
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+    }
+
+
+def test_single_process_oom_kill():
+    for value, release, group in (
+        (True, "1.32", None),
+        (False, "1.32", Number(1)),
+        (None, "1.32", Number(1)),
+        (True, "1.31", Number(1)),
+        (None, "1.27", None),
+    ):
+        plan = expect([pod()], node=NODE, settings=KubeletSettings(single_process_oom_kill=value), release=release)
+        assert knobs(plan).get("memory.oom.group") == group
+
+
+def test_nothing_allocatable_leaves_memory_high_alone():
+    full = replace(ON, system_reserved=amounts({"memory": "8Gi"}))
+    for release in ("1.22", "1.27", "1.37"):
+        settings_ = replace(full, throttling_factor=Fraction(1, 2))
+        plan = expect([pod(container({"memory": "1Gi"}))], node=NODE, settings=settings_, release=release)
+        assert "memory.high" not in knobs(plan)
+
+
+def test_sandbox_resources_from_123_on():
+    one = pod(container(*BURSTABLE), overhead=amounts({"memory": "10Mi", "cpu": "100m"}))
+    old, new = (expect([one], node=NODE, release=release).pods[0] for release in ("1.22", "1.23"))
+    assert (old.sandbox_resources.cpu_shares, old.sandbox_overhead.cpu_shares) == (0, 0)
+    assert (new.sandbox_resources.memory_limit_in_bytes, new.sandbox_overhead.memory_limit_in_bytes) == (
+        200 * MI,
+        10 * MI,
+    )
+
+
+def test_a_node_without_huge_pages():
+    plan = expect([pod()], node=replace(NODE, hugepage_sizes=(64 << 10,)), release="1.36")
+    assert tuple(plan.node.knobs) == PLANNED_KNOBS
+    assert plan.pods[0].containers[0].resources.hugepage_limits == (("64KB", 0),)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "files"),
+    [
+        ({"cpu": "500m"}, {"cpu.weight": "20"}),
+        ({"memory": "1Gi"}, {"memory.max": "1073741824", "memory.min": "1073741824"}),
+        ({"memory": "0"}, {"memory.min": "0"}),
+        ({"memory": "1Gi", "hugepages-2Mi": "4Mi"}, {"memory.max": "1073741824", "memory.min": "1073741824"}),
+    ],
+)
+def test_reserved_cgroups(reserved, files):
+    given_ = {
+        "system_reserved": amounts(reserved),
+        "system_reserved_cgroup": "/sys",
+        "kube_reserved": amounts({"memory": "1Gi"}),
+        "kube_reserved_cgroup": "/kube",
+        "enforce_node_allocatable": ("system-reserved",),
+    }
+    # The other reservation is not enforced: nobody writes its cgroup.
+    (cgroup,) = expect([], node=NODE, settings=replace(ON, **given_), release="1.27").reserved
+    found = {name: str(value) for name, value in written(cgroup).items() if not name.startswith("hugetlb")}
+    assert found == files
+    hugepages = 4 * MI if "hugepages-2Mi" in reserved else 0
+    assert written(cgroup)["hugetlb.2MB.max"] == Bytes(hugepages)
+
+
+def test_pod_level_memory_high_needs_room():
+    factor = Fraction(9, 10)
+    for request, limit, high in (("128Mi", "256Mi", 255012864), ("256Mi", "256Mi", None), ("1Gi", "1073741828", None)):
+        one = pod(container(), resources=resources({"memory": request}, {"memory": limit}))
+        plan = expect([one], node=NODE, settings=replace(ON, throttling_factor=factor), release="1.37")
+        assert written(plan.pods[0].cgroup).get("memory.high") == (None if high is None else Bytes(high))
+
+
+# Any pods: cheap to make, far from what a person would write.
+BYTES = st.integers(0, 64 << 30)
+MILLIS = st.integers(0, 8000)
+
+
+@st.composite
+def any_container(draw, index=0):
+    limit = draw(st.none() | BYTES)
+    request = draw(st.none() | st.integers(0, limit if limit is not None else 64 << 30))
+    cpu = draw(st.none() | MILLIS)
+    lists = {"memory": request}, {"memory": limit}
+    if cpu is not None:
+        lists[1]["cpu"] = f"{cpu}m"
+    requests, limits = ({name: text for name, text in one.items() if text is not None} for one in lists)
+    return container(requests, limits, name=f"c{index}")
+
+
+@st.composite
+def any_pod(draw, index=0):
+    containers = [draw(any_container(number)) for number in range(draw(st.integers(1, 3)))]
+    init = [
+        replace(draw(any_container(number)), kind=draw(st.sampled_from((ContainerKind.INIT, ContainerKind.SIDECAR))))
+        for number in range(10, 10 + draw(st.integers(0, 2)))
+    ]
+    overhead = amounts({"memory": draw(BYTES)}) if draw(st.booleans()) else {}
+    return Pod(
+        name=f"p{index}", uid=f"u{index}", containers=tuple(containers), init_containers=tuple(init), overhead=overhead
+    )
+
+
+PODS = st.integers(1, 3).flatmap(lambda count: st.tuples(*(any_pod(index) for index in range(count))))
+RELEASES = st.sampled_from([f"1.{minor}" for minor in range(22, 38)])
+FACTORS = st.fractions(min_value=Fraction(1, 100), max_value=1, max_denominator=100)
+POLICIES = st.sampled_from([None, *ReservationPolicy])
+VARIANTS = st.sampled_from(Variant)
+
+
+@settings(deadline=None)
+@given(PODS, RELEASES, FACTORS, POLICIES, st.randoms())
+def test_plan_is_deterministic_and_order_independent(pods, release, factor, policy, random):
+    variant = random.choice(list(Variant))
+    settings_ = replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
+    plan = expect(pods, node=NODE, settings=settings_, release=release, variant=variant)
+    shuffled = list(pods)
+    random.shuffle(shuffled)
+    assert expect(shuffled, node=NODE, settings=settings_, release=release, variant=variant) == plan
+
+
+@settings(deadline=None)
+@given(PODS, RELEASES, FACTORS, POLICIES, VARIANTS)
+def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release, factor, policy, variant):
+    settings_ = replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
+    plan = expect(pods, node=NODE, settings=settings_, release=release, variant=variant)
+    for given_, planned in zip(sorted(pods, key=lambda one: one.name), plan.pods, strict=True):
+        for one, cgroup in zip(given_.all_containers, planned.containers, strict=True):
+            high = cgroup.cgroup.knobs[Knob.MEMORY_HIGH].written
+            if high is ABSENT:
+                continue
+            limits = one.resources.limits.get("memory")
+            request = one.resources.requests.get("memory", limits)
+            top = limits.value if limits is not None and limits.value else NODE.memory
+            assert (request.value if request else 0) < high.count <= top
+
+
+@settings(deadline=None)
+@given(PODS, RELEASES, POLICIES)
+def test_protection_of_a_parent_covers_its_children(pods, release, policy):
+    settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
+    plan = expect(pods, node=NODE, settings=settings_, release=release)
+
+    def protected(cgroup, knob):
+        value = cgroup.knobs[knob].value
+        return value.count if isinstance(value, Bytes) else 0
+
+    pages = NODE.page_size * (len(pods) + 1)
+    for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW):
+        burstable = [one.cgroup for one in plan.pods if one.qos is QosClass.BURSTABLE]
+        below = sum(protected(one, knob) for one in burstable)
+        assert below <= protected(plan.qos[0], knob) + pages
+    every = sum(protected(one.cgroup, Knob.MEMORY_MIN) for one in plan.pods)
+    assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
+
+
+@settings(deadline=None)
+@given(PODS, RELEASES)
+def test_a_pod_holds_its_containers(pods, release):
+    """Where a pod has a limit, it is at least each container's; its request is at least the sum of its apps'."""
+    plan = expect(pods, node=NODE, settings=ON, release=release)
+    for planned in plan.pods:
+        whole = planned.cgroup.knobs[Knob.MEMORY_MAX].written
+        if whole is ABSENT:
+            continue
+        for one in planned.containers:
+            own = one.cgroup.knobs[Knob.MEMORY_MAX].written
+            assert own is ABSENT or own.count <= whole.count
+    assert all(MAX is not one.cgroup.knobs[Knob.MEMORY_MAX].written for one in plan.pods)

@@ -1,0 +1,99 @@
+"""What upstream's table of configurations does not have: see tests/vectors/test_kubelet_validation.py."""
+
+from fractions import Fraction
+
+import pytest
+
+from memqos.engine.expect import expect
+from memqos.errors import ManifestError
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
+from tests.unit.engine.pods import amounts
+
+NODE = NodeFacts(memory=8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "field", "says"),
+    [
+        ("1.27", {"throttling_factor": Fraction(3, 2)}, "memoryThrottlingFactor", "factor 1.5 is not in the range"),
+        ("1.27", {"throttling_factor": Fraction(0)}, "memoryThrottlingFactor", "above 0, at most 1"),
+        ("1.37", {"throttling_factor": Fraction(-1)}, "memoryThrottlingFactor", "factor -1"),
+        ("1.36", {"memory_reservation_policy": ReservationPolicy.TIERED}, "memoryReservationPolicy", "gate MemoryQoS"),
+        ("1.27", {"swap_behavior": SwapBehavior.LIMITED}, "memorySwap.swapBehavior", "needs the feature gate NodeSwap"),
+        ("1.30", {"swap_behavior": SwapBehavior.UNLIMITED}, "memorySwap.swapBehavior", "does not take 'UnlimitedSwap'"),
+        (
+            "1.29",
+            {"swap_behavior": SwapBehavior.NO_SWAP, "feature_gates": {"NodeSwap": True}},
+            "memorySwap.swapBehavior",
+            "Known there: LimitedSwap, UnlimitedSwap",
+        ),
+        ("1.34", {"feature_gates": {"NodeSwap": False}}, "featureGates.NodeSwap", "locked to true"),
+        (
+            "1.31",
+            {"enforce_node_allocatable": ("system-reserved-compressible",)},
+            "enforceNodeAllocatable",
+            "is not a key of 1.31",
+        ),
+        (
+            "1.36",
+            {"enforce_node_allocatable": ("kube-reserved",)},
+            "enforceNodeAllocatable",
+            "needs kubeReservedCgroup",
+        ),
+        (
+            "1.36",
+            {"enforce_node_allocatable": ("kube-reserved",), "kube_reserved_cgroup": "/k"},
+            "kubeReservedCgroup",
+            "needs kubeReserved",
+        ),
+        ("1.36", {"cgroups_per_qos": False}, "enforceNodeAllocatable", "without cgroupsPerQOS"),
+        ("1.36", {"system_reserved": amounts({"memory": "9Gi"})}, "systemReserved", "more memory is reserved"),
+        ("1.36", {"kube_reserved": amounts({"cpu": "2"})}, "kubeReserved", "more cpu is reserved"),
+        ("1.36", {"qos_reserved": {"memory": 50}}, "qosReserved", "gate QOSReserved"),
+        ("1.36", {"cpu_cfs_quota_period_us": 500}, "cpuCFSQuotaPeriod", "between 1ms and 1s"),
+        ("1.35", {"cpu_cfs_quota_period_us": 5000}, "cpuCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"),
+    ],
+)
+def test_refused(release, given, field, says):
+    place = {"origin": {field.partition(".")[0]: "k.yaml:7"}}
+    with pytest.raises(ManifestError) as caught:
+        expect([], node=NODE, settings=KubeletSettings(**given, **place), release=release)
+    assert says in str(caught.value)
+    assert (caught.value.data["file"], caught.value.data["line"]) == ("k.yaml", 7)
+    assert caught.value.data["field"] == field
+
+
+def test_place_that_nobody_knows():
+    with pytest.raises(ManifestError, match=r"^kubelet configuration: memoryThrottlingFactor: "):
+        expect([], node=NODE, settings=KubeletSettings(throttling_factor=Fraction(2)), release="1.36")
+
+
+@pytest.mark.parametrize(
+    ("release", "given"),
+    [
+        ("1.36", {"throttling_factor": Fraction(1)}),
+        # A release that does not know the policy ignores the field, as its kubelet does.
+        ("1.32", {"memory_reservation_policy": ReservationPolicy.TIERED}),
+        ("1.36", {"memory_reservation_policy": ReservationPolicy.NONE}),
+        ("1.37", {"memory_reservation_policy": ReservationPolicy.TIERED}),
+        ("1.34", {"feature_gates": {"NodeSwap": True}}),
+        ("1.22", {"swap_behavior": SwapBehavior.UNSET}),
+        ("1.35", {"cpu_cfs_quota_period_us": 100_000}),
+        ("1.35", {"cpu_cfs_quota_period_us": 5_000, "feature_gates": {"CustomCPUCFSQuotaPeriod": True}}),
+        ("1.36", {"cpu_cfs_quota_period_us": 1_000_000}),
+        ("1.36", {"enforce_node_allocatable": ("",)}),
+        ("1.36", {"system_reserved": amounts({"memory": "8Gi", "ephemeral-storage": "1Ti"})}),
+        ("1.36", {"topology_manager_policy": "restricted", "topology_manager_scope": "pod"}),
+        ("1.36", {"single_process_oom_kill": False}),
+    ],
+)
+def test_accepted(release, given):
+    assert expect([], node=NODE, settings=KubeletSettings(**given), release=release).release == release
+
+
+def test_single_process_oom_kill_cannot_be_false_on_v1():
+    node = NodeFacts(memory=8 << 30, cgroup_version=CgroupVersion.V1)
+    settings = KubeletSettings(single_process_oom_kill=False)
+    with pytest.raises(ManifestError, match="cgroup v1"):
+        expect([], node=node, settings=settings, release="1.36")
+    assert expect([], node=node, settings=settings, release="1.31").release == "1.31"

@@ -1,0 +1,217 @@
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.expect import expect
+from memqos.engine.explain import amount, failure, knob_reasons, plan_tree, reason_lines
+from memqos.engine.finding import Finding, Verdict, worst
+from memqos.engine.plan import Input, Reason, Refusal
+from memqos.engine.verdict import judge, judge_node, judge_pod
+from memqos.model.knob import ABSENT, MAX, Bytes, Knob
+from memqos.model.node import CgroupDriver, CgroupVersion, RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
+from tests.unit.engine.pods import NODE, ON, container, pod
+
+IDS = {("uid-p", "c"): "0a1b"}
+CONTAINER = "/kubepods/burstable/poduid-p/0a1b"
+
+
+def planned(release="1.27", **more):
+    one = pod(container({"memory": "64Mi"}, {"memory": "200Mi"}, origin={"limits.memory": "pod.yaml:12"}))
+    return expect([one], node=NODE, settings=ON, release=release, **more)
+
+
+def reading(plan, flavour=RuntimeFlavour.CONTAINERD):
+    """Exactly what the plan says."""
+    cgroups = {}
+    for cgroup in plan.cgroups():
+        leaf = "0a1b" if flavour is RuntimeFlavour.CONTAINERD else "crio-0a1b"
+        path = cgroup.path.child(leaf) if cgroup.container else cgroup.path
+        files = {knob.value: f"{one.value}\n" for knob, one in cgroup.knobs.items()}
+        cgroups[path] = CgroupReading(path=path, files=files)
+    return Reading(source="test", at=0.0, cgroups=cgroups)
+
+
+def with_file(seen, path, name, text):
+    where = CgroupPath.parse(path)
+    files = {**seen.cgroups[where].files, name: text}
+    return replace(seen, cgroups={**seen.cgroups, where: CgroupReading(path=where, files=files)})
+
+
+def only(findings, verdict):
+    return [finding for finding in findings if finding.verdict is verdict]
+
+
+def test_what_the_plan_says_conforms():
+    plan = planned()
+    findings = judge(plan, reading(plan), ids=IDS)
+    assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
+    # kubepods, two classes, the pod, its container: ten knobs each.
+    assert len(findings) == 50
+    assert worst(findings) is Verdict.CONFORMS
+
+
+def test_one_wrong_value():
+    plan = planned()
+    seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
+    (wrong,) = only(judge(plan, seen, ids=IDS), Verdict.DEVIATES)
+    assert (wrong.knob, wrong.expected, wrong.observed) == ("memory.high", "195452928", "max")
+    assert (wrong.subject, wrong.cgroup) == ("container c of pod default/p", CONTAINER)
+    assert wrong.reason == plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_HIGH].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "why_not"),
+    [
+        (NoFile.NO_FILE, "no such file"),
+        (Unreadable("permission denied"), "permission denied"),
+        (None, "was not read"),
+        ("garbage", "does not parse"),
+        ("", "does not parse"),
+    ],
+)
+def test_what_cannot_be_observed_never_conforms(text, why_not):
+    plan = planned()
+    seen = with_file(reading(plan), CONTAINER, "memory.high", text)
+    (unseen,) = only(judge(plan, seen, ids=IDS), Verdict.NOT_OBSERVABLE)
+    assert why_not in unseen.why_not
+    assert unseen.expected == "195452928"
+    assert worst(judge(plan, seen, ids=IDS)) is Verdict.NOT_OBSERVABLE
+
+
+def test_missing_cgroups_and_containers():
+    plan = planned()
+    everything = judge(plan, Reading(source="empty", at=0.0), ids=IDS)
+    assert {finding.verdict for finding in everything} == {Verdict.NOT_OBSERVABLE}
+    assert {finding.why_not for finding in everything} == {"the reading has no such cgroup"}
+    unstarted = only(judge(plan, reading(plan), ids={}), Verdict.NOT_OBSERVABLE)
+    assert {finding.why_not for finding in unstarted} == {"no container of this name was started"}
+    assert len(unstarted) == 10
+
+
+def test_oom_score_adj_is_judged_where_it_was_read():
+    plan = planned()
+    right = with_file(reading(plan), CONTAINER, "oom_score_adj", "993\n")
+    assert len(judge(plan, right, ids=IDS)) == 51
+    (wrong,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "0"), ids=IDS), Verdict.DEVIATES)
+    assert (wrong.knob, wrong.expected, wrong.observed) == ("oom_score_adj", "993", "0")
+
+
+def test_parts():
+    plan = planned()
+    seen = reading(plan)
+    assert len(judge_node(plan, seen)) == 30
+    assert len(judge_pod(plan, "uid-p", seen, ids=IDS)) == 20
+    with pytest.raises(KeyError):
+        judge_pod(plan, "other", seen, ids=IDS)
+
+
+def test_cri_o_names_its_cgroups_itself():
+    plan = planned()
+    seen = reading(plan, RuntimeFlavour.CRIO)
+    found = judge(plan, seen, ids=IDS, flavour=RuntimeFlavour.CRIO)
+    assert {finding.verdict for finding in found} == {Verdict.CONFORMS}
+
+
+def test_a_deviation_decides_over_everything():
+    conforms, deviates, unseen = (
+        Finding(verdict=verdict, subject="s", cgroup="/", knob="k", expected="1", observed="1") for verdict in Verdict
+    )
+    assert worst([conforms, unseen, deviates]) is Verdict.DEVIATES
+    assert worst([conforms, unseen]) is Verdict.NOT_OBSERVABLE
+    assert worst([conforms]) is Verdict.CONFORMS
+    assert worst([]) is Verdict.NOT_OBSERVABLE
+
+
+def test_a_failure_reads_well():
+    plan = planned()
+    seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
+    (wrong,) = only(judge(plan, seen, ids=IDS), Verdict.DEVIATES)
+    assert failure(replace(wrong, evidence={"exit code": "137"})) == (
+        "memory.high of container c of pod default/p is max, expected 195452928\n"
+        "  cgroup   /kubepods/burstable/poduid-p/0a1b\n"
+        "  memory.high lies the throttling factor's share of the way from the request to the memory limit\n"
+        "    source   memory-qos v1.27 shipped; KEP-2570 (2023), container level; "
+        "kubelet 1.27 generateLinuxContainerResources\n"
+        "    given    requests.memory = 67108864  [given]\n"
+        "    given    limits.memory = 209715200  [pod.yaml:12]\n"
+        "    given    memoryThrottlingFactor = 0.9  [default]\n"
+        "    given    page size = 4096  [node]\n"
+        "    sum      67108864 + (209715200 - 67108864) * 0.9 = 195454566.4; "
+        "floor / 4096 * 4096 = 195452928 > 67108864\n"
+        "    rounding IEEE double in the kubelet's order; floor of the sum, then down to whole pages\n"
+        "  seen     exit code: 137\n"
+        "  look     cat /sys/fs/cgroup/kubepods/burstable/poduid-p/0a1b/memory.high"
+    )
+
+
+def test_other_verdicts_read_well():
+    plan = planned()
+    unseen = only(judge(plan, reading(plan), ids={}), Verdict.NOT_OBSERVABLE)[0]
+    text = failure(unseen, mount="/mnt")
+    assert "memory.min of container c of pod default/p could not be observed: no container of this name" in text
+    assert "expected 67108864" in text
+    assert "cat /mnt/kubepods/burstable/poduid-p/memory.min" in text
+    fine = judge(plan, reading(plan), ids=IDS)[0]
+    assert failure(fine) == "memory.min of kubepods is 67108864, as expected\n  cgroup   /kubepods"
+    behaviour = Finding(verdict=Verdict.DEVIATES, subject="s", cgroup="", knob="throttling", expected="1", observed="0")
+    assert failure(behaviour) == "throttling of s is 0, expected 1\n  cgroup   "
+
+
+def test_plan_for_people():
+    plan = planned("1.36", driver=CgroupDriver.SYSTEMD)
+    text = plan_tree(replace(plan, refusals=(
+        Refusal(pod="default/x", reason_name="TopologyAffinityError", message="no",
+                reason=Reason(rule="r", revision="", source="")),)))  # fmt: skip
+    lines = text.splitlines()
+    assert lines[0] == "Kubernetes 1.36, cgroup driver systemd, below /sys/fs/cgroup"
+    assert "pod default/p (Burstable)" in lines
+    assert "  memory.max        209715200 (200Mi)" in lines
+    assert "  container c of pod default/p, oom_score_adj 993" in lines
+    assert "    memory.high       195452928 (190872Ki)" in lines
+    assert "  hugetlb.2MB.max   4611686018427387904 (2^62, no limit)" in lines
+    assert any(line.startswith("    not written: ") for line in lines)
+    assert lines[-1] == "pod default/x is refused: TopologyAffinityError: no"
+
+
+def test_reasons_of_one_knob():
+    text = knob_reasons(planned(), Knob.MEMORY_MAX)
+    assert "memory.max of container c of pod default/p: 209715200 (200Mi)" in text
+    assert "memory.max of burstable: not written, reads max" in text
+    assert "limits add up over the containers" in text
+    assert knob_reasons(planned(), Knob.CPUSET_MEMS) == ""
+
+
+def test_values_that_read_differently():
+    one = pod(container({"memory": "63488001"}, {"memory": "159457281"}))
+    text = plan_tree(expect([one], node=NODE, settings=ON, release="1.27"))
+    assert "memory.max        159457281, reads 159457280 (155720Ki)" in text
+
+
+def test_plan_without_knobs():
+    node = replace(NODE, cgroup_version=CgroupVersion.V1)
+    lines = plan_tree(expect([pod()], node=node, release="1.36")).splitlines()
+    assert lines[-3:] == [
+        "pod default/p (BestEffort)",
+        "  /kubepods/besteffort/poduid-p",
+        "  container c of pod default/p, oom_score_adj 1000",
+    ]
+
+
+def test_empty_reason_has_no_lines():
+    assert reason_lines(Reason(rule="", revision="", source="")) == []
+    nested = Reason(rule="a", revision="", source="s", because=(
+        Reason(rule="b", revision="r", source="", inputs=(Input("n", "1", "o"),)),))  # fmt: skip
+    assert reason_lines(nested) == [
+        "a", "  source   s", "  because", "    b", "      source   r", "      given    n = 1  [o]"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Bytes(0), "0"), (Bytes(1 << 30), "1073741824 (1Gi)"), (Bytes(4096), "4096 (4Ki)"), (Bytes(4097), "4097"),
+     (MAX, "max"), (ABSENT, "absent"), (Bytes(1 << 62), "4611686018427387904 (2^62, no limit)")],
+)  # fmt: skip
+def test_amounts(value, text):
+    assert amount(value) == text
