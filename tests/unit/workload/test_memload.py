@@ -1,7 +1,6 @@
 """The program itself, compiled here and given little: its address space is limited, so nothing can grow."""
 
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,23 +10,9 @@ import pytest
 from memqos.clock import Deadline, wait
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
 from memqos.workload.report import Done, ExitLine, Failed, Held, ReportLine, Started, Step, parse_report
-
-SOURCE = Path(__file__).parents[3] / "vm" / "workload" / "memload.c"
-LIMIT = 64 << 20
-LIMITED = ["sh", "-c", f'ulimit -v {LIMIT >> 10} && exec "$@"', "sh"]
-"""Runs what follows with so little address space that a mistake here cannot use up the host's memory."""
+from tests.unit.workload.limited import LIMIT, LIMITED
 
 MI = 1 << 20
-
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs the program gcc, to compile the workload")
-
-
-@pytest.fixture(scope="session")
-def memload(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("memload") / "memload"
-    options = ["-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
-    subprocess.run(["gcc", *options, "-o", program, SOURCE], check=True)
-    return program
 
 
 def run(memload: Path, *words: str, stdin: str = "") -> tuple[int, tuple[ReportLine, ...]]:

@@ -1,0 +1,78 @@
+"""The contract of the runtime port, for the fake. tests/vm holds CRI to the same in a machine."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from memqos.engine.plan import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxSpec
+from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.fake_cgroups import FakeCgroups
+
+POD = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice")
+SANDBOX = SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent=str(POD), log_directory="/l")
+
+
+@contextlib.contextmanager
+def case(kind: type[FakeRuntime], driver: CgroupDriver) -> Iterator[RuntimeCase]:
+    cgroups = FakeCgroups()
+    cgroups.make(POD)
+    leaf = "cri-containerd-{}.scope" if driver is CgroupDriver.SYSTEMD else "{}"
+
+    def read(container: ContainerHandle, knob: Knob) -> str:
+        return cgroups.text(POD.child(leaf.format(container.id)), knob).strip()
+
+    yield RuntimeCase(
+        runtime=kind(cgroups, driver=driver),
+        sandbox=SANDBOX,
+        container=ContainerSpec(name="a", image="memqos.local/memload:1", args=("hold",)),
+        read=read,
+    )
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_the_fake(driver: CgroupDriver) -> None:
+    check_runtime_contract(lambda: case(FakeRuntime, driver))
+
+
+class DropsUnified(FakeRuntime):
+    def create(self, sandbox, spec, *, deadline):  # type: ignore[no-untyped-def]
+        resources = dataclasses.replace(spec.resources, unified={})
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class ForgetsOnUpdate(FakeRuntime):
+    def update(self, container, resources, *, deadline):  # type: ignore[no-untyped-def]
+        everything = ContainerResources(unified={"memory.min": "0", **resources.unified})
+        super().update(container, resources, deadline=deadline)
+        super().update(container, everything, deadline=deadline)
+
+
+class TellsAnExitCodeTooEarly(FakeRuntime):
+    def status(self, container, *, deadline) -> ContainerStatus:  # type: ignore[no-untyped-def]
+        return dataclasses.replace(super().status(container, deadline=deadline), exit_code=0)
+
+
+class LeavesContainers(FakeRuntime):
+    def remove_sandbox(self, sandbox, *, deadline) -> None:  # type: ignore[no-untyped-def]
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "promise"),
+    [
+        (DropsUnified, "resources reach the container's cgroup"),
+        (ForgetsOnUpdate, "resources reach the container's cgroup"),
+        (TellsAnExitCodeTooEarly, "no exit code"),
+        (LeavesContainers, "whose sandbox was removed"),
+    ],
+)
+def test_a_broken_adapter_is_told_which_promise_it_breaks(kind: type[FakeRuntime], promise: str) -> None:
+    with pytest.raises(AssertionError, match=promise):
+        check_runtime_contract(lambda: case(kind, CgroupDriver.SYSTEMD))

@@ -1,0 +1,18 @@
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[3] / "vm" / "workload" / "memload.c"
+
+
+@pytest.fixture(scope="session")
+def memload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workload, compiled for this host with more warnings than the image's own build asks for."""
+    if shutil.which("gcc") is None:
+        pytest.skip("needs the program gcc, to compile the workload")
+    program = tmp_path_factory.mktemp("memload") / "memload"
+    options = ["-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
+    subprocess.run(["gcc", *options, "-o", program, SOURCE], check=True)
+    return program
