@@ -2,7 +2,8 @@
 
 One type a block: its name, then `field type` pairs. Types: string, bool, int, quantity, intOrString, time, object (any
 mapping), any; `[]T` is a list, `map[T]` a mapping from words to T; everything else names another block.
-Source: Kubernetes API reference, core/v1 and meta/v1 (1.36).
+The union over the releases 1.22 to 1.37: a field that a release does not have yet is no error here.
+Source: Kubernetes API reference, core/v1 and meta/v1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ObjectMeta: annotations map[string], creationTimestamp time, deletionGracePeriod
 OwnerReference: apiVersion string, blockOwnerDeletion bool, controller bool, kind string, name string, uid string
 
 PodSpec: activeDeadlineSeconds int, affinity Affinity, automountServiceAccountToken bool, containers []Container,
-  dnsConfig PodDNSConfig, dnsPolicy string, enableServiceLinks bool, ephemeralContainers []Container,
+  dnsConfig PodDNSConfig, dnsPolicy string, enableServiceLinks bool, ephemeralContainers []Container, evictionResponders []object,
   hostAliases []HostAlias, hostIPC bool, hostNetwork bool, hostPID bool, hostUsers bool, hostname string,
   hostnameOverride string, imagePullSecrets []LocalObjectReference, initContainers []Container, nodeName string,
   nodeSelector map[string], os PodOS, overhead map[quantity], preemptionPolicy string, priority int,
@@ -61,10 +62,11 @@ Lifecycle: postStart LifecycleHandler, preStop LifecycleHandler, stopSignal stri
 LifecycleHandler: exec ExecAction, httpGet HTTPGetAction, sleep SleepAction, tcpSocket TCPSocketAction
 SleepAction: seconds int
 ExecAction: command []string
-HTTPGetAction: host string, httpHeaders []HTTPHeader, path string, port intOrString, scheme string
+HTTPGetAction: host string, httpHeaders []HTTPHeader, path string, port intOrString, protocol string,
+  scheme string
 HTTPHeader: name string, value string
 TCPSocketAction: host string, port intOrString
-GRPCAction: port int, service string
+GRPCAction: mode string, port int, service string
 Probe: exec ExecAction, failureThreshold int, grpc GRPCAction, httpGet HTTPGetAction, initialDelaySeconds int,
   periodSeconds int, successThreshold int, tcpSocket TCPSocketAction, terminationGracePeriodSeconds int,
   timeoutSeconds int
@@ -76,7 +78,7 @@ SecurityProfile: localhostProfile string, type string
 SELinuxOptions: level string, role string, type string, user string
 WindowsOptions: gmsaCredentialSpec string, gmsaCredentialSpecName string, hostProcess bool, runAsUserName string
 VolumeDevice: devicePath string, name string
-VolumeMount: mountPath string, mountPropagation string, name string, readOnly bool, recursiveReadOnly string,
+VolumeMount: bindMountOptions []string, mountPath string, mountPropagation string, name string, readOnly bool, recursiveReadOnly string,
   subPath string, subPathExpr string
 
 PodSecurityContext: appArmorProfile SecurityProfile, fsGroup int, fsGroupChangePolicy string, runAsGroup int,
@@ -118,15 +120,16 @@ Volume: awsElasticBlockStore object, azureDisk object, azureFile object, cephfs 
   nfs NFSVolumeSource, persistentVolumeClaim PersistentVolumeClaimVolumeSource, photonPersistentDisk object,
   portworxVolume object, projected ProjectedVolumeSource, quobyte object, rbd object, scaleIO object,
   secret SecretVolumeSource, storageos object, vsphereVolume object
-ConfigMapVolumeSource: defaultMode int, items []KeyToPath, name string, optional bool
-KeyToPath: key string, mode int, path string
-DownwardAPIVolumeSource: defaultMode int, items []DownwardAPIVolumeFile
-DownwardAPIVolumeFile: fieldRef ObjectFieldSelector, mode int, path string, resourceFieldRef ResourceFieldSelector
-EmptyDirVolumeSource: medium string, sizeLimit quantity
+ConfigMapVolumeSource: defaultMode int, defaultUser int, items []KeyToPath, name string, optional bool
+KeyToPath: key string, mode int, path string, user int
+DownwardAPIVolumeSource: defaultMode int, defaultUser int, items []DownwardAPIVolumeFile
+DownwardAPIVolumeFile: fieldRef ObjectFieldSelector, mode int, path string, resourceFieldRef ResourceFieldSelector,
+  user int
+EmptyDirVolumeSource: medium string, mode int, sizeLimit quantity
 HostPathVolumeSource: path string, type string
 ImageVolumeSource: pullPolicy string, reference string
 NFSVolumeSource: path string, readOnly bool, server string
 PersistentVolumeClaimVolumeSource: claimName string, readOnly bool
-ProjectedVolumeSource: defaultMode int, sources []object
-SecretVolumeSource: defaultMode int, items []KeyToPath, optional bool, secretName string
+ProjectedVolumeSource: defaultMode int, defaultUser int, sources []object
+SecretVolumeSource: defaultMode int, defaultUser int, items []KeyToPath, optional bool, secretName string
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
@@ -57,6 +58,7 @@ _PAGE_SIZES = ("4096", "16384", "65536")
 @click.option(
     "--capacity-memory", default="8Gi", show_default=True, metavar="SIZE", help="The node's memory (MemTotal)."
 )
+@click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
 @click.option("--swap", default="0", show_default=True, metavar="SIZE", help="The node's swap (SwapTotal).")
 @click.option("--cpus", type=click.IntRange(1, 8192), default=4, show_default=True, help="The node's CPUs.")
 @click.option(
@@ -79,6 +81,7 @@ def command(
     why: str | None,
     as_json: bool,
     capacity_memory: str,
+    static: bool,
     swap: str,
     cpus: int,
     page_size: str,
@@ -96,8 +99,9 @@ def command(
         origin="node (options)",
     )
     settings = load_settings(kubelet_config) if kubelet_config else KubeletSettings()
+    pods = load_pods(files)
     plan = expect(
-        load_pods(files),
+        tuple(replace(pod, static=True) for pod in pods) if static else pods,
         node=node,
         settings=settings,
         release=kubernetes,

@@ -107,6 +107,13 @@ def test_standard_input():
     assert b"pod default/burstable" in done.stdout
 
 
+def test_static_pods_never_swap(told):
+    arguments = (BURSTABLE, "--kubernetes", "1.36", "--kubelet-config", TIERED, "--swap", "1Gi", "--json")
+    for more, written in (((), "8388608"), (("--static",), "0")):
+        _, out, _ = told(*arguments, *more)
+        assert json.loads(out)["cgroups"][-1]["knobs"]["memory.swap.max"]["written"] == written
+
+
 def test_several_files(told):
     code, out, _ = told(BURSTABLE, str(FIXTURES / "pods" / "guaranteed-one.yaml"), "--kubernetes", "1.27")
     assert code == 0
