@@ -9,10 +9,10 @@ with the CPU Manager's policy none and without devices; a caller who knows their
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.bitmask import EMPTY, Mask
 from memqos.engine.numa.first_table import first_table
 from memqos.engine.numa.hint import Hint, ProviderHints
 from memqos.engine.numa.hints import calculate, regenerate
@@ -92,7 +92,8 @@ def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints 
         others=others,
         placed=is_placed(pod, policies),
         merger=Merger(
-            zones=Mask.of(table.zones),
+            # A policy that asks no provider merges nothing, and takes machines of any size.
+            zones=EMPTY if policies.topology is TopologyPolicy.NONE else Mask.of(table.zones),
             closest=policies.options.prefer_closest and policies.topology is not TopologyPolicy.SINGLE_NUMA_NODE,
             distances=table.distances,
             up_to_need=policies.up_to_need,
@@ -253,15 +254,7 @@ class _Admission:
 
     def _rejected(self, outcome: Rejection, affinity: _Affinity) -> Refusal:
         """A pod whose memory cannot be had although the Topology Manager let it pass."""
-        rule = outcome.reason
-        reason = Reason(
-            rule=rule.rule,
-            revision=rule.revision,
-            source=rule.source,
-            inputs=rule.inputs,
-            arithmetic=rule.arithmetic,
-            because=(affinity.reason,),
-        )
+        reason = replace(outcome.reason, because=(affinity.reason,))
         if isinstance(outcome, EmptySharedPool):
             name, message = EMPTY_POD_SHARED_POOL_ERROR, outcome.message
         else:

@@ -18,7 +18,7 @@ from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 __all__ = ["MOST_ZONES", "empty_table", "first_table"]
 
 MOST_ZONES = 16
-"""The most zones with the policy Static: n zones make 2^n - 1 sets, which a kubelet walks for every container."""
+"""The most zones with either manager on: n zones make 2^n - 1 sets, which a kubelet walks for every container."""
 
 _WRAP = 1 << 64
 
@@ -35,12 +35,7 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
     _check_topology(settings, policies, zones)
     if policies.memory is MemoryPolicy.NONE:
         return empty_table(zones.values(), {}, facts.hugepage_sizes)
-    if len(zones) > MOST_ZONES or max(zones) >= FULL.count:
-        raise UsageError(
-            f"this machine has {len(zones)} zones, the last one {max(zones)}: the policy Static looks at every set of "
-            f"zones, which memqos follows up to {MOST_ZONES} zones with ids below {FULL.count}.",
-            next_step="Use the policy None for this machine.",
-        )
+    _check_size(zones, "memoryManagerPolicy Static")
     check_sums(settings, node_reservation(settings, facts.memory), zones)
     reserved = by_zone(settings, zones)
     if not any(amounts.get(MEMORY) for amounts in reserved.values()):
@@ -99,10 +94,21 @@ def _checked(table: ZoneTable) -> ZoneTable:
     return table
 
 
+def _check_size(zones: Mapping[int, NumaZone], policy: str) -> None:
+    if len(zones) > MOST_ZONES or max(zones) >= FULL.count:
+        raise UsageError(
+            f"this machine has {len(zones)} zones, the last one {max(zones)}: {policy} looks at every set of zones, "
+            f"which memqos follows up to {MOST_ZONES} zones with ids below {FULL.count}.",
+            next_step="Switch the policy off for this machine.",
+            data={"zones": sorted(zones), "policy": policy},
+        )
+
+
 def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mapping[int, NumaZone]) -> None:
     """What the Topology Manager asks of the machine; nothing with the policy none."""
     if policies.topology is TopologyPolicy.NONE:
         return
+    _check_size(zones, f"topologyManagerPolicy {policies.topology}")
     if len(zones) > policies.options.max_zones:
         raise configuration_error(
             settings,

@@ -131,9 +131,9 @@ class Merger:
         if hint.preferred:
             return (0, 0, count, distance, mask.bits)
         if not self.up_to_need or count > width:
-            return (1, 2, count, distance, mask.bits)
-        # As wide as needed comes first (0), then the wider of those below (1).
-        return (1, int(count < width), -count, distance, mask.bits)
+            return (1, 1, count, distance, mask.bits)
+        # As wide as is needed, else as close to that as there is.
+        return (1, 0, -count, distance, mask.bits)
 
     def _distance(self, mask: Mask) -> int:
         zones = mask.zones

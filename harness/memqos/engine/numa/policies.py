@@ -124,14 +124,14 @@ class Policies:
     """
 
     release: Release
-    memory: MemoryPolicy = MemoryPolicy.NONE
-    topology: TopologyPolicy = TopologyPolicy.NONE
-    scope: TopologyScope = TopologyScope.CONTAINER
-    options: TopologyOptions = TopologyOptions()
-    sidecars: bool = True
-    pod_level_qos: bool = False
-    pod_level: PodLevel = PodLevel.BY_CONTAINER
-    checks_groups: bool = True
+    memory: MemoryPolicy
+    topology: TopologyPolicy
+    scope: TopologyScope
+    options: TopologyOptions
+    sidecars: bool
+    pod_level_qos: bool
+    pod_level: PodLevel
+    checks_groups: bool
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod

@@ -52,6 +52,13 @@ def test_other_pods_are_not():
         assert found.reasons["c"].rule.startswith("cpuset.mems is left alone")
 
 
+def test_with_both_managers_off_a_machine_may_have_any_zones():
+    rules = Policies.of(KubeletSettings(), Release(36))
+    table = machine(4)
+    found = outcome(replace(table, zones={200: table.zones[0]}), rules, plain("p", "1Gi"))
+    assert found.cpuset_mems == {}
+
+
 def test_the_policy_none_places_nothing():
     rules = Policies.of(KubeletSettings(topology_manager_policy="restricted"), Release(36))
     assert not is_placed(plain("p", "1Gi"), rules)

@@ -103,8 +103,15 @@ def machine_of(count, first=0):
 
 @pytest.mark.parametrize(("count", "first"), [(17, 0), (1, 64)])
 def test_more_zones_than_can_be_looked_at(count, first):
-    with pytest.raises(UsageError, match="looks at every set of zones"):
+    with pytest.raises(UsageError, match="memoryManagerPolicy Static looks at every set of zones"):
         table(machine_of(count, first), settings((first, "1Gi")))
+    with pytest.raises(UsageError, match="topologyManagerPolicy restricted looks at every set of zones"):
+        table(machine_of(count, first), KubeletSettings(topology_manager_policy="restricted"))
+    assert len(table(machine_of(count, first), KubeletSettings()).zones) == count
+
+
+def test_as_many_zones_as_can_be_looked_at():
+    assert len(table(machine_of(16, 48), settings((48, "1Gi"))).zones) == 16
 
 
 def test_the_topology_manager_limits_the_zones():

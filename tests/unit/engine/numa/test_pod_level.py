@@ -176,6 +176,11 @@ def test_in_1_33_its_containers_count():
     assert held(outcome.table, "p") == {"c": [((0,), 1)]}
 
 
+def test_in_1_33_its_containers_make_the_pods_request_too():
+    own = pod("p", container("c", "1Gi"), total="4Gi")
+    assert pod_request(own, policies(minor=33, gates={"PodLevelResources": True})) == {"memory": GIB}
+
+
 def test_a_burstable_pod_is_admitted_without_memory_of_its_own():
     own = pod("p", container("c", "1Gi"), total="4Gi")
     less = Resources(requests=amounts(cpu="8", memory="3Gi"), limits=own.resources.limits)

@@ -49,6 +49,7 @@ def test_the_same_type_in_two_zones_is_fine():
         ({"memory.available": "0%"}, 0),
         ({"memory.available": "100%"}, 0),
         ({"memory.available": "50Mi"}, 50 * MIB),
+        ({"memory.available": "1"}, 1),
         ({"memory.available": "10%"}, 858993472),
         ({"memory.available": "12.5%"}, GIB),
         ({"memory.available": "7%"}, 601295424),
@@ -101,6 +102,8 @@ def test_a_type_that_only_one_side_has_differs():
         check_sums(settings, {}, {0: None})
     with pytest.raises(ManifestError, match="reserve 0 of memory together"):
         check_sums(KubeletSettings(), amounts(memory="1Gi"), {0: None})
+    with pytest.raises(ManifestError, match="reserve 0 of memory together"):
+        check_sums(settings, amounts(memory="1Gi"), {0: None})
     check_sums(KubeletSettings(), {}, {0: None})
 
 

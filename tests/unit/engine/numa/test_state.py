@@ -91,6 +91,11 @@ def test_missing_and_unknown_fields_are_passed_over():
     assert found.table.assignments == {"u": {}, "v": {"d": ()}}
 
 
+def test_the_largest_numbers_and_empty_blocks():
+    assert parse('{"checksum":"18446744073709551615"}').checksum == 2**64 - 1
+    assert parse('{"entries":{"u":{"c":[{}]}}}').table.blocks("u", "c") == (Block((), "", 0),)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
