@@ -9,6 +9,8 @@ No tolerance: cpuset.mems binds every page of a program that starts inside (kern
 
 import pytest
 
+from memqos.node import counted
+
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
@@ -16,7 +18,7 @@ import pytest
 def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
     """All anonymous memory of a container is on the zone that CRI's cpuset_mems names."""
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, zone=qos_zone) as container:
-        course = container.until_work_is_done()
+        course = container.until(counted("anon"))
 
     qos_evidence.settle(
         course.shows("cpuset.mems", str(qos_zone)),

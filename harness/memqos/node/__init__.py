@@ -1,6 +1,6 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
-from memqos.node.conditions import Condition, ended, reaches, rises
+from memqos.node.conditions import Condition, counted, ended, reaches, rises
 from memqos.node.course import Course
 from memqos.node.population import AdmittedPod, Population
 from memqos.node.under_test import NodeUnderTest
@@ -11,6 +11,7 @@ __all__ = [
     "Course",
     "NodeUnderTest",
     "Population",
+    "counted",
     "ended",
     "reaches",
     "rises",

@@ -165,14 +165,27 @@ class Admission:
             )
 
     def _remove_pod(self, admitted: AdmittedPod) -> None:
-        self._remove_containers(admitted)
+        trouble: MachineryError | None = None
+        try:
+            self._remove_containers(admitted)
+        except MachineryError as error:
+            # Removing the sandbox takes its containers along; what was wrong with them is told all the same.
+            trouble = error
         if admitted.sandbox is not None:
             self.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(REMOVAL_SECONDS))
+        if trouble is not None:
+            raise trouble
 
     def _remove_containers(self, admitted: AdmittedPod) -> None:
         deadline = Deadline.after(REMOVAL_SECONDS)
-        for handle in admitted.containers.values():
-            # CRI's RemoveContainer stops a container that runs.
+        for name, handle in admitted.containers.items():
+            # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
+            wait(
+                f"the runtime knows that '{name}' has ended",
+                lambda handle=handle: self.runtime.status(handle, deadline=deadline),  # type: ignore[misc]
+                until=lambda status: status.state is not ContainerState.RUNNING,
+                deadline=deadline,
+            )
             self.runtime.remove(handle, deadline=deadline)
 
 

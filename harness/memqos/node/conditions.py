@@ -11,7 +11,7 @@ from memqos.model.reading import Reading
 from memqos.runtime.base import ContainerStatus
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["WATCHED_FILES", "Condition", "Sample", "ended", "reaches", "rises", "work_done"]
+__all__ = ["WATCHED_FILES", "Condition", "Sample", "counted", "ended", "held", "reaches", "rises", "work_done"]
 
 WATCHED_FILES = (
     "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
@@ -42,11 +42,12 @@ class Sample:
         return text if isinstance(text, str) else None
 
     def counter(self, file: str, key: str) -> int | None:
-        """A counter of an events file or of memory.pressure ("some total", in µs).
+        """A counter of an events file or of memory.pressure ("some total", in µs); None if nothing tells it.
 
-        When the container's cgroup is gone with its last process, the pod's tells: events count up the tree.
+        The pod's cgroup tells: events and pressure count up the tree, so it counts what its container counts, still
+        counts it when the container is gone, and counts the pod's own limits, which the container runs into as well.
         """
-        for path in (self.container, self.pod):
+        for path in (self.pod, self.container):
             text = self.reading.file(path, file)
             if isinstance(text, str):
                 return self._pressure(text, path) if key == "some total" else self._key(text, file, key, path)
@@ -89,13 +90,34 @@ def reaches(file: str, limit: str) -> Condition:
 
 
 SLACK = 256 << 10
-"""Bytes by which an amount may differ from what is really used: one batch of 64 pages of 4 KiB that a CPU keeps
-(mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
+"""Bytes below its limit at which an amount counts as having reached it: 64 pages of 4 KiB.
+
+The kernel charges in batches of as many pages (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and stops swapping when less than
+that is left to a cgroup (mm/vmscan.c, MIN_LRU_BATCH).
+"""
 
 
 def ended() -> Condition:
     """The container is not running any more."""
     return Condition("the container has ended", lambda sample: sample.status.exit_code is not None)
+
+
+def counted(key: str) -> Condition:
+    """memory.numa_stat counts all that the workload holds; the kernel brings its statistics up to date every 2 s."""
+
+    def holds(sample: Sample) -> bool:
+        text = sample.text("memory.numa_stat")
+        if text is None:
+            return False
+        zones = parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {})
+        return sum(zones.values()) >= held(sample.report) > 0
+
+    return Condition(f"memory.numa_stat counts as much {key} as the workload holds", holds)
+
+
+def held(report: tuple[ReportLine, ...]) -> int:
+    """Bytes that the workload has said to hold with all commands that are done."""
+    return sum({line.command: line.bytes for line in report if isinstance(line, Done)}.values())
 
 
 def work_done(commands: int) -> Condition:

@@ -10,7 +10,7 @@ from memqos.engine.finding import Finding, Verdict
 from memqos.engine.plan import PlannedContainer, PlannedPod, Reason
 from memqos.model.knob import Knob
 from memqos.model.pod import Container
-from memqos.node.conditions import SLACK, THROTTLE_US, Sample
+from memqos.node.conditions import SLACK, THROTTLE_US, Sample, held
 from memqos.workload.report import Done, Step
 
 __all__ = ["Course"]
@@ -103,13 +103,9 @@ class Course:
         most = max(spread, key=lambda zones: sum(zones.values()))
         elsewhere = sum(amount for number, amount in most.items() if number != zone)
         shown = "anon " + " ".join(f"N{number}={amount}" for number, amount in sorted(most.items()))
-        holds = elsewhere == 0 and most.get(zone, 0) >= self._reported()
-        return self._finding("memory.numa_stat", f"anon of at least {self._reported()} on N{zone} only", shown, holds)
-
-    def _reported(self) -> int:
-        """Bytes of anonymous memory that the workload says it holds."""
-        done = {line.command: line.bytes for line in self.samples[-1].report if isinstance(line, Done)}
-        return sum(done.values())
+        least = held(self.samples[-1].report)
+        holds = elsewhere == 0 and most.get(zone, 0) >= least
+        return self._finding("memory.numa_stat", f"anon of at least {least} on N{zone} only", shown, holds)
 
     def _amounts(self, file: str) -> list[int]:
         return [amount for sample in self.samples if (amount := sample.number(file)) is not None]

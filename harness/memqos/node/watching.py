@@ -20,6 +20,9 @@ WATCH_SECONDS = 120.0
 
 SAMPLE_SECONDS = 30.0
 
+SETTLE_SECONDS = 5.0
+"""How long counters may lag behind a workload that is done: the kernel refreshes its statistics every 2 s."""
+
 
 class Watch:
     """A pod's one app container, running."""
@@ -43,24 +46,28 @@ class Watch:
         self._path = population.path_of(admitted.pod, self.container.name)
 
     def until(self, *conditions: Condition) -> Course:
-        """What happened until each of the conditions had been seen, the container had ended, or its work was done.
+        """What happened until each of the conditions had been seen, or nothing more could happen.
 
-        Raises DeadlineError naming the conditions that were not seen, if the container still works at the end of the
-        time: then there is nothing to judge yet.
+        Nothing more can happen when the container has ended, or SETTLE_SECONDS after its work was done. Raises
+        DeadlineError naming the conditions that were not seen, if the container still works at the end of the time:
+        then there is nothing to judge yet.
         """
         samples: list[Sample] = []
         unseen = {condition.name: condition for condition in conditions}
-        enough = (ended(), work_done(self._finite_commands()))
+        gone, done = ended(), work_done(self._finite_commands())
+        settled: list[Deadline] = []
 
         def look() -> Sample:
             sample = self.sample()
             samples.append(sample)
             for name in [name for name, condition in unseen.items() if condition.holds(sample)]:
                 del unseen[name]
+            if done.holds(sample) and not settled:
+                settled.append(Deadline.after(SETTLE_SECONDS))
             return sample
 
         def is_over(sample: Sample) -> bool:
-            return not unseen or any(condition.holds(sample) for condition in enough)
+            return not unseen or gone.holds(sample) or any(deadline.expired for deadline in settled)
 
         name = " and ".join(condition.name for condition in conditions)
         wait(name, look, until=is_over, deadline=Deadline.after(WATCH_SECONDS))
@@ -72,10 +79,6 @@ class Watch:
             planned=next(item for item in self._admitted.planned.containers if item.name == self.container.name),
             samples=tuple(samples),
         )
-
-    def until_work_is_done(self) -> Course:
-        """What happened until the workload had done all its commands, or the container had ended."""
-        return self.until(work_done(self._finite_commands()))
 
     def sample(self) -> Sample:
         """One look."""
