@@ -22,7 +22,8 @@ ObjectMeta: annotations map[string], creationTimestamp time, deletionGracePeriod
 OwnerReference: apiVersion string, blockOwnerDeletion bool, controller bool, kind string, name string, uid string
 
 PodSpec: activeDeadlineSeconds int, affinity Affinity, automountServiceAccountToken bool, containers []Container,
-  dnsConfig PodDNSConfig, dnsPolicy string, enableServiceLinks bool, ephemeralContainers []Container, evictionResponders []object,
+  dnsConfig PodDNSConfig, dnsPolicy string, enableServiceLinks bool, ephemeralContainers []Container,
+  evictionResponders []object,
   hostAliases []HostAlias, hostIPC bool, hostNetwork bool, hostPID bool, hostUsers bool, hostname string,
   hostnameOverride string, imagePullSecrets []LocalObjectReference, initContainers []Container, nodeName string,
   nodeSelector map[string], os PodOS, overhead map[quantity], preemptionPolicy string, priority int,
@@ -78,8 +79,8 @@ SecurityProfile: localhostProfile string, type string
 SELinuxOptions: level string, role string, type string, user string
 WindowsOptions: gmsaCredentialSpec string, gmsaCredentialSpecName string, hostProcess bool, runAsUserName string
 VolumeDevice: devicePath string, name string
-VolumeMount: bindMountOptions []string, mountPath string, mountPropagation string, name string, readOnly bool, recursiveReadOnly string,
-  subPath string, subPathExpr string
+VolumeMount: bindMountOptions []string, mountPath string, mountPropagation string, name string, readOnly bool,
+  recursiveReadOnly string, subPath string, subPathExpr string
 
 PodSecurityContext: appArmorProfile SecurityProfile, fsGroup int, fsGroupChangePolicy string, runAsGroup int,
   runAsNonRoot bool, runAsUser int, seLinuxChangePolicy string, seLinuxOptions SELinuxOptions,
