@@ -197,24 +197,20 @@ class _Origins:
         """Both lists, checked one by one and against each other."""
         requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
-        for name, limit in limits.items():
-            request = requests.get(name)
-            if request is None:
-                continue
+        for name, request in requests.items():
+            limit = limits.get(name)
             line = self._line(node, "requests", name)
+            if limit is None:
+                if name.startswith("hugepages-"):
+                    raise place.child("requests", name).error("huge pages need a limit as well as a request.", line)
+                continue
             if limit < request:
-                raise (
-                    place.child("requests")
-                    .child(name)
-                    .error(f"the request {request} is above the limit {limit}.", line, got=str(request))
+                raise place.child("requests", name).error(
+                    f"the request {request} is above the limit {limit}.", line, got=str(request)
                 )
             if name.startswith("hugepages-") and request != limit:
-                raise (
-                    place.child("requests")
-                    .child(name)
-                    .error(
-                        f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
-                    )
+                raise place.child("requests", name).error(
+                    f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
                 )
         return Resources(requests=requests, limits=limits)
 
@@ -309,12 +305,8 @@ def _check_pod(pod: Pod, spec: MappingNode, place: Place) -> None:
         for index, item in enumerate(value.items if isinstance(value, SequenceNode) else ()):
             name = _text(item, "name") if isinstance(item, MappingNode) else ""
             if name in seen:
-                raise (
-                    place.child(field)
-                    .item(index)
-                    .child("name")
-                    .error(f"another container is called '{name}' too.", item.line, got=name)
-                )
+                spot = place.child(field).item(index).child("name")
+                raise spot.error(f"another container is called '{name}' too.", item.line, got=name)
             seen.add(name)
     _check_pod_level(pod, spec, place.child("resources"))
 
@@ -330,34 +322,22 @@ def _check_pod_level(pod: Pod, spec: MappingNode, place: Place) -> None:
     asked = aggregate(pod)
     for name, request in pod.resources.requests.items():
         if name in asked and request < asked[name]:
-            raise (
-                place.child("requests")
-                .child(name)
-                .error(
-                    f"the pod's request {request} is below the {asked[name]} that its containers request together.",
-                    _at(pod, f"resources.requests.{name}", line),
-                )
+            raise place.child("requests", name).error(
+                f"the pod's request {request} is below the {asked[name]} that its containers request together.",
+                _at(pod, f"resources.requests.{name}", line),
             )
     for name, limit in pod.resources.limits.items():
         spot = _at(pod, f"resources.limits.{name}", line)
         if name not in pod.resources.requests and name in asked and limit < asked[name]:
-            raise (
-                place.child("limits")
-                .child(name)
-                .error(
-                    f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
-                )
+            raise place.child("limits", name).error(
+                f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
             )
         for container in pod.init_containers + pod.containers:
             if name in container.resources.limits and limit < container.resources.limits[name]:
-                raise (
-                    place.child("limits")
-                    .child(name)
-                    .error(
-                        f"the pod's limit {limit} is below the limit {container.resources.limits[name]} "
-                        f"of its container '{container.name}'.",
-                        spot,
-                    )
+                raise place.child("limits", name).error(
+                    f"the pod's limit {limit} is below the limit {container.resources.limits[name]} "
+                    f"of its container '{container.name}'.",
+                    spot,
                 )
 
 

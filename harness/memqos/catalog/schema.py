@@ -28,11 +28,14 @@ class Place:
     file: str
     field: str = ""
 
-    def child(self, name: str) -> Place:
-        """A field of this value. A name with dots or slashes is quoted, as Kubernetes does it."""
-        if "." in name or "/" in name:
-            return Place(self.file, f"{self.field}[{name}]")
-        return Place(self.file, f"{self.field}.{name}" if self.field else name)
+    def child(self, *names: str) -> Place:
+        """A field of this value, and so on down. A name with dots or slashes is put in brackets."""
+        field = self.field
+        for name in names:
+            bracketed = "." in name or "/" in name
+            dotted = f"{field}.{name}" if field else name
+            field = f"{field}[{name}]" if bracketed else dotted
+        return Place(self.file, field)
 
     def item(self, index: int) -> Place:
         """An element of this list."""

@@ -132,6 +132,15 @@ def test_several_pods():
     assert pods(yaml.safe_dump({"apiVersion": "v1", "kind": "PodList", "items": [bare]}))[0].name == "p"
 
 
+def test_pod_level_resources():
+    both = "resources: {requests: {memory: 1Gi, cpu: 1}, limits: {memory: 2Gi}}"
+    (pod,) = pods(manifest("resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}", both))
+    assert pod.resources.requests["memory"].value == 1 << 30
+    # Empty is not the same as missing.
+    assert pods(manifest(spec="resources: {}"))[0].resources is not None
+    assert pods(manifest())[0].resources is None
+
+
 def test_null_is_not_given():
     (pod,) = pods(manifest("resources:\n  requests: null\n  limits:", "overhead: null\ninitContainers: null"))
     assert pod.containers[0].resources.requests == pod.containers[0].resources.limits == pod.overhead == {}
@@ -189,6 +198,7 @@ LONG = "1" * 10_000
         (resources("requests: {memory: 2Gi}\nlimits: {memory: 1Gi}"), "p.yaml:9", "2Gi is above the limit 1Gi"),
         (resources("requests:\n  cpu: 2\nlimits:\n  cpu: 1500m"), "p.yaml:10", "2 is above the limit 1500m"),
         (resources("requests: {hugepages-2Mi: 2Mi}\nlimits: {hugepages-2Mi: 4Mi}"), "p.yaml:9", "overcommitted"),
+        (resources("requests: {hugepages-2Mi: 2Mi}"), "p.yaml:9", "need a limit as well"),
         # unknown fields and wrong types
         (manifest("imagee: x"), "p.yaml:8: spec.containers[0].imagee", "unknown field 'imagee'. Did you mean 'image'"),
         (manifest("resources: {Limits: {}}"), "p.yaml:8: spec.containers[0].resources.Limits", "Did you mean 'limits'"),
@@ -229,6 +239,7 @@ LONG = "1" * 10_000
         ("kind: List\napiVersion: v1\nitems: 1", "items", "expected a list of Pods"),
         ("kind: List\napiVersion: v1\nitems: [{kind: Job, apiVersion: batch/v1}]", "p.yaml:3: items[0].kind", "Job of"),
         ("kind: Pod\napiVersion: v1\nmetadata: {name: p}\nspec: {containers: [1]}", "spec.containers[0]", "a mapping"),
+        ("kind: Pod\napiVersion: v1\nmetadata: {name: p}\nspec: {containers: [null]}", "spec.containers[0]", "mapping"),
         # pod-level resources
         (manifest(spec="resources: {requests: {storage: 1}}"), "spec.resources.requests.storage", "not a resource"),
         (manifest(spec="resources: {requests: {ephemeral-storage: 1}}"), "spec.resources", "cannot be given"),

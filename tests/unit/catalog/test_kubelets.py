@@ -1,0 +1,68 @@
+import pytest
+
+from memqos.catalog.kubelets import load_kubelets
+from memqos.catalog.pods import load_pod_catalog
+from memqos.engine.expect import expect
+from memqos.engine.release import Variant
+from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.model.node import NodeFacts
+
+CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+FIELDS = {"purpose": "x", "kubernetes": "1.27", "as": "shipped", "config": "k.yaml"}
+
+
+def folder(tmp_path, **fields):
+    """A root with one kubelet of these fields; None leaves a field out."""
+    (tmp_path / "fixtures" / "kubelet").mkdir(parents=True)
+    (tmp_path / "fixtures" / "kubelet" / "k.yaml").write_text(CONFIG)
+    lines = [f'{name} = "{text}"' for name, text in (FIELDS | fields).items() if text is not None]
+    (tmp_path / "fixtures" / "kubelets.toml").write_text("\n".join(["[one]", *lines]))
+    return tmp_path
+
+
+def test_every_revision_of_memory_qos_is_there():
+    kubelets = load_kubelets()
+    assert {(one.release, one.variant.value) for one in kubelets} >= {
+        ("1.22", "shipped"), ("1.27", "shipped"), ("1.27", "documented"), ("1.36", "shipped"), ("1.37", "shipped")
+    }  # fmt: skip
+    assert len({one.id for one in kubelets}) == len(kubelets)
+
+
+@pytest.mark.parametrize("kubelet", load_kubelets(), ids=lambda one: one.id)
+def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
+    plan = expect(
+        load_pod_catalog(),
+        node=NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2),
+        settings=kubelet.settings,
+        release=kubelet.release,
+        variant=kubelet.variant,
+    )
+    assert len(plan.reserved) == 2
+    assert len(plan.pods) >= 14
+
+
+def test_one_from_a_folder(tmp_path):
+    (one,) = load_kubelets(folder(tmp_path))
+    assert (one.id, one.purpose, one.release, one.variant) == ("one", "x", "1.27", Variant.SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"as": None}, ManifestError, "exactly the texts"),
+        ({"more": "x"}, ManifestError, "exactly the texts"),
+        ({"as": "wished"}, ManifestError, "documented, shipped"),
+        ({"kubernetes": "1.99"}, UnknownNameError, "1.99"),
+        ({"config": "missing.yaml"}, UsageError, "no such file"),
+    ],
+)
+def test_refused(tmp_path, fields, error, says):
+    with pytest.raises(error, match=says):
+        load_kubelets(folder(tmp_path, **fields))
+
+
+def test_not_toml(tmp_path):
+    root = folder(tmp_path)
+    (root / "fixtures" / "kubelets.toml").write_text("[")
+    with pytest.raises(ManifestError, match="not TOML"):
+        load_kubelets(root)
