@@ -192,7 +192,8 @@ OWNER = """
     from memqos.vm.cache import default_cache
 
     cache = default_cache(os.environ)
-    with boot(load_profile("trixie"), load_topology("one-zone"), image_cache=cache, log_dir=Path(sys.argv[1])) as machine:
+    profile, topology = load_profile("trixie"), load_topology("one-zone")
+    with boot(profile, topology, image_cache=cache, log_dir=Path(sys.argv[1])) as machine:
         print(machine.pid, machine.spec.qmp_socket.parent, machine.spec.disk.parent, flush=True)
         time.sleep(100)
 """
