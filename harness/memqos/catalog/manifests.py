@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import uuid
 from collections.abc import Iterator, Mapping
 
 from memqos.catalog.pod_fields import POD_FIELDS
-from memqos.catalog.schema import Place, check, parse_fields, quantity_of
+from memqos.catalog.pod_resources import ResourceReader, check_pod_level
+from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.engine.defaulting import container_defaults
-from memqos.engine.sums import aggregate, supported_at_pod_level
 from memqos.errors import ManifestError
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
-from memqos.model.quantity import Quantity
 
 __all__ = ["pods_of"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_UID = re.compile(r"[0-9A-Za-z.-]{1,200}", re.ASCII)
 _LONGEST_LABEL = 63
 _LONGEST_SUBDOMAIN = 253
-_STANDARD = ("cpu", "memory", "ephemeral-storage")
 _SOURCE = "kubernetes.io/config.source"
 _MIRROR = "kubernetes.io/config.mirror"
 _UID_SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://kubernetes.io/api/v1/pods")
@@ -110,12 +108,12 @@ def _pod(node: MappingNode, place: Place) -> Pod:
     _check_name(namespace, _LABEL, _LONGEST_LABEL, meta_place.child("namespace"), meta.line_of("namespace"))
     spec, spec_place = _section(node, "spec", place), place.child("spec")
     own = spec.get("resources")
-    origin = _Origins(spec_place)
+    origin = ResourceReader(spec_place)
     annotations = _strings(meta.get("annotations"))
     pod = Pod(
         name=name,
         namespace=namespace,
-        uid=_text(meta, "uid") or str(uuid.uuid5(_UID_SPACE, f"{namespace}/{name}")),
+        uid=_uid(meta, meta_place) or str(uuid.uuid5(_UID_SPACE, f"{namespace}/{name}")),
         containers=tuple(_containers(spec, "containers", spec_place)),
         init_containers=tuple(_containers(spec, "initContainers", spec_place)),
         ephemeral_containers=tuple(_containers(spec, "ephemeralContainers", spec_place)),
@@ -142,6 +140,19 @@ def _pod_name(meta: MappingNode, place: Place) -> str:
         raise place.child("name").error("a pod needs a name.", meta.line)
     _check_name(name, _SUBDOMAIN, _LONGEST_SUBDOMAIN, place.child("name"), meta.line_of("name"))
     return name
+
+
+def _uid(meta: MappingNode, place: Place) -> str:
+    """The uid that was given, "" if none was; it becomes part of a cgroup's name."""
+    uid = _text(meta, "uid")
+    if uid and not _UID.fullmatch(uid):
+        raise place.child("uid").error(
+            f"'{uid[:80]}' cannot be a part of a cgroup's name.",
+            meta.line_of("uid"),
+            got=uid[:80],
+            next_step="Use letters, digits, '.' and '-', or leave it out.",
+        )
+    return uid
 
 
 def _check_name(name: str, form: re.Pattern[str], longest: int, place: Place, line: int) -> None:
@@ -186,71 +197,6 @@ def _words(node: MappingNode, name: str) -> tuple[str, ...]:
     return tuple(item.text for item in value.items if isinstance(item, ScalarNode))
 
 
-class _Origins:
-    """Reads resource lists and remembers where each amount was written."""
-
-    def __init__(self, place: Place) -> None:
-        self._file = place.file
-        self.lines: dict[str, str] = {}
-
-    def resources(self, node: MappingNode, place: Place, prefix: str) -> Resources:
-        """Both lists, checked one by one and against each other."""
-        requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
-        limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
-        for name, request in requests.items():
-            limit = limits.get(name)
-            line = self._line(node, "requests", name)
-            if limit is None:
-                if name.startswith("hugepages-"):
-                    raise place.child("requests", name).error("huge pages need a limit as well as a request.", line)
-                continue
-            if limit < request:
-                raise place.child("requests", name).error(
-                    f"the request {request} is above the limit {limit}.", line, got=str(request)
-                )
-            if name.startswith("hugepages-") and request != limit:
-                raise place.child("requests", name).error(
-                    f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
-                )
-        return Resources(requests=requests, limits=limits)
-
-    def _line(self, node: MappingNode, part: str, name: str) -> int:
-        section = node.get(part)
-        return section.line_of(name) if isinstance(section, MappingNode) else node.line
-
-    def amounts(self, node: Node | None, place: Place, prefix: str) -> dict[str, Quantity]:
-        """One resource list: known names, amounts of at least zero, and their lines kept under `prefix.name`."""
-        if not isinstance(node, MappingNode):
-            return {}
-        found = {}
-        for entry in node.entries:
-            own = place.child(entry.key)
-            _check_resource(entry.key, own, entry.line)
-            if isinstance(entry.value, ScalarNode) and entry.value.value is None:
-                # Kubernetes decodes null as the zero quantity.
-                quantity = Quantity.of_bytes(0)
-            else:
-                quantity = quantity_of(entry.value, own)
-            if quantity.amount < 0:
-                raise own.error(f"an amount must not be negative, got {quantity}.", entry.line, got=str(quantity))
-            found[entry.key] = quantity
-            self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"
-        return found
-
-
-def _check_resource(name: str, place: Place, line: int) -> None:
-    """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
-    if name in _STANDARD or name.startswith("hugepages-") or "/" in name:
-        return
-    near = difflib.get_close_matches(name[:80], _STANDARD, n=1, cutoff=0.5)
-    raise place.error(
-        f"'{name[:80]}' is not a resource of containers.",
-        line,
-        got=name[:80],
-        next_step=f"Did you mean '{near[0]}'?" if near else "Known: cpu, memory, ephemeral-storage, hugepages-<size>.",
-    )
-
-
 _KINDS = {"containers": ContainerKind.APP, "ephemeralContainers": ContainerKind.EPHEMERAL}
 
 
@@ -278,7 +224,7 @@ def _container(node: MappingNode, field: str, place: Place) -> Container:
         kind = ContainerKind.SIDECAR if policy == "Always" else ContainerKind.INIT
     else:
         kind = _KINDS[field]
-    origins = _Origins(place)
+    origins = ResourceReader(place)
     own = node.get("resources")
     resources = origins.resources(own, place.child("resources"), "") if isinstance(own, MappingNode) else Resources()
     if kind is ContainerKind.EPHEMERAL and (resources.requests or resources.limits):
@@ -308,39 +254,4 @@ def _check_pod(pod: Pod, spec: MappingNode, place: Place) -> None:
                 spot = place.child(field).item(index).child("name")
                 raise spot.error(f"another container is called '{name}' too.", item.line, got=name)
             seen.add(name)
-    _check_pod_level(pod, spec, place.child("resources"))
-
-
-def _check_pod_level(pod: Pod, spec: MappingNode, place: Place) -> None:
-    """Pod-level resources: supported names, requests that cover the containers', limits that no container exceeds."""
-    if pod.resources is None:
-        return
-    line = spec.line_of("resources")
-    for name in (*pod.resources.requests, *pod.resources.limits):
-        if not supported_at_pod_level(name):
-            raise place.error(f"'{name}' cannot be given for a whole pod: cpu, memory and huge pages can.", line)
-    asked = aggregate(pod)
-    for name, request in pod.resources.requests.items():
-        if name in asked and request < asked[name]:
-            raise place.child("requests", name).error(
-                f"the pod's request {request} is below the {asked[name]} that its containers request together.",
-                _at(pod, f"resources.requests.{name}", line),
-            )
-    for name, limit in pod.resources.limits.items():
-        spot = _at(pod, f"resources.limits.{name}", line)
-        if name not in pod.resources.requests and name in asked and limit < asked[name]:
-            raise place.child("limits", name).error(
-                f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
-            )
-        for container in pod.init_containers + pod.containers:
-            if name in container.resources.limits and limit < container.resources.limits[name]:
-                raise place.child("limits", name).error(
-                    f"the pod's limit {limit} is below the limit {container.resources.limits[name]} "
-                    f"of its container '{container.name}'.",
-                    spot,
-                )
-
-
-def _at(pod: Pod, key: str, otherwise: int) -> int:
-    """The line of an amount that was written down."""
-    return int(pod.origin[key].rpartition(":")[2]) if key in pod.origin else otherwise
+    check_pod_level(pod, spec, place.child("resources"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memqos.engine import layout
 from memqos.engine.gates import Gate, enabled, stage
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Release
@@ -51,6 +52,7 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     yield from _topology(settings)
     yield from _enforcement(kubelet)
     yield from _reservations(kubelet)
+    yield from _cgroup_names(kubelet)
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
@@ -160,6 +162,26 @@ def _reserved_cgroup(kubelet: Kubelet, key: str) -> Iterator[_Fault]:
     elif reserved is None:
         step = f"Set {name}Reserved, or leave the key out."
         yield f"{name}ReservedCgroup", f"the key '{key}' needs {name}Reserved: there is nothing to enforce.", step
+
+
+def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
+    settings, driver = kubelet.settings, kubelet.driver
+    for field, configured in (
+        ("cgroupRoot", settings.cgroup_root),
+        ("systemReservedCgroup", settings.system_reserved_cgroup),
+        ("kubeReservedCgroup", settings.kube_reserved_cgroup),
+    ):
+        try:
+            if field == "cgroupRoot":
+                layout.cgroup_path(layout.kubepods_name(configured), driver)
+            else:
+                layout.reserved_path(configured, driver)
+        except ValueError as error:
+            yield (
+                field,
+                f"'{configured[:80]}' is no cgroup for the {driver} driver: {error}.",
+                "Give a path like /name.",
+            )
 
 
 def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:

@@ -225,6 +225,7 @@ LONG = "1" * 10_000
         (manifest("restartPolicy: Sometimes"), "p.yaml:8: spec.containers[0].restartPolicy", "'Sometimes'"),
         (manifest(spec="ephemeralContainers:\n- {name: e, resources: {limits: {cpu: 1}}}"), "ephemeralContainers[0]",
          "no resources"),
+        (manifest(meta="uid: a/b"), "p.yaml:5: metadata.uid", "cgroup's name"),
         # the object
         ("a: 1", "p.yaml:1: kind", "kind is not set"),
         ("kind: Pod\nspec: {}", "apiVersion", "apiVersion is not set"),

@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.errors import ManifestError
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
 from tests.unit.engine.pods import amounts
 
 NODE = NodeFacts(memory=8 << 30)
@@ -51,6 +51,14 @@ NODE = NodeFacts(memory=8 << 30)
         ("1.36", {"kube_reserved": amounts({"cpu": "2"})}, "kubeReserved", "more cpu is reserved"),
         ("1.36", {"qos_reserved": {"memory": 50}}, "qosReserved", "gate QOSReserved"),
         ("1.36", {"cpu_cfs_quota_period_us": 500}, "cpuCFSQuotaPeriod", "between 1ms and 1s"),
+        ("1.36", {"cgroup_root": "/a/../b"}, "cgroupRoot", "is no cgroup for the cgroupfs driver"),
+        ("1.36", {"system_reserved_cgroup": "/.."}, "systemReservedCgroup", "is no cgroup"),
+        (
+            "1.36",
+            {"kube_reserved_cgroup": "/a--b", "cgroup_driver": CgroupDriver.SYSTEMD},
+            "kubeReservedCgroup",
+            "is no cgroup for the systemd driver",
+        ),
         ("1.35", {"cpu_cfs_quota_period_us": 5000}, "cpuCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"),
     ],
 )

@@ -1,0 +1,116 @@
+"""Resource lists of a Pod manifest: amounts with the lines they were written at, checked as the API server does."""
+
+from __future__ import annotations
+
+import difflib
+
+from memqos.catalog.schema import Place, quantity_of
+from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
+from memqos.engine.hugepages import PREFIX
+from memqos.engine.sums import aggregate, supported_at_pod_level
+from memqos.model.pod import Pod, Resources
+from memqos.model.quantity import Quantity
+
+__all__ = ["ResourceReader", "check_pod_level"]
+
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+
+
+class ResourceReader:
+    """Reads resource lists and remembers where each amount was written."""
+
+    def __init__(self, place: Place) -> None:
+        self._file = place.file
+        self.lines: dict[str, str] = {}
+
+    def resources(self, node: MappingNode, place: Place, prefix: str) -> Resources:
+        """Both lists, checked one by one and against each other."""
+        requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
+        limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
+        for name, request in requests.items():
+            limit = limits.get(name)
+            line = self._line(node, "requests", name)
+            if limit is None:
+                if name.startswith(PREFIX):
+                    raise place.child("requests", name).error("huge pages need a limit as well as a request.", line)
+                continue
+            if limit < request:
+                raise place.child("requests", name).error(
+                    f"the request {request} is above the limit {limit}.", line, got=str(request)
+                )
+            if name.startswith(PREFIX) and request != limit:
+                raise place.child("requests", name).error(
+                    f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
+                )
+        return Resources(requests=requests, limits=limits)
+
+    def _line(self, node: MappingNode, part: str, name: str) -> int:
+        section = node.get(part)
+        return section.line_of(name) if isinstance(section, MappingNode) else node.line
+
+    def amounts(self, node: Node | None, place: Place, prefix: str) -> dict[str, Quantity]:
+        """One resource list: known names, amounts of at least zero, and their lines kept under `prefix.name`."""
+        if not isinstance(node, MappingNode):
+            return {}
+        found = {}
+        for entry in node.entries:
+            own = place.child(entry.key)
+            _check_resource(entry.key, own, entry.line)
+            if isinstance(entry.value, ScalarNode) and entry.value.value is None:
+                # Kubernetes decodes null as the zero quantity.
+                quantity = Quantity.of_bytes(0)
+            else:
+                quantity = quantity_of(entry.value, own)
+            if quantity.amount < 0:
+                raise own.error(f"an amount must not be negative, got {quantity}.", entry.line, got=str(quantity))
+            found[entry.key] = quantity
+            self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"
+        return found
+
+
+def _check_resource(name: str, place: Place, line: int) -> None:
+    """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
+    if name in _STANDARD or name.startswith(PREFIX) or "/" in name:
+        return
+    near = difflib.get_close_matches(name[:80], _STANDARD, n=1, cutoff=0.5)
+    raise place.error(
+        f"'{name[:80]}' is not a resource of containers.",
+        line,
+        got=name[:80],
+        next_step=f"Did you mean '{near[0]}'?" if near else "Known: cpu, memory, ephemeral-storage, hugepages-<size>.",
+    )
+
+
+def check_pod_level(pod: Pod, spec: MappingNode, place: Place) -> None:
+    """Pod-level resources: supported names, requests that cover the containers', limits that no container exceeds."""
+    if pod.resources is None:
+        return
+    line = spec.line_of("resources")
+    for name in (*pod.resources.requests, *pod.resources.limits):
+        if not supported_at_pod_level(name):
+            raise place.error(f"'{name}' cannot be given for a whole pod: cpu, memory and huge pages can.", line)
+    asked = aggregate(pod)
+    for name, request in pod.resources.requests.items():
+        if name in asked and request < asked[name]:
+            raise place.child("requests", name).error(
+                f"the pod's request {request} is below the {asked[name]} that its containers request together.",
+                _at(pod, f"resources.requests.{name}", line),
+            )
+    for name, limit in pod.resources.limits.items():
+        spot = _at(pod, f"resources.limits.{name}", line)
+        if name not in pod.resources.requests and name in asked and limit < asked[name]:
+            raise place.child("limits", name).error(
+                f"the pod's limit {limit} is below the {asked[name]} that its containers request together.", spot
+            )
+        for container in pod.init_containers + pod.containers:
+            if name in container.resources.limits and limit < container.resources.limits[name]:
+                raise place.child("limits", name).error(
+                    f"the pod's limit {limit} is below the limit {container.resources.limits[name]} "
+                    f"of its container '{container.name}'.",
+                    spot,
+                )
+
+
+def _at(pod: Pod, key: str, otherwise: int) -> int:
+    """The line of an amount that was written down."""
+    return int(pod.origin[key].rpartition(":")[2]) if key in pod.origin else otherwise
