@@ -1,0 +1,432 @@
+"""Runtimes, enforcement, probes and the workload in a real machine, below the suites: one boot for all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.cgroupfs import parse
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.enforce.apply import Enforcement, find_leftovers, sweep
+from memqos.engine.expect import expect
+from memqos.engine.layout import container_path
+from memqos.engine.plan import ContainerResources, Plan, PlannedCgroup
+from memqos.errors import TargetError
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver, KubeletSettings, RuntimeFlavour
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Container, Pod, Resources
+from memqos.model.quantity import Quantity
+from memqos.model.reading import Reading
+from memqos.probe import conditions
+from memqos.probe.facts import target_facts
+from memqos.probe.series import watch
+from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, ContainerStatus, SandboxSpec
+from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.runtime.cri import CriRuntime, connect
+from memqos.target.base import Target
+from memqos.vm.boot import boot
+from memqos.vm.cache import default_cache
+from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
+from memqos.workload.control import control_folder
+from memqos.workload.report import Done, ExitLine, Failed, Started, Step, parse_container_log
+
+pytestmark = pytest.mark.vm
+
+SOCKET = "/run/containerd/containerd.sock"
+IMAGE = "memqos.local/memload:1"
+MI = 1 << 20
+
+
+def soon(seconds: float = 60) -> Deadline:
+    return Deadline.after(seconds)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with boot(
+        load_profile("trixie"),
+        load_topology("two-zones"),
+        image_cache=default_cache(os.environ),
+        log_dir=tmp_path_factory.mktemp("log"),
+    ) as machine:
+        yield machine.target
+
+
+@pytest.fixture(scope="module")
+def tree(target: Target) -> CgroupTree:
+    return CgroupTree.of(target, deadline=soon())
+
+
+@pytest.fixture(scope="module")
+def socket(target: Target) -> Iterator[Path]:
+    with target.forward(SOCKET) as path:
+        yield path
+
+
+@contextlib.contextmanager
+def runtime_of(socket: Path, handler: str) -> Iterator[CriRuntime]:
+    """A runtime that leaves no sandbox behind, whatever a test did."""
+    with connect(socket, name=f"containerd+{handler}", handler=handler, deadline=soon()) as runtime:
+        try:
+            yield runtime
+        finally:
+            for sandbox in runtime.sandboxes(deadline=soon()):
+                runtime.remove_sandbox_by_id(sandbox, deadline=soon())
+
+
+def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle) -> CgroupPath:
+    return tree.cgroup_of(runtime.pid(container, deadline=soon()), deadline=soon())
+
+
+# ---- the runtime port
+
+
+@pytest.mark.parametrize("handler", ["runc", "runc-cgroupfs", "crun", "crun-cgroupfs"])
+def test_every_handler_keeps_the_runtimes_contract(tree: CgroupTree, socket: Path, handler: str) -> None:
+    parent = CgroupPath.parse("/contract" if "cgroupfs" in handler else "/contract.slice")
+
+    @contextlib.contextmanager
+    def case() -> Iterator[RuntimeCase]:
+        tree.make([parent], deadline=soon())
+        with runtime_of(socket, handler) as runtime:
+
+            def read(container: ContainerHandle, knob: Knob) -> str:
+                return str(tree.read_text(cgroup_of(runtime, tree, container), knob, deadline=soon())).strip()
+
+            yield RuntimeCase(
+                runtime=runtime,
+                sandbox=SandboxSpec(
+                    name="contract",
+                    namespace="default",
+                    uid="1",
+                    cgroup_parent=str(parent),
+                    log_directory="/var/log/pods/contract",
+                ),
+                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+                read=read,
+            )
+        tree.remove_tree(parent, deadline=soon())
+
+    check_runtime_contract(case)
+
+
+def test_the_image_is_in_the_runtimes_store(socket: Path) -> None:
+    with runtime_of(socket, "runc") as runtime:
+        assert runtime.has_image(IMAGE, deadline=soon())
+        assert not runtime.has_image("memqos.local/none:1", deadline=soon())
+        assert runtime.conditions(deadline=soon())["RuntimeReady"]
+
+
+# ---- what the machine has
+
+
+def test_facts_are_those_of_the_topology(target: Target) -> None:
+    facts = target_facts(target, deadline=soon())
+    assert [zone.cpus for zone in facts.node.zones] == [(0,), (1,)]
+    assert [zone.distances for zone in facts.node.zones] == [(10, 20), (20, 10)]
+    assert all(900 * MI < zone.memory <= 1024 * MI for zone in facts.node.zones)
+    assert sum(zone.memory for zone in facts.node.zones) == facts.node.memory
+    assert 511 * MI < facts.node.swap <= 512 * MI
+    assert (facts.node.cpus, facts.node.page_size, facts.node.swap_controller) == (2, 4096, True)
+    assert facts.pressure
+    assert {"memory", "cpu", "cpuset", "hugetlb", "pids"} <= facts.controllers
+
+
+# ---- enforcement
+
+
+def quantities(**amounts: str) -> dict[str, Quantity]:
+    return {name: Quantity.parse(amount) for name, amount in amounts.items()}
+
+
+PODS = (
+    Pod(
+        name="guaranteed",
+        uid="0000-0001",
+        containers=(
+            Container(
+                name="a",
+                resources=Resources(
+                    requests=quantities(cpu="1", memory="64Mi"), limits=quantities(cpu="1", memory="64Mi")
+                ),
+            ),
+        ),
+    ),
+    Pod(
+        name="burstable",
+        uid="0000-0002",
+        containers=(
+            Container(
+                name="a",
+                resources=Resources(
+                    requests=quantities(cpu="100m", memory="33333333"), limits=quantities(memory="96Mi")
+                ),
+            ),
+        ),
+    ),
+    Pod(name="besteffort", uid="0000-0003", containers=(Container(name="a"),)),
+)
+SETTINGS = KubeletSettings(
+    feature_gates={"MemoryQoS": True},
+    enforce_node_allocatable=("pods", "system-reserved"),
+    system_reserved=quantities(memory="100Mi", cpu="100m"),
+    system_reserved_cgroup="/sysres",
+)
+
+
+@pytest.fixture(scope="module", params=list(CgroupDriver))
+def driver(request: pytest.FixtureRequest) -> CgroupDriver:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def plan(target: Target, driver: CgroupDriver) -> Plan:
+    facts = target_facts(target, deadline=soon())
+    return expect(PODS, node=facts.node, settings=SETTINGS, release="1.27", driver=driver)
+
+
+def differences(reading: Reading, cgroup: PlannedCgroup, path: CgroupPath) -> list[str]:
+    """Knobs of a planned cgroup that do not show what the plan expects; hugetlb depends on containerd's settings."""
+    found = []
+    for knob, expected in cgroup.knobs.items():
+        text = parse.present(reading.file(path, knob), path=f"{path}/{knob}")
+        if not knob.startswith("hugetlb") and knob.parse(text) != expected.value:
+            found.append(f"{path}/{knob}: {text!r}, expected {expected.value}")
+    return found
+
+
+def test_a_plan_is_enforced_read_and_withdrawn(
+    tree: CgroupTree, socket: Path, driver: CgroupDriver, plan: Plan
+) -> None:
+    handler = "runc" if driver is CgroupDriver.SYSTEMD else "runc-cgroupfs"
+    with Enforcement(tree, name="test") as enforcement, runtime_of(socket, handler) as runtime:
+        enforcement.apply(plan, deadline=soon())
+        paths = {}
+        for pod in plan.pods:
+            sandbox = runtime.run_sandbox(
+                SandboxSpec(
+                    name=pod.name,
+                    namespace=pod.namespace,
+                    uid=pod.uid,
+                    cgroup_parent=str(pod.cgroup.path),
+                    log_directory=f"/var/log/pods/{pod.uid}",
+                    resources=pod.sandbox_resources,
+                    overhead=pod.sandbox_overhead,
+                ),
+                deadline=soon(),
+            )
+            spec = ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()]), resources=pod.containers[0].resources)
+            container = runtime.create(sandbox, spec, deadline=soon())
+            runtime.start(container, deadline=soon())
+            paths[pod.uid] = container_path(pod.cgroup.path, container.id, driver, RuntimeFlavour.CONTAINERD)
+            assert cgroup_of(runtime, tree, container) == paths[pod.uid]
+        kubepods = tree.read_tree(plan.node.path, list(Knob), deadline=soon())
+        reserved = tree.read_tree(plan.reserved[0].path, list(Knob), deadline=soon())
+    found = differences(reserved, plan.reserved[0], plan.reserved[0].path)
+    for cgroup in (plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)):
+        found += differences(kubepods, cgroup, cgroup.path)
+    for pod in plan.pods:
+        found += differences(kubepods, pod.containers[0].cgroup, paths[pod.uid])
+    assert found == []
+    assert len(plan.reserved) == 1
+    assert not tree.exists(plan.node.path, deadline=soon())
+    assert find_leftovers(tree, deadline=soon()) == ()
+
+
+def test_values_change_with_the_next_plan(tree: CgroupTree, target: Target, driver: CgroupDriver, plan: Plan) -> None:
+    facts = target_facts(target, deadline=soon())
+    fewer = expect(PODS[1:], node=facts.node, settings=SETTINGS, release="1.27", driver=driver)
+    with Enforcement(tree, name="test") as enforcement:
+        enforcement.apply(plan, deadline=soon())
+        assert (
+            tree.read_text(plan.node.path, "memory.min", deadline=soon())
+            == f"{plan.node.knobs[Knob.MEMORY_MIN].value}\n"
+        )
+        enforcement.apply(fewer, deadline=soon())
+        reading = tree.read_tree(plan.node.path, list(Knob), deadline=soon())
+        assert plan.pod(PODS[0].uid).cgroup.path not in reading.cgroups
+        assert all(pod.cgroup.path in reading.cgroups for pod in fewer.pods)
+        assert differences(reading, fewer.node, fewer.node.path) == []
+        assert plan.node.knobs[Knob.MEMORY_MIN].value != fewer.node.knobs[Knob.MEMORY_MIN].value
+
+
+def test_what_a_dead_run_left_behind_is_refused_named_and_swept(tree: CgroupTree, plan: Plan) -> None:
+    Enforcement(tree, name="dead run").apply(plan, deadline=soon())
+    with pytest.raises(TargetError, match="left behind by the enforcement 'dead run'"):
+        Enforcement(tree, name="next run").apply(plan, deadline=soon())
+    leftovers = find_leftovers(tree, deadline=soon())
+    assert {leftover.path for leftover in leftovers} >= {plan.node.path, *(pod.cgroup.path for pod in plan.pods)}
+    assert sweep(tree, leftovers, deadline=soon()) == ()
+    assert find_leftovers(tree, deadline=soon()) == ()
+
+
+def test_a_kubelets_own_cgroup_is_not_taken_over(tree: CgroupTree, plan: Plan) -> None:
+    tree.make([plan.node.path], deadline=soon())
+    try:
+        with pytest.raises(TargetError, match="somebody else's"), Enforcement(tree, name="test") as enforcement:
+            enforcement.apply(plan, deadline=soon())
+        assert tree.exists(plan.node.path, deadline=soon())
+    finally:
+        tree.remove_tree(plan.node.path, deadline=soon())
+
+
+# ---- workload and behaviour
+
+
+class Bench:
+    """One sandbox in which workloads are started."""
+
+    def __init__(self, tree: CgroupTree, runtime: CriRuntime, parent: CgroupPath) -> None:
+        self.tree = tree
+        self.runtime = runtime
+        self.count = 0
+        self.sandbox = runtime.run_sandbox(
+            SandboxSpec(
+                name="b", namespace="default", uid="b", cgroup_parent=str(parent), log_directory="/var/log/pods/b"
+            ),
+            deadline=soon(),
+        )
+
+    def start(
+        self, resources: ContainerResources, commands: Sequence[Command], spec: ContainerSpec | None = None
+    ) -> ContainerHandle:
+        self.count += 1
+        name = f"c{self.count}"
+        args, mounts = (arguments(commands), ()) if spec is None else (spec.args, spec.mounts)
+        container = self.runtime.create(
+            self.sandbox,
+            ContainerSpec(name=name, image=IMAGE, args=args, mounts=mounts, resources=resources),
+            deadline=soon(),
+        )
+        self.runtime.start(container, deadline=soon())
+        return container
+
+    def ended(self, container: ContainerHandle) -> ContainerStatus:
+        return wait(
+            "the container has exited",
+            lambda: self.runtime.status(container, deadline=soon()),
+            until=lambda status: status.state is ContainerState.EXITED,
+            deadline=soon(),
+        )
+
+    def log(self, container: ContainerHandle):  # type: ignore[no-untyped-def]
+        text = self.tree.target.read(container.log_path, deadline=soon()) or b""
+        return parse_container_log(text.decode(), source=container.log_path, live=True)
+
+    def cgroup(self, container: ContainerHandle) -> CgroupPath:
+        return cgroup_of(self.runtime, self.tree, container)
+
+
+@pytest.fixture(scope="module")
+def bench(tree: CgroupTree, socket: Path) -> Iterator[Bench]:
+    parent = CgroupPath.parse("/bench.slice")
+    tree.make([parent], deadline=soon())
+    with runtime_of(socket, "runc") as runtime:
+        yield Bench(tree, runtime, parent)
+    tree.remove_tree(parent, deadline=soon())
+
+
+def test_a_container_over_its_limit_is_oom_killed(bench: Bench) -> None:
+    container = bench.start(
+        ContainerResources(memory_limit_in_bytes=48 * MI), [Anon(size=96 * MI, step=4 * MI), Hold()]
+    )
+    status = bench.ended(container)
+    assert (status.exit_code, status.reason) == (137, "OOMKilled")
+    steps = [line.bytes for line in bench.log(container) if isinstance(line, Step)]
+    assert 32 * MI <= steps[-1] < 48 * MI
+
+
+def test_a_container_over_memory_high_stalls_and_obeys_term(bench: Bench, target: Target) -> None:
+    resources = ContainerResources(memory_limit_in_bytes=80 * MI, unified={"memory.high": str(40 * MI)})
+    with control_folder(target, "/run/memqos/high", deadline=soon()) as control:
+        spec = ContainerSpec(name="", image="", args=control.arguments(), mounts=(control.mount,))
+        container = bench.start(resources, (), spec)
+        path = bench.cgroup(container)
+        control.send(Anon(size=24 * MI), deadline=soon())
+        control.await_command(1, deadline=soon())
+        before = watch(
+            bench.tree, [path], deadline=soon(), until=[conditions.settles(path, within=256 << 10)]
+        ).require()
+        assert conditions.counter(before.last, path, "memory.events", "high") == 0
+        control.send(Anon(size=48 * MI), deadline=soon())
+        series = watch(
+            bench.tree, [path], deadline=soon(), until=[conditions.event_rises(path, "high", by=20)]
+        ).require()
+        stalled = watch(
+            bench.tree, [path], deadline=soon(), until=[conditions.pressure_rises(path, by_us=500_000)]
+        ).require()
+        assert conditions.counter(series.last, path, "memory.events", "oom_kill") == 0
+        assert conditions.usage(stalled.last, path) >= 39 * MI
+        bench.runtime.stop(container, grace=20, deadline=soon())
+        assert bench.ended(container).exit_code == 143
+        assert isinstance(control.report(deadline=soon())[-1], Step)
+
+
+def test_a_swap_limit_is_reached_and_what_was_swapped_is_intact(bench: Bench) -> None:
+    resources = ContainerResources(memory_limit_in_bytes=32 * MI, memory_swap_limit_in_bytes=48 * MI)
+    # Touching all of it would bring in and throw out every page in turn: the first region is what was swapped first.
+    container = bench.start(resources, [Anon(size=2 * MI), Anon(size=38 * MI), Touch(region=1), Hold()])
+    path = bench.cgroup(container)
+    swapped = conditions.usage_at_least(path, 8 * MI, file="memory.swap.current")
+    series = watch(bench.tree, [path], deadline=soon(), until=[swapped]).require()
+    assert conditions.usage(series.last, path, "memory.swap.current") <= 16 * MI
+    touched = wait(
+        "the workload touched its memory",
+        lambda: [line for line in bench.log(container) if isinstance(line, Done) and line.verb == "touch"],
+        deadline=soon(),
+    )
+    assert (touched[0].bytes, touched[0].wrong_pages) == (2 * MI, 0)
+    bench.runtime.stop(container, grace=0, deadline=soon())
+
+
+def test_memory_is_on_the_zone_that_it_is_bound_to(bench: Bench) -> None:
+    container = bench.start(ContainerResources(cpuset_mems="1"), [Anon(size=16 * MI), Hold()])
+    path = bench.cgroup(container)
+    wait(
+        "the workload holds its memory",
+        lambda: any(isinstance(line, Done) for line in bench.log(container)),
+        deadline=soon(),
+    )
+    reading = bench.tree.read_cgroups([path], ["memory.numa_stat", "cpuset.mems"], deadline=soon())
+    anon = parse.numa_stat(parse.present(reading.file(path, "memory.numa_stat"), path=""), path="")["anon"]
+    assert anon[0] == 0
+    assert anon[1] >= 16 * MI
+    assert reading.file(path, "cpuset.mems") == "1\n"
+    bench.runtime.stop(container, grace=0, deadline=soon())
+
+
+def test_every_kind_of_memory_is_charged_and_given_back(bench: Bench) -> None:
+    commands = [
+        Anon(size=4 * MI),
+        Tmpfs(path="/dev/shm/memqos-test", size=4 * MI),
+        File(path="/cached", size=4 * MI),
+        File(path="/mapped", size=4 * MI, mapped=True),
+        Free(),
+        Report(),
+        Exit(code=5),
+    ]
+    container = bench.start(ContainerResources(memory_limit_in_bytes=64 * MI), commands)
+    assert bench.ended(container).exit_code == 5
+    lines = bench.log(container)
+    assert isinstance(lines[0], Started)
+    assert isinstance(lines[-1], ExitLine)
+    assert not [line for line in lines if isinstance(line, Failed)]
+    assert [line.bytes for line in lines if isinstance(line, Done)] == [4 * MI] * 4 + [16 * MI]
+
+
+def test_a_command_runs_inside(bench: Bench) -> None:
+    container = bench.start(ContainerResources(), [Hold()])
+    status, stdout, _ = bench.runtime.exec(container, ("/memload", "exit", "4"), deadline=soon())
+    assert status == 4
+    assert b'"event":"exit"' in stdout
+    stats = bench.runtime.stats(container, deadline=soon())
+    assert "usage_bytes" in str(stats["memory"])
+    bench.runtime.stop(container, grace=0, deadline=soon())
