@@ -67,7 +67,7 @@ def boot(
     choice = choose_accelerator(qemu, image.kernel, cache=image_cache)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
-    log_dir.mkdir(parents=True, exist_ok=True)
+    make_log_dir(log_dir)
     ingredients = Ingredients(
         name=f"{profile.name}-{topology.name}",
         qemu=qemu,
@@ -89,6 +89,14 @@ def boot(
             if program is not None:
                 replace_runtime(machine, options.runtime_name, program)
         yield machine
+
+
+def make_log_dir(log_dir: Path) -> None:
+    """Make the folder for the machine's logs; raises UsageError if it cannot be made."""
+    try:
+        log_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the folder for logs cannot be made: {error.strerror}.", where=str(log_dir)) from error
 
 
 def check_runtime_binary(path: Path) -> bytes:

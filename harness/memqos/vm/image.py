@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -244,6 +245,10 @@ class Build:
             "suite": self.profile.suite,
             "created": utc_now().isoformat(timespec="seconds"),
             "files": sizes,
+            "sha256": {
+                name: hashlib.sha256((finished / name).read_bytes()).hexdigest()
+                for name in (entry.KERNEL, entry.INITRD)
+            },
             **facts,
         }
         (finished / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")

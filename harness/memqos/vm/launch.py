@@ -36,6 +36,9 @@ HOST_ALIAS = "memqos"
 SSH_CONFIG = "ssh_config"
 RUN_PREFIX = "memqos-run-"
 
+MAX_BASE = 60
+"""How long, in bytes, the path of the folder may be in which a machine's folder of sockets is made."""
+
 DISK_BYTES = 1 << 30
 """What a machine's overlay and swap may come to take of the cache's disk."""
 
@@ -90,10 +93,15 @@ def launch(ingredients: Ingredients, *, cache: Cache, deadline: Deadline) -> Ite
 
 
 def runtime_folder(environment: Mapping[str, str]) -> Path:
-    """Where sockets go: $XDG_RUNTIME_DIR if it can be written, else the temporary folder; both keep paths short."""
-    chosen = Path(environment.get("XDG_RUNTIME_DIR", ""))
-    usable = chosen.is_absolute() and chosen.is_dir() and os.access(chosen, os.W_OK | os.X_OK)
-    return chosen if usable else Path(tempfile.gettempdir())
+    """Where sockets go: $XDG_RUNTIME_DIR, the temporary folder or /tmp: the first that can be written and is short.
+
+    A UNIX socket's path has at most 107 bytes, of which our folder, the socket and ssh's own ending take 47.
+    """
+    candidates = (Path(environment.get("XDG_RUNTIME_DIR", "")), Path(tempfile.gettempdir()))
+    for chosen in candidates:
+        if chosen.is_absolute() and len(os.fsencode(chosen)) <= MAX_BASE and os.access(chosen, os.W_OK | os.X_OK):
+            return chosen
+    return Path("/tmp")  # noqa: S108 - only a private folder with an unpredictable name is made there
 
 
 def machine_spec(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineSpec:
