@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.release import Release, Variant
-from memqos.errors import ManifestError
+from memqos.errors import ManifestError, UnknownNameError
 from memqos.model.node import KubeletSettings
 
 __all__ = ["KubeletCase", "load_kubelets"]
@@ -42,6 +43,19 @@ def load_kubelets(root: Path | None = None) -> tuple[KubeletCase, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
     return tuple(_case(name, fields, file) for name, fields in document.items())
+
+
+def select(kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = "") -> tuple[KubeletCase, ...]:
+    """The kubelets of these releases ("1.27" or "v1.27"), in their order; no release is every kubelet.
+
+    Raises UnknownNameError for a release of which there is no kubelet.
+    """
+    known = list(dict.fromkeys(kubelet.release for kubelet in kubelets))
+    wanted = [release.removeprefix("v") for release in releases]
+    for release in wanted:
+        if release not in known:
+            raise UnknownNameError.of("kubelet of the release", release, known, where=where)
+    return tuple(kubelet for kubelet in kubelets if not wanted or kubelet.release in wanted)
 
 
 def _case(name: str, fields: object, file: Path) -> KubeletCase:

@@ -13,12 +13,14 @@ import click
 import pytest
 
 from memqos.catalog.data import data_root
+from memqos.catalog.kubelets import load_kubelets, select
 from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.clock import utc_now
 from memqos.config import SETTINGS, Kind, Setting, Settings, resolve
 from memqos.errors import ExitCode, UsageError
-from memqos.plugin.collecting import check_settings
+from memqos.vm.boot import check_runtime_binary
 from memqos.vm.cache import default_cache
 from memqos.vm.image import ensure_image
 from memqos.vm.programs import find_qemu
@@ -70,7 +72,7 @@ def _run(
 ) -> int:
     chosen = {setting.key: given[f"setting_{setting.key}"] for setting in SETTINGS}
     settings = resolve(chosen, os.environ)
-    check_settings(settings)
+    _check(settings)
     suites = data_root() / "suites"
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     results = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
@@ -85,6 +87,15 @@ def _run(
     if as_json and bundle.exists():
         click.echo(bundle.read_text(encoding="utf-8"), nl=False)
     return code
+
+
+def _check(settings: Settings) -> None:
+    """Every name and file is there: asked before anything is built."""
+    load_profile(settings.word("profile"))
+    load_topology(settings.word("topology"))
+    select(load_kubelets(), settings.kubernetes, where=settings["kubernetes"].origin)
+    if settings.runtime_binary is not None:
+        check_runtime_binary(settings.runtime_binary)
 
 
 def _prepare(settings: Settings) -> None:

@@ -178,7 +178,7 @@ class Admission:
 
     def _remove_containers(self, admitted: AdmittedPod) -> None:
         deadline = Deadline.after(REMOVAL_SECONDS)
-        for name, handle in admitted.containers.items():
+        for name, handle in list(admitted.containers.items()):
             # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
             wait(
                 f"the runtime knows that '{name}' has ended",
@@ -187,6 +187,7 @@ class Admission:
                 deadline=deadline,
             )
             self.runtime.remove(handle, deadline=deadline)
+            del admitted.containers[name]
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

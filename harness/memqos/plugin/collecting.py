@@ -29,9 +29,8 @@ def check_settings(settings: Settings) -> None:
 
     The defaults need no check, so a run without memqos options does not read any catalogue.
     """
-    binary = settings.runtime_binary
-    if binary is not None:
-        check_runtime_binary(binary, settings["runtime_binary"].origin)
+    if settings.runtime_binary is not None:
+        importlib.import_module("memqos.vm.boot").check_runtime_binary(settings.runtime_binary)
     given = {key for key, value in settings.items() if value.origin != "default"}
     if "profile" in given:
         importlib.import_module("memqos.catalog.profiles").load_profile(settings.word("profile"))
@@ -41,28 +40,13 @@ def check_settings(settings: Settings) -> None:
         _kubelets(settings)
 
 
-def check_runtime_binary(path: Path, where: str) -> None:
-    """An executable file, or UsageError saying what it is instead."""
-    if not path.exists():
-        raise UsageError(f"there is no file '{path}'.", where=where, next_step="Give the path of an executable.")
-    if not path.is_file():
-        raise UsageError(f"'{path}' is not a regular file.", where=where, next_step="Give the path of an executable.")
-    if not path.stat().st_mode & 0o111:
-        raise UsageError(f"'{path}' is not executable.", where=where, next_step=f"Run: chmod +x {path}")
-
-
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
     """The kubelets of the catalogue, narrowed to the releases that were asked for."""
     # The catalogue reads YAML; a pytest run without memqos tests must not pay for that.
-    known: tuple[KubeletCase, ...] = importlib.import_module("memqos.catalog.kubelets").load_kubelets()
-    wanted = settings.kubernetes
-    releases = list(dict.fromkeys(kubelet.release for kubelet in known))
-    for release in wanted:
-        if release.removeprefix("v") not in releases:
-            origin = settings["kubernetes"].origin
-            raise UnknownNameError.of("kubelet of the release", release, releases, where=origin)
-    plain = {release.removeprefix("v") for release in wanted}
-    return tuple(kubelet for kubelet in known if not wanted or kubelet.release in plain)
+    catalogue = importlib.import_module("memqos.catalog.kubelets")
+    where = settings["kubernetes"].origin
+    chosen: tuple[KubeletCase, ...] = catalogue.select(catalogue.load_kubelets(), settings.kubernetes, where=where)
+    return chosen
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -88,18 +72,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
     marker = metafunc.definition.get_closest_marker("kubelet")
-    if marker is None:
-        return list(known)
-    every = importlib.import_module("memqos.catalog.kubelets").load_kubelets()
-    for name in marker.args:
-        if name not in [kubelet.id for kubelet in every]:
-            known_ids = [kubelet.id for kubelet in every]
-            raise _usage(UnknownNameError.of("kubelet", str(name), known_ids, where=metafunc.definition.nodeid))
-    return [kubelet for kubelet in known if kubelet.id in marker.args]
-
-
-def _usage(error: UsageError) -> pytest.UsageError:
-    return pytest.UsageError(str(error))
+    return [kubelet for kubelet in known if marker is None or kubelet.id in marker.args]
 
 
 def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:
@@ -170,6 +143,11 @@ def needs_of(item: pytest.Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*by_claim, *marked]))
 
 
+@lru_cache(maxsize=1)
+def _kubelet_ids() -> tuple[str, ...]:
+    return tuple(kubelet.id for kubelet in importlib.import_module("memqos.catalog.kubelets").load_kubelets())
+
+
 @lru_cache(maxsize=32)
 def _claims(root: Path) -> claims.Claims:
     return claims.load(root)
@@ -187,8 +165,7 @@ def _check_markers(item: pytest.Item) -> None:
         if marker.args or marker.kwargs:
             raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
     for marker in _own(item, "kubelet"):
-        if marker.kwargs or not marker.args:
-            raise UsageError("the marker 'kubelet' is written kubelet(id, ...).", where=where)
+        _check_names("kubelet(id, ...)", marker, _kubelet_ids(), where)
     for marker in _own(item, "machine"):
         if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
             raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)

@@ -41,10 +41,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n alone, keep the tests that share a population of pods on one worker."""
+    """With -n alone, keep the tests that share a population of pods on one worker.
+
+    A worker that dies is not replaced: pytest-xdist never comes back to the rest of its group, and would wait for ever.
+    """
     option = config.option
     if getattr(option, "numprocesses", None) and option.dist == "no" and claims.is_suites_root(config.rootpath):
         option.dist = "loadgroup"
+        option.maxworkerrestart = "0" if option.maxworkerrestart is None else option.maxworkerrestart
     return (yield)
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from memqos.config import Settings
 from memqos.engine.finding import Finding
 from memqos.errors import UsageError
-
-if TYPE_CHECKING:
-    from memqos.plugin.lane import Lane
 
 __all__ = [
     "FAILED",
@@ -50,8 +47,8 @@ NOTES = pytest.StashKey[Notes]()
 FAILED = pytest.StashKey[bool]()
 """Whether a memqos test of this worker deviated or ended in an error."""
 
-LANE: pytest.StashKey[Lane] = pytest.StashKey()
-"""This worker's lane, once a test asked for a node."""
+LANE = pytest.StashKey[Any]()
+"""This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""
 
 USAGE = pytest.StashKey[UsageError]()
 """A usage error that an xdist worker found while collecting; the controller reports it."""

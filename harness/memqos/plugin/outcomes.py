@@ -20,7 +20,7 @@ from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.summary import finding_line
 
 if TYPE_CHECKING:
-    from memqos.plugin.lane import Station
+    from memqos.plugin.lane import Lane, Station
 
 __all__ = ["ATTRIBUTE", "Outcomes"]
 
@@ -94,7 +94,7 @@ class Outcomes:
 
     def _station(self, item: pytest.Item) -> Station | None:
         """The machine that a test uses, if it is booted."""
-        lane = self._config.stash.get(LANE, None)
+        lane: Lane | None = self._config.stash.get(LANE, None)
         return lane.station if lane is not None and "qos_node" in getattr(item, "fixturenames", ()) else None
 
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
@@ -180,7 +180,8 @@ def _reason(outcome: Outcome, error: BaseException | None, findings: Iterable[Fi
         if lines:
             return "; ".join(lines)
     if isinstance(error, MemqosError):
-        return " ".join(error_text(error).split())
+        # Further lines, such as the console's last ones, are in the text.
+        return error_text(error).splitlines()[0]
     if isinstance(error, pytest.skip.Exception):
         return str(error.msg)
     if error is None:

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,9 @@ class Recording:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Under xdist only the workers collect; every worker collects the same."""
-        self._collected.update(plain_id(nodeid) for nodeid in ids)
+        """Under xdist only the workers collect, each the same; only in a suites folder all of it is ours."""
+        if claims.is_suites_root(self._config.rootpath):
+            self._collected.update(plain_id(nodeid) for nodeid in ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests were to run, so that a run that was broken off says how many are missing."""
@@ -107,8 +109,23 @@ class Recording:
         )
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else [])]
 
+    def pytest_sessionstart(self) -> None:
+        """Results of an earlier run in the same folder make room."""
+        if self._config.getoption("collectonly"):
+            return
+        for name in _OWN_NAMES:
+            path = self._folder / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a phase; when a test is over, write its result at once."""
+        if report.when not in {"setup", "call", "teardown"} and plain_id(report.nodeid) in self._collected:
+            # xdist made this report of a worker that died in the middle of a test.
+            setattr(report, ATTRIBUTE, _worker_died(report))
         phase = getattr(report, ATTRIBUTE, None)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
@@ -116,7 +133,7 @@ class Recording:
         nodeid = plain_id(report.nodeid)
         self._phases.setdefault(nodeid, []).append(phase)
         self._seconds[nodeid] = self._seconds.get(nodeid, 0.0) + report.duration
-        if report.when == "teardown":
+        if report.when not in {"setup", "call"}:
             self._finish(nodeid)
 
     def _finish(self, nodeid: str) -> None:
@@ -134,17 +151,10 @@ class Recording:
             "folder": next((phase["folder"] for phase in reversed(phases) if phase["folder"]), ""),
         }
         result = result_from(data)
-        if not self._results:
-            self._begin()
         self._results.append(result)
+        self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "findings.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(as_json(result), ensure_ascii=False) + "\n")
-
-    def _begin(self) -> None:
-        """The folder, without the files that an earlier run left in it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for name in ("bundle.json", "findings.jsonl", "junit_01.xml"):
-            (self._folder / name).unlink(missing_ok=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -168,8 +178,7 @@ class Recording:
         self._write(code, interrupted=interrupted)
 
     def _write(self, code: ExitCode, *, interrupted: bool) -> None:
-        if not self._results:
-            self._begin()
+        self._folder.mkdir(parents=True, exist_ok=True)
         bundle = Bundle(
             started=self._started.isoformat(timespec="seconds"),
             ended=utc_now().isoformat(timespec="seconds"),
@@ -201,6 +210,22 @@ class Recording:
             good = self._bundle.exit_code == ExitCode.CONFORMS
             markup = {"bold": True, "green" if good else "red": True} if line.startswith("verdict:") else {}
             terminalreporter.write_line(line, **markup)
+
+
+def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
+    """The phase of a test during which its worker's process ended."""
+    return {
+        "claim": "",
+        "chapter": Path(report.nodeid.partition("::")[0]).parent.name,
+        "outcome": Outcome.MACHINERY.value,
+        "reason": report.longreprtext,
+        "text": report.longreprtext,
+        "error_code": int(ExitCode.MACHINERY),
+        "findings": [],
+        "machine": "",
+        "folder": "",
+        "repeated": False,
+    }
 
 
 def _replace(path: Path, text: str) -> None:

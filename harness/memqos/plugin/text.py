@@ -12,14 +12,9 @@ __all__ = ["error_text", "failure_text"]
 
 
 def error_text(error: MemqosError) -> str:
-    """What happened and where, the next step on a line of its own, and the console's tail if the error has one."""
-    lines = [f"{error.where}: {error.what}" if error.where else error.what]
-    if error.next_step:
-        lines.append(error.next_step)
-    console = error.data.get("console")
-    if isinstance(console, str) and console.strip():
-        lines += ["", "the end of the machine's console:", *(f"  {line}" for line in console.splitlines()[-20:])]
-    return "\n".join(lines)
+    """What happened and where, and the next step on a line of its own."""
+    head = f"{error.where}: {error.what}" if error.where else error.what
+    return f"{head}\n{error.next_step}" if error.next_step else head
 
 
 def failure_text(findings: Iterable[Finding]) -> str:

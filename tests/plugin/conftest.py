@@ -1,0 +1,62 @@
+"""A suites folder in miniature, in which claims are proved by findings that the tests make up."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+CLAIMS = """
+[one]
+sentence = "One thing holds."
+source = "nowhere"
+releases = "any"
+kind = "state"
+
+[two]
+sentence = "Another thing holds."
+source = "nowhere"
+releases = "any"
+kind = "behaviour"
+needs = ["psi"]
+"""
+
+HEAD = """
+import pytest
+from memqos.engine.finding import Finding, Verdict
+from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
+
+def finding(verdict, **changes):
+    fields = dict(
+        verdict=Verdict(verdict), subject="container app of pod default/web", cgroup="/kubepods/pod1/app",
+        knob="memory.high", expected="4096", observed="max",
+    )
+    return Finding(**{**fields, **changes})
+"""
+
+Suite = Callable[..., None]
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> Suite:
+    """Write suites/demo/test_NAME.py with these lines below a head that knows `finding(verdict)`."""
+
+    def write(body: str, name: str = "demo") -> None:
+        folder = pytester.path / "suites" / "demo"
+        folder.mkdir(parents=True, exist_ok=True)
+        (pytester.path / "suites" / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+        (folder / "claims.toml").write_text(CLAIMS)
+        (folder / f"test_{name}.py").write_text(HEAD + textwrap.dedent(body))
+
+    return write
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Callable[..., pytest.RunResult]:
+    """Run the miniature suites in a process of their own, with results in ./out."""
+
+    def go(*arguments: str) -> pytest.RunResult:
+        return pytester.runpytest_subprocess("suites", "--memqos-results=out", *arguments)
+
+    return go

@@ -1,0 +1,193 @@
+"""What a test's end means: outcomes, exit codes, and what a person reads."""
+
+import json
+import textwrap
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFORMS = "qos_evidence.settle(finding('conforms', observed='4096'))"
+DEVIATES = "qos_evidence.settle(finding('conforms', observed='4096'), finding('deviates'))"
+NOT_OBSERVABLE = "qos_evidence.settle(finding('not observable', why_not='the file is missing'))"
+
+
+def one_test(body, marker='@pytest.mark.claim("demo/one")'):
+    lines = textwrap.indent(body, "    ")
+    return f"{marker}\ndef test_it(qos_evidence):\n{lines}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "ending"),
+    [
+        (CONFORMS, (0, "conforms")),
+        (DEVIATES, (1, "deviates")),
+        ("assert 1 == 2", (1, "deviates")),
+        ("pytest.fail('it is not so')", (1, "deviates")),
+        (NOT_OBSERVABLE, (5, "not observable")),
+        ("qos_evidence.settle()", (5, "not observable")),
+        ("pytest.skip('not here')", (5, "not observable")),
+        ("raise MachineryError('the harness broke.')", (3, "machinery")),
+        ("raise RuntimeCallError('StartContainer failed.')", (3, "machinery")),
+        ("raise EnvironmentNotAbleError('no QEMU.')", (6, "machinery")),
+        ("raise UsageError('no such pod.')", (4, "usage")),
+        ("None + 1", (3, "machinery")),
+        ("pass", (3, "machinery")),
+    ],
+)
+def test_outcome_and_exit_code_of_one_test(suite, run, pytester, body, ending):
+    code, outcome = ending
+    suite(one_test(body))
+
+    result = run()
+
+    assert result.ret == code
+    [entry] = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert entry["outcome"] == outcome
+    assert entry["claim"] == "demo/one"
+    assert entry["chapter"] == "demo"
+    assert entry["id"] == "demo/test_demo.py::test_it"
+
+
+def test_machinery_in_the_call_is_an_error_and_not_a_failure(suite, run):
+    suite(one_test("raise MachineryError('the harness broke.', next_step='Mend it.')"))
+
+    result = run()
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at call of test_it*", "the harness broke.", "Mend it."])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*test_demo.py:*MachineryError*")
+
+
+def test_a_deviation_reads_as_cgroup_knob_expected_observed_without_traceback(suite, run):
+    suite(one_test(DEVIATES))
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "memory.high of container app of pod default/web is max, expected 4096",
+            "*cgroup*/kubepods/pod1/app",
+            "(1 other findings of this test conform)",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*qos_evidence.settle*")
+
+
+def test_two_v_bring_the_traceback_back(suite, run):
+    suite(one_test(DEVIATES))
+
+    run("-vv").stdout.fnmatch_lines(["*qos_evidence.settle*"])
+
+
+def test_the_worst_finding_decides_and_none_is_dropped(suite, run, pytester):
+    suite(one_test("qos_evidence.settle(finding('not observable', why_not='gone'), finding('deviates'))"))
+
+    assert run().ret == 1
+    [entry] = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [finding["verdict"] for finding in entry["findings"]] == ["not observable", "deviates"]
+
+
+def test_an_error_that_many_tests_share_is_told_once(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("number", range(5))
+        def test_it(qos_evidence, number):
+            raise MachineryError("QEMU ended with status 1. The console's last line:\\nKernel panic")
+        """
+    )
+
+    result = run()
+
+    assert result.ret == 3
+    assert result.stdout.str().count("Kernel panic") == 1
+    result.stdout.fnmatch_lines(["*test_it?0? and 4 more: QEMU ended with status 1.*"])
+    result.stdout.fnmatch_lines(["*1 error, 4 the same error*"])
+
+
+@pytest.mark.parametrize(
+    ("bodies", "code"),
+    [
+        ([CONFORMS, DEVIATES, "raise MachineryError('x.')"], 1),
+        ([CONFORMS, NOT_OBSERVABLE], 0),
+        ([CONFORMS, "raise MachineryError('x.')"], 3),
+        ([NOT_OBSERVABLE, "raise MachineryError('x.')"], 3),
+        (["raise UsageError('x.')", "raise MachineryError('x.')"], 4),
+        (["raise EnvironmentNotAbleError('x.')", "raise MachineryError('x.')"], 6),
+        ([NOT_OBSERVABLE, NOT_OBSERVABLE], 5),
+    ],
+)
+def test_exit_code_of_several_tests(suite, run, bodies, code):
+    for number, body in enumerate(bodies):
+        suite(one_test(body), name=f"number_{number}")
+
+    assert run().ret == code
+
+
+def test_an_error_in_setup_or_teardown_is_machinery(suite, run, pytester):
+    suite(
+        """
+        @pytest.fixture
+        def before():
+            raise RuntimeError("no room")
+
+        @pytest.fixture
+        def after():
+            yield
+            raise RuntimeError("stuck")
+
+        @pytest.mark.claim("demo/one")
+        def test_before(before, qos_evidence):
+            pass
+
+        @pytest.mark.claim("demo/one")
+        def test_after(after, qos_evidence):
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    assert run().ret == 3
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [entry["reason"] for entry in results] == ["RuntimeError: no room", "RuntimeError: stuck"]
+    assert {entry["outcome"] for entry in results} == {"machinery"}
+
+
+def test_findings_that_were_collected_and_not_settled_still_count(suite, run):
+    suite(one_test("try:\n    qos_evidence.settle(finding('deviates'))\nexcept Exception:\n    pass"))
+
+    assert run().ret == 1
+
+
+def test_plain_tests_beside_ours_keep_their_meaning(suite, run, pytester):
+    suite(one_test(CONFORMS))
+    (pytester.path / "suites" / "test_plain.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
+
+    result = run()
+
+    assert result.ret == 1
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [entry["id"] for entry in results] == ["demo/test_demo.py::test_it"]
+
+
+def test_a_hook_amends_findings_before_they_are_judged(suite, run, pytester):
+    suite(one_test(DEVIATES))
+    (pytester.path / "suites" / "conftest.py").write_text(
+        textwrap.dedent(
+            """
+            import dataclasses
+            from memqos.engine.finding import Verdict
+
+            def pytest_memqos_finding(finding, item):
+                if finding.verdict is Verdict.DEVIATES:
+                    return dataclasses.replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not="known to be broken")
+            """
+        )
+    )
+
+    result = run()
+
+    assert result.ret == 5
+    result.stdout.fnmatch_lines(["*test_it: *known to be broken"])

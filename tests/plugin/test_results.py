@@ -1,0 +1,168 @@
+"""What a run leaves behind: findings as they come, bundle, JUnit, with xdist, after an interrupt."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+MANY = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("verdict", ["conforms", "deviates", "not observable"])
+@pytest.mark.parametrize("number", range(3))
+def test_it(qos_evidence, verdict, number):
+    qos_evidence.attach("number.json", {"number": number})
+    qos_evidence.settle(finding(verdict, why_not="missing"))
+"""
+
+
+def bundle(pytester):
+    return json.loads((pytester.path / "out/bundle.json").read_text())
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_bundle_junit_and_evidence_are_the_same_with_and_without_xdist(suite, run, pytester, arguments):
+    suite(MANY)
+
+    result = run(*arguments)
+
+    assert result.ret == 1
+    written = bundle(pytester)
+    assert written["counts"]["tests"] == {
+        "conforms": 3, "deviates": 3, "not observable": 3, "machinery": 0, "usage": 0
+    }  # fmt: skip
+    assert written["counts"]["findings"] == {"conforms": 3, "deviates": 3, "not observable": 3}
+    assert written["exit_code"] == 1
+    assert len((pytester.path / "out/findings.jsonl").read_text().splitlines()) == 9
+    root = ET.fromstring((pytester.path / "out/junit_01.xml").read_text())  # noqa: S314 - it is our own
+    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("9", "3", "0", "3")
+    folders = {entry["folder"] for entry in written["results"]}
+    assert len(folders) == 9
+    assert all((pytester.path / "out" / folder / "number.json").exists() for folder in folders)
+
+
+def test_summary_names_each_deviation_its_results_and_the_command_to_repeat_it(suite, run):
+    suite(MANY)
+
+    result = run("-k", "deviates and 0", "--memqos-runtime=crun")
+
+    result.stdout.fnmatch_lines(
+        [
+            "demo * 0 *1 *0 *0 *0*",
+            "deviations:",
+            "*demo/test_demo.py::test_it?0-deviates?",
+            "*memory.high of container app of pod default/web is max, expected 4096",
+            "*again: memqos run --runtime crun 'demo/test_demo.py::test_it?0-deviates?'",
+            "results: out",
+            "verdict: deviates (1 cases observed, 1 deviate; 1 findings, 1 deviations)",
+        ]
+    )
+
+
+def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run, pytester):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("number", range(5))
+        def test_it(qos_evidence, number):
+            if number == 2:
+                raise KeyboardInterrupt
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    result = run()
+
+    assert result.ret == 2
+    written = bundle(pytester)
+    assert written["interrupted"] is True
+    assert written["exit_code"] == 2
+    assert written["counts"]["not_run"] == 3
+    assert len(written["results"]) == 2
+    assert (pytester.path / "out/junit_01.xml").exists()
+
+
+def test_a_deviation_seen_before_an_interrupt_decides(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        def test_deviates(qos_evidence):
+            qos_evidence.settle(finding("deviates"))
+
+        @pytest.mark.claim("demo/one")
+        def test_interrupted(qos_evidence):
+            raise KeyboardInterrupt
+        """
+    )
+
+    assert run().ret == 1
+
+
+def test_findings_are_on_disk_before_the_run_ends(suite, run, pytester):
+    suite(
+        """
+        import os
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(qos_evidence, number):
+            if number == 2:
+                os._exit(9)
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    run()
+
+    lines = (pytester.path / "out/findings.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [
+        "demo/test_demo.py::test_it[0]",
+        "demo/test_demo.py::test_it[1]",
+    ]
+
+
+def test_results_of_an_earlier_run_are_replaced(suite, run, pytester):
+    suite(MANY)
+    run()
+
+    run("-k", "conforms and 1")
+
+    assert len(bundle(pytester)["results"]) == 1
+    assert len((pytester.path / "out/findings.jsonl").read_text().splitlines()) == 1
+    assert len(list((pytester.path / "out/tests").iterdir())) == 1
+
+
+def test_a_folder_with_something_else_in_it_is_refused(suite, run, pytester):
+    suite(MANY)
+    (pytester.path / "out").mkdir()
+    (pytester.path / "out/thesis.tex").write_text("years of work")
+
+    result = run()
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: *'*out' holds 'thesis.tex'*"])
+    assert (pytester.path / "out/thesis.tex").read_text() == "years of work"
+
+
+def test_a_worker_that_dies_is_machinery_and_ends_the_run(suite, run, pytester):
+    suite(
+        """
+        import os
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.xdist_group("same")
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(qos_evidence, number):
+            if number == 1:
+                os._exit(9)
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    result = run("-n", "1")
+
+    assert result.ret == 3
+    written = bundle(pytester)
+    assert [entry["outcome"] for entry in written["results"]] == ["conforms", "machinery"]
+    assert written["counts"]["not_run"] == 2

@@ -1,0 +1,174 @@
+"""Options and markers: what is accepted, and one sentence for what is not; and silence for everybody else's tests."""
+
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ONE = """
+@pytest.mark.claim("demo/one")
+def test_it(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--memqos-runtime=podman", "there is no runtime 'podman'. Known: runc, crun."),
+        ("--memqos-driver=none", "there is no driver 'none'. Known: systemd, cgroupfs."),
+        ("--memqos-profile=slackware", "there is no profile 'slackware'."),
+        ("--memqos-topology=ring", "there is no topology 'ring'."),
+        ("--memqos-kubernetes=1.21", "there is no kubelet of the release '1.21'."),
+        ("--memqos-parallel=0", "'0' is not a whole number, 1 or more."),
+        ("--memqos-parallel=two", "'two' is not a whole number, 1 or more."),
+        ("--memqos-runtime-binary=nowhere", "'nowhere'"),
+        ("--memqos-profile=", "the value is empty."),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_and_exit_4(suite, run, option, words):
+    suite(ONE)
+
+    result = run(option)
+
+    assert result.ret == 4
+    assert words in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_a_runtime_binary_that_cannot_be_run_is_refused(suite, run, pytester):
+    suite(ONE)
+    (pytester.path / "my-runc").write_text("not executable")
+
+    result = run("--memqos-runtime-binary=my-runc")
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: *my-runc*not executable*"])
+
+
+def test_the_environment_sets_what_no_option_does_and_the_header_says_so(suite, run, monkeypatch, pytester):
+    suite(ONE)
+    monkeypatch.setenv("MEMQOS_RUNTIME", "crun")
+    monkeypatch.setenv("MEMQOS_DRIVER", "cgroupfs")
+
+    result = run("--memqos-driver=systemd")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "memqos *: machine trixie/two-zones, containerd+crun, systemd driver",
+            "memqos settings: runtime=crun (MEMQOS_RUNTIME), driver=systemd (--memqos-driver), *",
+        ]
+    )
+    settings = json.loads((pytester.path / "out/bundle.json").read_text())["settings"]
+    assert settings["runtime"] == {"value": "crun", "origin": "MEMQOS_RUNTIME"}
+    assert settings["topology"] == {"value": "two-zones", "origin": "default"}
+
+
+@pytest.mark.parametrize(
+    ("marker", "words"),
+    [
+        ('claim("demo/three")', "there is no claim 'demo/three'. Known: demo/one, demo/two."),
+        ("claim()", "the marker 'claim' is written claim(\"chapter/name\")."),
+        ('claim("demo/one", "demo/two")', "the marker 'claim' is written"),
+        ('needs("luck")', "there is no needs 'luck'. Known: swap, psi, zones"),
+        ("needs()", "the marker 'needs' is written needs(feature, ...)."),
+        ("behaviour(1)", "the marker 'behaviour' takes no arguments."),
+        ('machine("trixie")', "the marker 'machine' is written machine(profile=..., topology=...)."),
+        ("kubelet()", "the marker 'kubelet' is written kubelet(id, ...)."),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_wrong_marker_is_one_sentence_and_exit_4(suite, run, marker, words, arguments):
+    suite(f"@pytest.mark.{marker}\ndef test_it(qos_evidence):\n    pass\n")
+
+    result = run(*arguments)
+
+    assert result.ret == 4
+    said = result.stderr.str() + result.stdout.str()
+    assert words in said
+    assert "INTERNALERROR" not in said
+
+
+def test_two_claims_on_one_test_are_refused(suite, run):
+    suite('@pytest.mark.claim("demo/one")\n@pytest.mark.claim("demo/two")\ndef test_it(qos_evidence):\n    pass\n')
+
+    result = run()
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*a test cites exactly one claim, this one cites several.*"])
+
+
+def test_an_unknown_kubelet_in_a_marker_names_the_known_ones(suite, run):
+    suite('@pytest.mark.kubelet("v9")\n@pytest.mark.claim("demo/one")\ndef test_it(qos_kubelet):\n    pass\n')
+
+    result = run()
+
+    assert result.ret == 4
+    assert "there is no kubelet 'v9'. Known: v1.22, " in result.stderr.str() + result.stdout.str()
+
+
+def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        def test_every(qos_kubelet):
+            pass
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.22")
+        def test_old(qos_kubelet):
+            pass
+        """
+    )
+
+    result = run("--collect-only", "-q", "--memqos-kubernetes=1.36")
+
+    result.stdout.fnmatch_lines(
+        [
+            "demo/test_demo.py::test_every?v1.36-none?",
+            "demo/test_demo.py::test_every?v1.36-tiered?",
+            "2/3 tests collected (1 deselected)*",
+        ]
+    )
+
+
+def test_markers_are_registered(pytester):
+    result = pytester.runpytest_subprocess("--markers")
+
+    result.stdout.fnmatch_lines(
+        ["@pytest.mark.claim(id):*", "@pytest.mark.needs(feature, ...):*", "@pytest.mark.machine(*"]
+    )
+
+
+def test_other_peoples_tests_notice_nothing(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_heavy_is_loaded():
+            heavy = {"grpc", "yaml", "qemu.qmp", "rich", "memqos.vm.boot", "memqos.catalog.pods"}
+            assert not heavy & set(sys.modules)
+
+        def test_bad():
+            assert False
+        """
+    )
+
+    result = pytester.runpytest_subprocess()
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.no_fnmatch_line("memqos *")
+    assert not (pytester.path / "results").exists()
+
+
+def test_no_tests_at_all_is_pytests_own_matter(pytester):
+    assert pytester.runpytest_subprocess().ret == 5
+
+
+def test_nothing_selected_is_nothing_observed(suite, run):
+    suite(ONE)
+
+    assert run("-k", "no_such_name").ret == 5
