@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 PAGES: dict[str, tuple[str, str]] = {
     "run": ("memqos.cli.run", "Boot a machine, run the conformance suites in it, print the verdict."),
     "expect": ("memqos.cli.expect", "Print what every control file must hold for these pods, and why."),
+    "audit": ("memqos.cli.audit", "Judge a recorded tree of cgroups: which control file deviates, and why."),
     "vm": ("memqos.cli.vm", "Build, list, enter and remove the virtual machines' images."),
     "doctor": ("memqos.cli.doctor", "Say whether this host can run memqos, and what to install."),
 }

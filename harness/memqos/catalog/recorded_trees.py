@@ -1,0 +1,228 @@
+"""Recorded trees: the control files of one node, kept in a JSON file with the pods and configuration behind them.
+
+The format is written down in docs/reference/recorded-trees.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memqos.catalog.kubelet_config import settings_of
+from memqos.catalog.manifests import pods_of
+from memqos.catalog.pods import read_text
+from memqos.catalog.yaml_nodes import MAX_BYTES
+from memqos.engine.verdict import OOM_SCORE_ADJ
+from memqos.errors import ManifestError
+from memqos.model.knob import Knob
+from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+
+__all__ = ["Recognised", "RecordedContainer", "RecordedTree", "load_tree", "recognise"]
+
+SANDBOX = "(sandbox)"
+_FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
+_CONFIG_HASH = 32
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedContainer:
+    """A container that ran: the runtime's id, and the pod and container names with the pod's uid."""
+
+    id: str
+    pod: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTree:
+    """What a file holds. release "", node, settings, pods None: the file does not say.
+
+    pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
+    sandboxes: the names of all pods that have one, with their uids. checkpoint: the Memory Manager's state file under
+    the policy Static, None otherwise.
+    """
+
+    source: str
+    reading: Reading
+    containers: tuple[RecordedContainer, ...]
+    sandboxes: Mapping[str, str]
+    release: str = ""
+    node: NodeFacts | None = None
+    settings: KubeletSettings | None = None
+    pods: tuple[Pod, ...] | None = None
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised:
+    """Pods with the names and uids that the tree has for them.
+
+    present: pods of which the tree has a container or sandbox; absent: the others. ids: for the verdict.
+    strangers: names of pods that run in the tree and were not given.
+    """
+
+    present: tuple[Pod, ...]
+    absent: tuple[Pod, ...]
+    ids: Mapping[tuple[str, str], str]
+    strangers: tuple[str, ...]
+
+
+def load_tree(path: str | Path) -> RecordedTree:
+    """The tree in a file.
+
+    Raises UsageError for a file that cannot be read, ManifestError naming file and field for what the format does not
+    allow, and for a configuration or a pod in it that Kubernetes would refuse.
+    """
+    file = str(path)
+    data = _parsed(read_text(path), file)
+    containers = tuple(_containers(data, file))
+    config, manifests = data.get("config"), data.get("pods")
+    state = data.get("memory_manager_state")
+    static = isinstance(state, dict) and state.get("policyName") == "Static"
+    return RecordedTree(
+        source=file,
+        reading=Reading(source=file, at=0.0, cgroups=dict(_cgroups(data, file))),
+        containers=tuple(one for one in containers if one.name != SANDBOX),
+        sandboxes={one.pod: one.uid for one in containers},
+        release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
+        node=_node(_typed(data, "node", dict, file), file) if "node" in data else None,
+        settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config"),
+        pods=None if manifests is None else tuple(_pods(_typed(data, "pods", list, file), file)),
+        checkpoint=json.dumps(state) if static else None,
+    )
+
+
+def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) -> Recognised:
+    """Find the pods in the tree, by name.
+
+    A pod that a kubelet reads from a file is there as `<name>-<node name>`, with a hash of its configuration as uid:
+    such a pod is static, whatever its manifest says. static: all of them are.
+    """
+    given = tuple(pods)
+    suffix = _suffix(given, tree.sandboxes)
+    present, absent = [], []
+    for pod in given:
+        name = next((one for one in (pod.name, pod.name + suffix) if one in tree.sandboxes), None)
+        if name is None:
+            absent.append(replace(pod, static=static or pod.static))
+            continue
+        uid = tree.sandboxes[name]
+        from_file = name != pod.name and len(uid) == _CONFIG_HASH
+        present.append(replace(pod, name=name, uid=uid, static=static or pod.static or from_file))
+    known = {pod.name for pod in present}
+    return Recognised(
+        present=tuple(present),
+        absent=tuple(absent),
+        ids={(one.uid, one.name): one.id for one in tree.containers},
+        strangers=tuple(sorted(tree.sandboxes.keys() - known)),
+    )
+
+
+def _suffix(pods: Iterable[Pod], sandboxes: Mapping[str, str]) -> str:
+    """What the kubelet put behind the names of static pods ("-n1"): the ending that fits most of them; "" for none."""
+    fits: dict[str, int] = {}
+    for pod in pods:
+        for name in sandboxes:
+            if name.startswith(f"{pod.name}-"):
+                ending = name.removeprefix(pod.name)
+                fits[ending] = fits.get(ending, 0) + 1
+    return min(fits, key=lambda ending: (-fits[ending], len(ending), ending), default="")
+
+
+def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
+    return ManifestError.at(what, file=file, line=line, field=field, next_step=_FORMAT)
+
+
+def _parsed(data: bytes, file: str) -> dict[str, Any]:
+    if len(data) > MAX_BYTES:
+        raise _error(f"the file has more than {MAX_BYTES} bytes.", file, "")
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _error(f"byte {error.start} is not UTF-8.", file, "") from None
+    except json.JSONDecodeError as error:
+        raise _error(f"this is not JSON: {error.msg}.", file, "", error.lineno) from None
+    except RecursionError:
+        raise _error("the nesting is deeper than any recorded tree's.", file, "") from None
+    if not isinstance(found, dict):
+        raise _error("expected an object.", file, "")
+    return found
+
+
+def _typed(data: Mapping[str, Any], field: str, kind: type[_T], file: str, prefix: str = "") -> _T:
+    """A required field of one type."""
+    found = data.get(field)
+    words = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
+    if not isinstance(found, kind) or isinstance(found, bool):
+        got = "nothing" if found is None else f"{json.dumps(found)[:60]}"
+        raise _error(f"expected {words.get(kind, kind.__name__)}, got {got}.", file, prefix + field)
+    return found
+
+
+def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContainer]:
+    for container_id, names in _typed(data, "containers", dict, file).items():
+        well_formed = isinstance(names, list) and len(names) == len(("pod", "container", "uid"))
+        if not well_formed or not all(isinstance(name, str) and name for name in names):
+            raise _error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
+        yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
+
+
+def _pods(manifests: list[Any], file: str) -> Iterator[Pod]:
+    for index, manifest in enumerate(manifests):
+        yield from pods_of(json.dumps(manifest).encode(), f"{file} pods[{index}]")
+
+
+def _node(given: dict[str, Any], file: str) -> NodeFacts:
+    def kib(holder: Mapping[str, Any], field: str, prefix: str) -> int:
+        text = str(holder.get(field, ""))
+        if not (text.isascii() and text.isdigit()):
+            raise _error(f"expected a number of KiB, got '{text[:40]}'.", file, prefix + field)
+        return int(text) * 1024
+
+    zones = _typed(given, "numa", dict, file, "node.") if "numa" in given else {}
+    for name in zones:
+        if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit()):
+            raise _error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
+    return NodeFacts(
+        memory=kib(given, "mem_total_kib", "node."),
+        swap=kib(given, "swap_total_kib", "node."),
+        cpus=_typed(given, "cpus", int, file, "node."),
+        page_size=_typed(given, "page_size", int, file, "node.") if "page_size" in given else 4096,
+        zones=tuple(
+            NumaZone(id=int(name[4:]), memory=kib(zones, name, "node.numa."))
+            for name in sorted(zones, key=lambda name: int(name[4:]))
+        ),
+        kernel=str(given.get("kernel", "")),
+        origin=f"{file} node",
+    )
+
+
+def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
+    cgroups = _typed(data, "cgroups", dict, file)
+    if not cgroups:
+        raise _error("there is no cgroup in it.", file, "cgroups")
+    for path in cgroups:
+        files = _typed(cgroups, path, dict, file, "cgroups.")
+        try:
+            where = CgroupPath.parse(path)
+        except ValueError as error:
+            raise _error(f"{error}.", file, f"cgroups.{path[:80]}") from None
+        texts: dict[str, FileText] = {}
+        nested = files.get("hugetlb") or {}
+        for name, text in ({**files, **nested} if isinstance(nested, dict) else files).items():
+            if name == "hugetlb":
+                continue
+            if text is not None and not isinstance(text, str):
+                raise _error("expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}")
+            texts[name] = NoFile.NO_FILE if text is None else text
+        if not texts.keys() & {*Knob, OOM_SCORE_ADJ}:
+            raise _error("there is no control file in it that memqos knows.", file, f"cgroups.{path}")
+        yield where, CgroupReading(path=where, files=texts)

@@ -1,0 +1,216 @@
+"""`memqos audit`: a recorded tree held against the plan, without any machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from memqos.catalog.kubelet_config import load_settings
+from memqos.catalog.pods import load_pods
+from memqos.catalog.recorded_trees import Recognised, RecordedTree, load_tree, recognise
+from memqos.engine.document import reason_document
+from memqos.engine.expect import expect
+from memqos.engine.explain import failure
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.plan import Plan
+from memqos.engine.release import Variant
+from memqos.engine.verdict import judge
+from memqos.errors import ExitCode, UsageError
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
+from memqos.model.pod import Pod
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
+
+__all__ = ["command"]
+
+HELP = """Judge a recorded tree of cgroups: does every control file hold what the kubelet's rules say?
+
+--tree names a JSON file with the control files of one node (docs/reference/recorded-trees.md). Pods, configuration,
+node facts and release are those that the file keeps, unless an option gives others. Nothing is run.
+
+\b
+  memqos audit --tree node7.json
+  memqos audit --tree node7.json --kubernetes 1.36 --kubelet-config kubelet.yaml --pods a.yaml --pods b.yaml
+
+Every file that deviates is named with the reasons for what was expected. Exit codes: 0 nothing deviates, 1 something
+deviates, 5 nothing could be observed.
+"""
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is judged: the tree, and everything that the plan is made from."""
+
+    tree: RecordedTree
+    release: str
+    node: NodeFacts
+    settings: KubeletSettings
+    pods: tuple[Pod, ...]
+    driver: CgroupDriver | None
+    variant: Variant
+    static: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """The plan, the findings, and the pods of the tree that nobody gave."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    strangers: tuple[str, ...]
+
+    def of(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """The findings with one verdict."""
+        return tuple(finding for finding in self.findings if finding.verdict is verdict)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Deviating outweighs conforming; a tree of which nothing was observed is not judged at all."""
+        if self.of(Verdict.DEVIATES):
+            return ExitCode.DEVIATES
+        return ExitCode.CONFORMS if self.of(Verdict.CONFORMS) else ExitCode.NOTHING_OBSERVED
+
+
+@click.command(name="audit", help=HELP)
+@click.option("--tree", required=True, metavar="FILE", help="The recorded tree (JSON).")
+@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release; else the recorded kubelet's.")
+@click.option("--pods", multiple=True, metavar="FILE", help="Pod manifests; may be repeated. Else the recorded ones.")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
+@click.option(
+    "--driver",
+    type=click.Choice([driver.value for driver in CgroupDriver]),
+    help="Who makes the cgroups; else what the configuration says, else cgroupfs.",
+)
+@click.option(
+    "--as",
+    "variant",
+    type=click.Choice([variant.value for variant in Variant]),
+    default=Variant.SHIPPED.value,
+    show_default=True,
+    help="Follow the code, or the text of the enhancement, where the two differ.",
+)
+@click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
+@click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
+def command(
+    *,
+    tree: str,
+    kubernetes: str | None,
+    pods: tuple[str, ...],
+    files: tuple[str, ...],
+    kubelet_config: str | None,
+    driver: str | None,
+    variant: str,
+    static: bool,
+    as_json: bool,
+) -> int:
+    """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
+    if [tree, *pods, *files, kubelet_config].count("-") > 1:
+        raise UsageError("standard input (-) can be read once only.", where="memqos audit")
+    recorded = load_tree(tree)
+    manifests = (*pods, *files)
+    given = load_pods(manifests) if manifests else recorded.pods
+    release = kubernetes or recorded.release
+    if given is None:
+        raise _missing("pods", tree, "Give the pods' manifests with --pods.")
+    if not release:
+        raise _missing("kubelet (its release)", tree, "Give the release with --kubernetes.")
+    if recorded.node is None:
+        raise _missing("node", tree, "Add the facts of the node to the file.")
+    settings = load_settings(kubelet_config) if kubelet_config else recorded.settings
+    question = _Question(
+        tree=recorded,
+        release=release,
+        node=recorded.node,
+        settings=settings or KubeletSettings(),
+        pods=given,
+        driver=CgroupDriver(driver) if driver else None,
+        variant=Variant(variant),
+        static=static,
+    )
+    answer = _judged(question)
+    click.echo(json.dumps(_document(question, answer), indent=1) if as_json else _text(question, answer))
+    return answer.exit_code
+
+
+def _missing(what: str, tree: str, next_step: str) -> UsageError:
+    return UsageError(f"the recorded tree does not say '{what}'.", where=tree, next_step=next_step)
+
+
+def _judged(question: _Question) -> _Answer:
+    recognised = recognise(question.pods, question.tree, static=question.static)
+    plan = _plan(question, recognised.present)
+    findings = judge(plan, question.tree.reading, ids=recognised.ids, flavour=CONTAINERD_1_7_RUNC_1_1.flavour)
+    return _Answer(plan=plan, findings=(*findings, *_absent(recognised)), strangers=recognised.strangers)
+
+
+def _plan(question: _Question, pods: Sequence[Pod]) -> Plan:
+    return expect(
+        pods,
+        node=question.node,
+        settings=question.settings,
+        release=question.release,
+        driver=question.driver,
+        variant=question.variant,
+    )
+
+
+def _absent(recognised: Recognised) -> list[Finding]:
+    return [
+        Finding(
+            verdict=Verdict.NOT_OBSERVABLE,
+            subject=f"pod {pod.namespace}/{pod.name}",
+            cgroup="",
+            knob="pod",
+            expected="running",
+            observed="",
+            why_not="the tree has no container of this pod",
+        )
+        for pod in recognised.absent
+    ]
+
+
+def _text(question: _Question, answer: _Answer) -> str:
+    parts = [failure(finding) for finding in answer.of(Verdict.DEVIATES)]
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for finding in answer.of(Verdict.NOT_OBSERVABLE):
+        unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
+    parts += [f"not observable: {', '.join(knobs)} of {name}: {why}" for (name, why), knobs in unseen.items()]
+    if answer.strangers:
+        parts.append(f"not judged, since they were not given: pods {', '.join(answer.strangers)}")
+    counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in Verdict)
+    parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
+    return "\n\n".join(parts)
+
+
+def _plural(verdict: Verdict) -> str:
+    return {Verdict.CONFORMS: "conform", Verdict.DEVIATES: "deviate"}.get(verdict, verdict.value)
+
+
+def _document(question: _Question, answer: _Answer) -> dict[str, object]:
+    return {
+        "memqos_format": FORMAT,
+        "tree": question.tree.source,
+        "release": answer.plan.release,
+        "driver": answer.plan.driver.value,
+        "variant": question.variant.value,
+        "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
+        "findings": [
+            {
+                "verdict": one.verdict.value,
+                "subject": one.subject,
+                "cgroup": one.cgroup,
+                "knob": one.knob,
+                "expected": one.expected,
+                "observed": one.observed,
+                "why_not": one.why_not,
+                "reason": reason_document(one.reason) if one.reason else None,
+            }
+            for one in answer.findings
+        ],
+        "not_judged": list(answer.strangers),
+    }

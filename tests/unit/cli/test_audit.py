@@ -1,0 +1,203 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from memqos.cli.main import run
+
+TREES = Path(__file__).parents[2] / "trees"
+TIERED = TREES / "v1.36.3.tiered-0.9-systemd-reserved.json"
+
+
+@pytest.fixture
+def told(capsys):
+    """Run `memqos audit` with these arguments: the exit code, and what was written where."""
+
+    def tell(*arguments):
+        code = run(["audit", *map(str, arguments)])
+        streams = capsys.readouterr()
+        return code, streams.out, streams.err
+
+    return tell
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """A copy of a recorded tree after something was done to it."""
+
+    def change(do, source=TIERED):
+        data = json.loads(source.read_text())
+        do(data)
+        path = tmp_path / "tree.json"
+        path.write_text(json.dumps(data))
+        return path
+
+    return change
+
+
+@pytest.mark.parametrize("tree", sorted(TREES.glob("*.json")), ids=lambda path: path.stem)
+def test_a_real_kubelet_conforms(told, tree):
+    code, out, err = told("--tree", tree)
+    assert (code, err) == (0, "")
+    assert " 0 deviate, " in out.splitlines()[-1]
+
+
+def path_of(data, pod, container):
+    [found] = [key for key, (name, own, _) in data["containers"].items() if (name, own) == (pod, container)]
+    [path] = [path for path in data["cgroups"] if found in path]
+    return path
+
+
+@pytest.mark.parametrize("case", [
+    ("/kubepods.slice", "memory.min", "4096", "memory.min of kubepods.slice is 4096, expected "),
+    ("/kubepods.slice", "memory.max", "max", "memory.max of kubepods.slice is max, expected 1904234496"),
+    ("/kubepods.slice/kubepods-burstable.slice", "memory.low", "0", "memory.low of kubepods-burstable.slice is 0"),
+    ("/kubepods.slice/kubepods-besteffort.slice", "cpu.weight", "9", "cpu.weight of kubepods-besteffort.slice is 9"),
+    (("burst-req-lim-n1", "a"), "memory.high", "max", "memory.high of container a of pod default/burst-req-lim-n1"),
+    (("burst-req-lim-n1", "a"), "memory.low", "0", "memory.low of container a of pod default/burst-req-lim-n1 is 0"),
+    (("burst-req-lim-n1", "a"), "memory.swap.max", "max", "memory.swap.max of container a of pod"),
+    (("burst-req-lim-n1", "a"), "memory.oom.group", "0", "memory.oom.group of container a of pod"),
+    (("burst-req-lim-n1", "a"), "cpu.max", "1000 100000", "cpu.max of container a of pod"),
+    (("burst-req-lim-n1", "a"), "oom_score_adj", "1000", "oom_score_adj of container a of pod"),
+    (("guar-one-n1", "a"), "memory.min", "0", "memory.min of container a of pod default/guar-one-n1 is 0"),
+    (("guar-one-n1", "a"), "memory.max", "67112960", "memory.max of container a of pod default/guar-one-n1 is 6711"),
+])  # fmt: skip
+def test_a_single_corrupted_knob_is_named(told, changed, case):
+    where, file, text, says = case
+
+    def corrupt(data):
+        path = where if isinstance(where, str) else path_of(data, *where)
+        assert data["cgroups"][path][file] != text
+        data["cgroups"][path][file] = text
+
+    code, out, _ = told("--tree", changed(corrupt))
+    assert code == 1
+    assert says in out
+    assert ", 1 deviate, " in out.splitlines()[-1]
+    assert "  source   " in out
+
+
+def test_every_finding_as_json(told, changed):
+    def corrupt(data):
+        data["cgroups"]["/kubepods.slice"]["hugetlb"]["hugetlb.2MB.max"] = "0"
+
+    code, out, _ = told("--tree", changed(corrupt), "--json")
+    document = json.loads(out)
+    assert code == 1
+    assert document["counts"] == {"conforms": 345, "deviates": 1, "not observable": 10}
+    assert len(document["findings"]) == 356
+    [wrong] = [one for one in document["findings"] if one["verdict"] == "deviates"]
+    assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "0")
+    assert wrong["reason"]["rule"]
+
+
+def test_what_is_given_wins_over_what_is_recorded(told, changed, tmp_path):
+    """Pods and configuration from files of their own; with another configuration the same tree deviates."""
+    data = json.loads(TIERED.read_text())
+    (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": data["pods"]}))
+    (tmp_path / "kubelet.json").write_text(json.dumps(data["config"]))
+    data["config"]["memoryReservationPolicy"] = "None"
+    (tmp_path / "other.json").write_text(json.dumps(data["config"]))
+    bare = changed(lambda data: [data.pop(name) for name in ("pods", "config", "kubelet")])
+    common = ("--tree", bare, "--kubernetes", "1.36", "--pods", tmp_path / "pods.json")
+    code, out, _ = told(*common, "--kubelet-config", tmp_path / "kubelet.json")
+    assert (code, "346 conform, 0 deviate" in out) == (0, True)
+    code, out, _ = told(*common, "--kubelet-config", tmp_path / "other.json")
+    assert code == 1
+    assert "memory.low of kubepods-burstable.slice" in out
+
+
+def test_pods_that_are_missing_or_unknown_are_said(told, changed):
+    def rename(data):
+        data["pods"][0]["metadata"]["name"] = "elsewhere"
+
+    code, out, _ = told("--tree", changed(rename))
+    assert code == 1  # the sums above the pods lack the one that was not given
+    assert "pod of pod default/elsewhere: the tree has no container of this pod" in out
+    assert "not judged, since they were not given: pods guar-one-n1" in out
+
+
+def test_nothing_observed(told, changed):
+    def empty(data):
+        data["cgroups"] = {"/elsewhere": {"memory.min": "0"}}
+
+    code, out, _ = told("--tree", changed(empty))
+    assert code == 5
+    assert ": 0 conform, 0 deviate, " in out
+
+
+def test_a_file_that_was_not_there_is_not_observable(told, changed):
+    def remove(data):
+        data["cgroups"]["/kubepods.slice"]["memory.swap.max"] = None
+        data["cgroups"]["/kubepods.slice"]["cpu.max"] = "much"
+
+    code, out, _ = told("--tree", changed(remove))
+    assert code == 0
+    assert "memory.swap.max of kubepods.slice: there is no such file" in out
+    assert "cpu.max of kubepods.slice: the file does not parse" in out
+
+
+def test_pods_behind_an_api_server_keep_their_names(told, changed):
+    """A pod with its own name and an ordinary uid is not static: it may swap."""
+
+    def not_static(data):
+        [uid] = {uid for name, _, uid in data["containers"].values() if name == "burst-req-lim-n1"}
+        new = "12345678-1234-1234-1234-123456789abc"
+        text = json.dumps(data["cgroups"]).replace(uid, new.replace("-", "_"))
+        data["cgroups"] = json.loads(text)
+        data["containers"] = {
+            key: ["burst-req-lim", name, new] if old == uid else [pod, name, old]
+            for key, (pod, name, old) in data["containers"].items()
+        }
+        data["config"]["memorySwap"] = {"swapBehavior": "LimitedSwap"}
+
+    code, out, _ = told("--tree", changed(not_static))
+    assert code == 1
+    named = {line.split(" is ")[0] for line in out.splitlines() if ", expected " in line}
+    assert named == {"memory.swap.max of container a of pod default/burst-req-lim"}
+    assert told("--tree", changed(not_static), "--static")[0] == 0
+
+
+@pytest.mark.parametrize(("do", "says"), [
+    (lambda data: data.pop("cgroups"), ["tree.json: cgroups", "expected an object, got nothing"]),
+    (lambda data: data.update(cgroups={}), ["there is no cgroup in it"]),
+    (lambda data: data.update(cgroups={"/a/../b": {}}), ["cgroups./a/../b", "cannot be the name of a cgroup"]),
+    (lambda data: data.update(cgroups={"/a": {}}), ["there is no control file in it that memqos knows"]),
+    (lambda data: data.update(cgroups={"/a": {"memory.min": 5}}), ["cgroups./a.memory.min", "the file's text"]),
+    (lambda data: data.update(containers={"x": ["pod"]}), ["containers.x", "[pod name, container name, pod uid]"]),
+    (lambda data: data.pop("node"), ["does not say 'node'"]),
+    (lambda data: data["node"].update(mem_total_kib="-1"), ["node.mem_total_kib", "a number of KiB"]),
+    (lambda data: data["node"].update(cpus="two"), ["node.cpus", "a whole number"]),
+    (lambda data: data["node"].update(numa={"zone": "1"}), ["node.numa", "node<number>"]),
+    (lambda data: data.update(kubelet=1.36), ["kubelet", "expected a string"]),
+    (lambda data: data.pop("kubelet"), ["does not say 'kubelet (its release)'", "--kubernetes"]),
+    (lambda data: data.pop("pods"), ["does not say 'pods'", "--pods"]),
+    (lambda data: data.update(pods=[{"kind": "Pod"}]), ["tree.json pods[0]"]),
+    (lambda data: data["config"].update(memoryThrottlingFactor=2), ["tree.json config", "memoryThrottlingFactor"]),
+])  # fmt: skip
+def test_a_recording_that_is_none(told, changed, do, says):
+    code, out, err = told("--tree", changed(do))
+    assert (code, out) == (4, "")
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    (b"{", "this is not JSON"),
+    (b"[" * 1_000_000, "deeper than any recorded tree's"),
+    (b"\xff\xfe", "is not UTF-8"),
+    (b"[]", "expected an object"),
+    (b" " * (4 << 20), "more than"),
+])  # fmt: skip
+def test_a_file_that_is_no_tree(told, tmp_path, data, says):
+    (tmp_path / "tree.json").write_bytes(data)
+    code, _, err = told("--tree", tmp_path / "tree.json")
+    assert code == 4
+    assert says in err
+    assert "tree.json" in err
+
+
+def test_standard_input_once(told):
+    code, _, err = told("--tree", "-", "--pods", "-")
+    assert code == 4
+    assert "can be read once only" in err
