@@ -41,6 +41,10 @@ def test_safety_zones_are_within_what_the_node_reserves(safety):
         node(safety)
 
 
+def test_there_need_not_be_a_safety_zone():
+    assert node(0).zones[0].allocatable == {"memory": 40 * GIB}
+
+
 def test_a_safety_zone_must_fit():
     small = NodeFacts(memory=GIB, zones=(NumaZone(id=0, memory=GIB),))
     with pytest.raises(UsageError, match="zone 0 has 1Gi, which its huge pages and the safety zone exceed"):

@@ -49,6 +49,11 @@ def test_the_pod_is_placed_once_and_its_containers_share():
     assert outcome.cpuset_mems == dict.fromkeys(["s", "i", "j", "c", "d"], "0")
 
 
+def test_nothing_of_a_type_is_no_block():
+    own = pod("p", container("c", "1Gi", hugepages_2Mi="0"), total="4Gi")
+    assert held(placed(machine(8), WHOLE, own), "p") == {"c": [((0,), 1)]}
+
+
 def test_it_goes_with_its_last_container():
     own = pod("p", init("i", "1Gi"), container("c", "1Gi"), container("d"), total="4Gi")
     table = placed(machine(8), WHOLE, own)

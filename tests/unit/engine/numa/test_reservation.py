@@ -50,6 +50,8 @@ def test_the_same_type_in_two_zones_is_fine():
         ({"memory.available": "100%"}, 0),
         ({"memory.available": "50Mi"}, 50 * MIB),
         ({"memory.available": "1"}, 1),
+        ({"memory.available": "0.0%"}, 0),
+        ({"memory.available": "100.0%"}, 8 * GIB),
         ({"memory.available": "10%"}, 858993472),
         ({"memory.available": "12.5%"}, GIB),
         ({"memory.available": "7%"}, 601295424),

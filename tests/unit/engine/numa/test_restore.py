@@ -82,6 +82,12 @@ def test_zones_cells_types_and_assignments_are_compared():
     )
 
 
+def test_cells_may_name_zones_that_the_machine_lacks():
+    zone = replace(machine(4).zones[0], cells=(0, 9))
+    [found] = differences(replace(machine(4), zones={0: zone}), machine(4))
+    assert str(found) == "zone 0 cells: recorded (0, 9), expected (0,)"
+
+
 @pytest.mark.parametrize(
     ("block", "words"),
     [
