@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
@@ -68,23 +68,22 @@ class Course:
         """The container was running at the end of the watch."""
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
-        return self._finding("state", "running", observed, status.exit_code is None)
+        return self._word("state", "running", observed)
 
     def exit_code_tells_kill(self) -> Finding:
         """The runtime gives the exit code of a killed process."""
         code = self.samples[-1].status.exit_code
-        observed = "still running" if code is None else str(code)
-        return self._finding("exit code", str(OOM_EXIT_CODE), observed, code == OOM_EXIT_CODE)
+        return self._word("exit code", str(OOM_EXIT_CODE), "still running" if code is None else str(code))
 
     def reason_tells_oom(self) -> Finding:
         """The runtime's reason is OOMKilled."""
         reason = self.samples[-1].status.reason
-        return self._finding("reason", "OOMKilled", reason or "none", reason == "OOMKilled")
+        return self._word("reason", "OOMKilled", reason or "none")
 
     def progressed(self) -> Finding:
         """The workload itself reported that it used memory."""
         most = max((line.bytes for line in self.samples[-1].report if isinstance(line, Step | Done)), default=0)
-        return self._finding("workload", "bytes used above 0", most, most > 0)
+        return self._word("report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most))
 
     def shows(self, file: str, expected: str) -> Finding:
         """A file had this text while the container ran."""
@@ -110,38 +109,55 @@ class Course:
     def _amounts(self, file: str) -> list[int]:
         return [amount for sample in self.samples if (amount := sample.number(file)) is not None]
 
-    def _counter(self, file: str, key: str, expected: str, holds: object) -> Finding:
-        assert callable(holds)  # noqa: S101 - this class passes it
+    def _counter(self, file: str, key: str, expected: str, holds: Callable[[int], bool]) -> Finding:
         values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
         most = max(values, default=None)
-        return self._finding(f"{file} {key}", expected, most, most is not None and bool(holds(most)))
+        observed = None if most is None else f"{key} {most}"
+        return self._finding(file, f"{key} {expected}", observed, most is not None and holds(most))
 
     def _why(self, limit: Knob) -> Reason | None:
         planned = self.planned.cgroup.knobs.get(limit)
         return None if planned is None else planned.reason
 
+    def _word(self, what: str, expected: str, observed: str, **evidence: str) -> Finding:
+        """A finding on what the runtime or the workload says, which is in no cgroup's file."""
+        return Finding(
+            verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+            subject=self._subject,
+            cgroup="",
+            knob=what,
+            expected=expected,
+            observed=observed,
+            evidence={**self._evidence(), "cgroup": str(self.samples[-1].container), **evidence},
+        )
+
     def _finding(
         self,
-        knob: str,
+        file: str,
         expected: str,
         observed: object,
         holds: bool,
         *,
         reason: Reason | None = None,
     ) -> Finding:
+        """A finding on a file of the container's cgroup; an observation of None was not made."""
         unseen = observed is None
         verdict = Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES
         return Finding(
             verdict=verdict,
-            subject=f"container {self.container.name} of pod {self.pod.namespace}/{self.pod.name}",
+            subject=self._subject,
             cgroup=str(self.samples[-1].container),
-            knob=knob,
+            knob=file,
             expected=expected,
             observed="" if unseen else str(observed),
             reason=reason,
-            why_not=f"'{knob}' could not be read while the container ran" if unseen else "",
+            why_not=f"{file} could not be read while the container ran" if unseen else "",
             evidence=self._evidence(),
         )
+
+    @property
+    def _subject(self) -> str:
+        return f"container {self.container.name} of pod {self.pod.namespace}/{self.pod.name}"
 
     def _evidence(self) -> Mapping[str, str]:
         first, last = self.samples[0], self.samples[-1]

@@ -10,7 +10,7 @@ from memqos.model.traits import RuntimeTraits, WeightConversion
 __all__ = ["traits_of"]
 
 # The first versions that convert cpu.shares to cpu.weight with the quadratic formula.
-_QUADRATIC_SINCE = {"runc": (1, 3, 2), "crun": (1, 23, 0)}
+_QUADRATIC_SINCE = {"runc": (1, 3, 2), "crun": (1, 23)}
 
 # containerd passes a memory limit on as "no swap" from this version on.
 _SWAP_FOLLOWS_SINCE = (1, 6, 13)

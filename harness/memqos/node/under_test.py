@@ -66,9 +66,9 @@ class NodeUnderTest:
         self.target = target
         self.runtime = runtime
         self.facts: NodeFacts = facts.node
+        self._facts = facts
         self.driver = driver
         self.tree = CgroupTree(target, facts.mount)
-        self._pressure = facts.pressure
         self._recorder = recorder
         self._traits = traits
         self._disposable = disposable
@@ -87,7 +87,7 @@ class NodeUnderTest:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
         lacks = {
             "swap": not (self.facts.swap and self.facts.swap_controller) and "the machine has no swap",
-            "psi": not self._pressure and "the kernel does not measure pressure",
+            "psi": not self._facts.pressure and "the kernel does not measure pressure",
             "zones": len(self.facts.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
             "unified": self._lacks(Capability.UNIFIED),
             "cpuset.mems": self._lacks(Capability.CPUSET_MEMS),

@@ -35,7 +35,7 @@ _CAPTURES: dict[str, tuple[str, ...]] = {
     "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
     "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
 }
-_SHARED = ("plan.json", "reading.json", "readings.jsonl", "requests.jsonl")
+_SHARED = ("plan.json", "readings.jsonl", "requests.jsonl")
 
 
 class Folder:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from memqos.plugin.telling import Telling
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
     from memqos.engine.plan import Plan
+    from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
     from memqos.plugin.catalogue import Catalogue
     from memqos.plugin.evidence import Evidence
@@ -83,11 +84,28 @@ def qos_population(
     qos_kubelet: KubeletCase,
     qos_catalog: Catalogue,
 ) -> Iterator[Population]:
-    """Every pod of the catalogue on the node under one kubelet, started at once and read once."""
+    """The pods of the catalogue on the node under one kubelet, started at once and read once.
+
+    All of them, unless only tests of single pods were selected: then the pods of these tests.
+    """
     station = request.config.stash[LANE].station
     populating = importlib.import_module("memqos.plugin.populating")
-    with populating.populated(request.config, station, qos_catalog.pods, qos_kubelet) as population:
+    pods = _selected(request, qos_catalog.pods, qos_kubelet)
+    with populating.populated(request.config, station, pods, qos_kubelet) as population:
         yield population
+
+
+def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: KubeletCase) -> Sequence[Pod]:
+    """The pods that the selected tests of this kubelet are about."""
+    names: set[str] = set()
+    for item in request.session.items:
+        params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path != request.path or params.get("qos_kubelet") != kubelet:
+            continue
+        if "qos_pod" not in params:
+            return pods
+        names.add(params["qos_pod"].name)
+    return [pod for pod in pods if pod.name in names]
 
 
 @pytest.fixture

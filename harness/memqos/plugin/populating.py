@@ -35,7 +35,6 @@ def populated(
             failed = len(population.failures)
             trouble = f", {failed} of them not" if failed else ""
             telling.line(f"{name} admitted{trouble} in {SYSTEM_CLOCK.now() - began:.0f} s")
-            folder.write("reading.json", population.reading)
             yield population
     finally:
         station.log.go_to(None)

@@ -43,7 +43,7 @@ def _properties(suite: ET.Element, bundle: Bundle) -> None:
     for name, version in bundle.versions.items():
         ET.SubElement(properties, "property", name=f"version.{name}", value=_xml(version))
     for name, setting in bundle.settings.items():
-        ET.SubElement(properties, "property", name=f"setting.{name}", value=_xml(str(setting["value"])))
+        ET.SubElement(properties, "property", name=f"setting.{name}", value=_xml(_setting_text(setting["value"])))
 
 
 def _case(result: TestResult) -> ET.Element:
@@ -67,6 +67,10 @@ def _case(result: TestResult) -> ET.Element:
 def _verdict(case: ET.Element, tag: str, result: TestResult) -> None:
     element = ET.SubElement(case, tag, type=result.outcome.value, message=_xml(result.reason))
     element.text = _xml(result.text or result.reason)
+
+
+def _setting_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _xml(text: str) -> str:

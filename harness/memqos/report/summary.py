@@ -123,6 +123,8 @@ def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
             by_reason.setdefault(result.reason, []).append(result)
     lines = []
     for reason, results in by_reason.items():
+        # What a machine said may hold anything, and this is going to a terminal.
+        plain = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in reason)
         more = f" and {len(results) - 1} more" if len(results) > 1 else ""
-        lines.append(f"{results[0].id}{more}: {reason}")
+        lines.append(f"{results[0].id}{more}: {plain}")
     return lines

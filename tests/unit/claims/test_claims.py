@@ -1,0 +1,74 @@
+import pytest
+
+from memqos import claims
+from memqos.errors import ManifestError, UnknownNameError, UsageError
+
+GOOD = {"sentence": "It holds.", "source": "KEP-2570", "releases": "1.22+", "kind": "state"}
+
+
+def write(root, text, chapter="values"):
+    (root / chapter).mkdir(exist_ok=True)
+    (root / chapter / "claims.toml").write_text(text)
+
+
+def claim(name="one", **changes):
+    fields = {**GOOD, **changes}
+    lines = [f"{key} = {value!r}" for key, value in fields.items() if value is not None]
+    return "\n".join([f"[{name}]", *lines, ""])
+
+
+def test_claims_of_all_chapters_are_found_by_id(tmp_path):
+    write(tmp_path, claim("one") + claim("two", kind="behaviour", needs=["swap"]))
+    write(tmp_path, claim("three"), chapter="numa")
+
+    known = claims.load(tmp_path)
+
+    assert set(known) == {"values/one", "values/two", "numa/three"}
+    assert known["values/two"].needs == ("swap",)
+    assert known["values/two"].kind is claims.ClaimKind.BEHAVIOUR
+    assert known["numa/three"].chapter == "numa"
+    assert "values/one" in known
+    assert "values/nine" not in known
+    assert len(known) == 3
+
+
+def test_an_unknown_id_names_the_known_ones(tmp_path):
+    write(tmp_path, claim("one"))
+
+    with pytest.raises(UnknownNameError, match=r"there is no claim 'values/nine'\. Known: values/one"):
+        claims.load(tmp_path)["values/nine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[one", "is not TOML"),
+        ("one = 1", "a claim is a table"),
+        (claim(sentence=None), "'sentence' must be a text"),
+        (claim(source=" "), "'source' must be a text"),
+        (claim(kind="feeling"), "the kind 'feeling' is not known"),
+        (claim(needs=["luck"]), "'needs' lists some of: swap"),
+        (claim(needs="swap"), "'needs' lists some of: swap"),
+        (claim(colour="red"), "unknown field 'colour'"),
+    ],
+)
+def test_a_wrong_claim_names_file_and_claim(tmp_path, text, words):
+    write(tmp_path, text)
+
+    with pytest.raises(ManifestError, match=words) as told:
+        claims.load(tmp_path)
+    assert told.value.where.startswith(str(tmp_path / "values" / "claims.toml"))
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path):
+    write(tmp_path, "")
+    (tmp_path / "values" / "claims.toml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(ManifestError, match="is not TOML"):
+        claims.load(tmp_path)
+
+
+def test_a_folder_without_claims_is_no_suites_folder(tmp_path):
+    assert not claims.is_suites_root(tmp_path)
+    with pytest.raises(UsageError, match=r"there is no chapter with a claims\.toml"):
+        claims.load(tmp_path)

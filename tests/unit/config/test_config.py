@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from memqos.config import SETTINGS, resolve
+from memqos.errors import UnknownNameError, UsageError
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
+    settings = resolve({"runtime": "crun"}, {"MEMQOS_RUNTIME": "runc", "MEMQOS_DRIVER": "cgroupfs"})
+
+    assert (settings["runtime"].value, settings["runtime"].origin) == ("crun", "--runtime")
+    assert (settings["driver"].value, settings["driver"].origin) == ("cgroupfs", "MEMQOS_DRIVER")
+    assert (settings["profile"].value, settings["profile"].origin) == ("trixie", "default")
+
+
+def test_values_have_their_types():
+    given = {"kubernetes": "1.27, 1.36,", "keep_vm": True, "parallel": "4", "results": "out", "runtime_binary": "r"}
+    settings = resolve(given, {})
+
+    assert settings.kubernetes == ("1.27", "1.36")
+    assert settings.keep_vm is True
+    assert settings.parallel == 4
+    assert settings.results == Path("out")
+    assert settings.runtime_binary == Path("r")
+    assert settings.word("topology") == "two-zones"
+
+
+def test_nothing_given_is_every_default():
+    settings = resolve({}, {})
+
+    assert {value.origin for value in settings.values()} == {"default"}
+    assert len(settings) == len(SETTINGS)
+    assert settings.kubernetes == ()
+    assert settings.results is None
+    assert settings.runtime_binary is None
+    assert settings.keep_vm is False
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "value"),
+    [("MEMQOS_KEEP_VM", "yes", True), ("MEMQOS_KEEP_VM", "0", False), ("MEMQOS_KEEP_VM", "On", True)],
+)
+def test_a_flag_in_the_environment_is_a_word(variable, text, value):
+    assert resolve({}, {variable: text}).keep_vm is value
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        ({"MEMQOS_KEEP_VM": "maybe"}, UsageError, "MEMQOS_KEEP_VM: 'maybe' is neither yes nor no."),
+        ({"MEMQOS_PARALLEL": "-1"}, UsageError, "MEMQOS_PARALLEL: '-1' is not a whole number, 1 or more."),
+        ({"MEMQOS_PARALLEL": "٣"}, UsageError, "is not a whole number"),
+        ({"MEMQOS_PARALLEL": "99999"}, UsageError, "is not a whole number"),
+        ({"MEMQOS_RUNTIME": "podman"}, UnknownNameError, "there is no runtime 'podman'. Known: runc, crun."),
+        ({"MEMQOS_PROFILE": ""}, UsageError, "MEMQOS_PROFILE: the value is empty."),
+    ],
+)
+def test_a_wrong_value_names_where_it_came_from(given, kind, words):
+    with pytest.raises(kind, match=words.replace(".", r"\.")):
+        resolve({}, given)
+
+
+def test_a_setting_of_another_kind_is_no_word():
+    with pytest.raises(TypeError, match="'parallel' is not a word"):
+        resolve({}, {}).word("parallel")
+
+
+def test_names_of_options_and_variables_follow_the_setting():
+    [binary] = [setting for setting in SETTINGS if setting.name == "runtime-binary"]
+
+    assert (binary.pytest_option, binary.environment, binary.key) == (
+        "--memqos-runtime-binary",
+        "MEMQOS_RUNTIME_BINARY",
+        "runtime_binary",
+    )

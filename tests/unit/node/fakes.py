@@ -1,0 +1,156 @@
+"""A node in memory: fake target, fake runtime, and an enforcement agent that writes into the fake cgroups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.clock import Deadline
+from memqos.engine.plan import Plan
+from memqos.engine.release import Variant
+from memqos.errors import RuntimeCallError
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Container, ContainerKind, Pod, Resources
+from memqos.model.quantity import Quantity
+from memqos.model.reading import Reading
+from memqos.node import NodeUnderTest
+from memqos.probe.facts import TargetFacts
+from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
+from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.target.fake import FakeTarget, Outcome
+
+ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
+FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_sizes=(), kernel="6.12")
+
+
+class Runtime(FakeRuntime):
+    """A fake runtime that counts sandboxes, ends init containers, and fails for the pods in `broken`."""
+
+    def __init__(self, cgroups: FakeCgroups) -> None:
+        super().__init__(cgroups)
+        self.sandboxes: list[str] = []
+        self.handles: dict[str, ContainerHandle] = {}
+        self.init_exit_code = 0
+        self.broken: set[str] = set()
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
+        if spec.name in self.broken:
+            raise RuntimeCallError(f"no sandbox for {spec.name}.")
+        self.sandboxes.append(spec.name)
+        return super().run_sandbox(spec, deadline=deadline)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        handle = super().create(sandbox, spec, deadline=deadline)
+        self.handles[handle.id] = handle
+        return handle
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
+        seen = super().status(container, deadline=deadline)
+        if container.name == "init" and seen.exit_code is None:
+            self.finish(container, exit_code=self.init_exit_code)
+        return seen
+
+
+class Log:
+    """Keeps what the node records."""
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.readings: list[Reading] = []
+
+    def plan(self, plan: Plan) -> None:
+        self.plans.append(plan)
+
+    def reading(self, reading: Reading) -> None:
+        self.readings.append(reading)
+
+
+class Bench:
+    """The node with everything that a test may want to look at behind it."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.cgroups = FakeCgroups()
+        self.runtime = Runtime(self.cgroups)
+        self.log = Log()
+        self.refused: str = ""
+        self.target = FakeTarget(
+            mounts={self.cgroups.mount.folder: self.cgroups},
+            commands={
+                **self.cgroups.commands(),
+                ("python3", "-I", "-S", "-c"): self._enforce,
+                ("sh", "-c"): self._kill,
+            },
+        )
+        fields = {"node": FACTS, "mount": self.cgroups.mount, "controllers": frozenset({"memory"}), "pressure": True}
+        self.node = NodeUnderTest(
+            target=self.target,
+            runtime=self.runtime,
+            facts=TargetFacts(**{**fields, **facts}),
+            recorder=self.log,
+            driver=CgroupDriver.SYSTEMD,
+        )
+
+    @property
+    def planned_cgroups(self) -> list[str]:
+        """What there is below kubepods, without runtimes' own."""
+        return [text for path in self.cgroups.list("/sys/fs/cgroup") or () if (text := path).startswith("kubepods")]
+
+    def _enforce(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+        request = json.loads(stdin)
+        for index, step in enumerate(request["steps"]):
+            path = CgroupPath.parse(step["path"])
+            if step["action"] == "remove":
+                self.cgroups.remove(path)
+                continue
+            if self.refused and self.refused in step["path"]:
+                failure = {"step": index, "what": "the kernel refused it", "kind": "refused"}
+                return 0, json.dumps({"done": index, "killed": [], "failure": failure}).encode(), b""
+            self.cgroups.make(path)
+            for name, text in step["writes"]:
+                self.cgroups.put(path, name, text)
+        return 0, json.dumps({"done": len(request["steps"]), "killed": [], "failure": None}).encode(), b""
+
+    def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+        for file in argv[4:]:
+            container_id = file.split("/")[-2].removeprefix("cri-containerd-").removesuffix(".scope")
+            handle = self.runtime.handles[container_id]
+            if super(Runtime, self.runtime).status(handle, deadline=Deadline.after(1)).exit_code is None:
+                self.runtime.finish(handle, exit_code=137)
+        return 0, b"", b""
+
+
+def pod(name: str, request: str = "32Mi", limit: str = "64Mi", *, init: bool = False) -> Pod:
+    def container(kind: ContainerKind) -> Container:
+        return Container(
+            name=kind.value,
+            kind=kind,
+            image="memqos.local/memload:1",
+            args=("hold",),
+            resources=Resources(
+                requests={"memory": Quantity.parse(request)} if request else {},
+                limits={"memory": Quantity.parse(limit)} if limit else {},
+            ),
+        )
+
+    return Pod(
+        name=name,
+        uid=f"uid-{name}",
+        containers=(container(ContainerKind.APP),),
+        init_containers=(container(ContainerKind.INIT),) if init else (),
+    )
+
+
+def kubelet(release: str = "1.27", **settings: Any) -> KubeletCase:
+    fields = {"feature_gates": {"MemoryQoS": True}, "fail_swap_on": False, "throttling_factor": Fraction("0.9")}
+    return KubeletCase(
+        id=f"v{release}",
+        purpose="a test",
+        release=release,
+        variant=Variant.SHIPPED,
+        settings=KubeletSettings(**{**fields, **settings}),
+    )

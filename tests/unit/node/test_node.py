@@ -1,0 +1,201 @@
+"""The verbs of the node under test, on fakes: order, failures, reuse, and the way back."""
+
+import dataclasses
+
+import pytest
+
+from memqos.engine.finding import Verdict, worst
+from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
+from memqos.model.node import ReservationPolicy
+from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
+from memqos.node import NodeUnderTest
+from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
+
+
+def test_pods_are_planned_enforced_started_read_and_judged():
+    bench = Bench()
+    web = pod("web")
+
+    with bench.node.admitted([web], kubelet()) as population:
+        findings = population.judge_pod(web)
+        app = [finding for finding in findings if finding.subject == "container app of pod default/web"]
+        values = {finding.knob: finding.observed for finding in app}
+
+    assert worst(findings) is Verdict.CONFORMS
+    # 32Mi + 0.9 * (64Mi - 32Mi) = 63753420.8, whole pages below it: 15564 * 4096
+    assert values["memory.high"] == "63750144"
+    assert values["memory.min"] == "33554432"
+    assert values["memory.max"] == "67108864"
+    assert worst(population.judge_class(QosClass.BURSTABLE)) is Verdict.CONFORMS
+    assert worst(population.judge_node()) is Verdict.CONFORMS
+    assert bench.planned_cgroups == []
+    assert len(bench.log.plans) == 1
+    assert len(bench.log.readings) == 1
+
+
+def test_init_containers_run_first_and_are_read_while_they_run():
+    bench = Bench()
+    job = pod("job", init=True)
+
+    with bench.node.admitted([job], kubelet()) as population:
+        findings = population.judge_pod(job)
+
+    init = [finding for finding in findings if finding.subject.startswith("container init")]
+    assert {finding.verdict for finding in init} == {Verdict.CONFORMS}
+    assert [handle.name for handle in bench.runtime.handles.values()] == ["init", "app"]
+
+
+def test_an_init_container_that_fails_keeps_its_pod_from_starting():
+    bench = Bench()
+    bench.runtime.init_exit_code = 3
+    job, web = pod("job", init=True), pod("web")
+
+    with bench.node.admitted([job, web], kubelet()) as population:
+        with pytest.raises(MachineryError, match="the init container 'init' ended with 3"):
+            population.judge_pod(job)
+        assert worst(population.judge_pod(web)) is Verdict.CONFORMS
+        assert [admitted.pod.name for admitted in population.failures] == ["job"]
+
+
+def test_a_pod_that_cannot_start_is_an_error_of_its_own_tests_only():
+    bench = Bench()
+    bench.runtime.broken = {"bad"}
+    bad, good = pod("bad"), pod("good")
+
+    with bench.node.admitted([bad, good], kubelet()) as population:
+        for _ in range(2):
+            with pytest.raises(RuntimeCallError, match="no sandbox for bad"):
+                population.judge_pod(bad)
+        assert worst(population.judge_pod(good)) is Verdict.CONFORMS
+
+    assert bench.planned_cgroups == []
+
+
+def test_a_value_that_the_kernel_refuses_is_machinery_and_leaves_nothing_behind():
+    bench = Bench()
+    bench.refused = "kubepods-burstable.slice"
+
+    with pytest.raises(TargetError, match="could not make the cgroup"), bench.node.admitted([pod("web")], kubelet()):
+        pytest.fail("nothing may be admitted")
+
+    assert bench.planned_cgroups == []
+
+
+def test_an_error_in_the_test_removes_everything_and_stays_the_error():
+    bench = Bench()
+
+    with pytest.raises(ValueError, match="the test"), bench.node.admitted([pod("web")], kubelet()):
+        raise ValueError("the test")
+
+    assert bench.planned_cgroups == []
+
+
+def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
+    bench = Bench()
+    web = pod("web")
+    tiered = kubelet("1.36", memory_reservation_policy=ReservationPolicy.TIERED)
+    none = kubelet("1.36", memory_reservation_policy=ReservationPolicy.NONE)
+
+    with bench.node.keeping_sandboxes():
+        for case in (kubelet("1.27"), tiered, none, kubelet("1.22", throttling_factor=None)):
+            with bench.node.admitted([web], case) as population:
+                findings = [*population.judge_pod(web), *population.judge_class(QosClass.BURSTABLE)]
+                assert [f for f in findings if f.verdict is not Verdict.CONFORMS] == []
+
+    assert bench.runtime.sandboxes == ["web"]
+    assert bench.planned_cgroups == []
+
+
+def test_a_pod_whose_place_changes_gets_a_new_sandbox():
+    bench = Bench()
+
+    with bench.node.keeping_sandboxes():
+        with bench.node.admitted([pod("web")], kubelet()):
+            pass
+        with bench.node.admitted([pod("web", request="", limit="")], kubelet()) as population:
+            assert worst(population.judge_pod(pod("web"))) is Verdict.CONFORMS
+
+    assert bench.runtime.sandboxes == ["web", "web"]
+
+
+def test_a_pod_that_failed_does_not_keep_its_sandbox():
+    bench = Bench()
+    bench.runtime.init_exit_code = 1
+    job = pod("job", init=True)
+
+    with bench.node.keeping_sandboxes():
+        with bench.node.admitted([job], kubelet()) as population:
+            assert population.failures
+        bench.runtime.init_exit_code = 0
+        with bench.node.admitted([job], kubelet()) as population:
+            assert not population.failures
+
+    assert bench.runtime.sandboxes == ["job", "job"]
+
+
+def test_pods_are_bound_to_a_zone_through_the_runtime():
+    bench = Bench()
+
+    with bench.node.admitted([pod("web")], kubelet(), zone=1) as population:
+        path = population.path_of(pod("web"), "app")
+        assert bench.cgroups.text(path, "cpuset.mems") == "1\n"
+
+
+def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
+    bench = Bench()
+    broken = MachineError("QEMU ended with status 1.")
+    state: list[MachineError] = []
+
+    def check_alive() -> None:
+        if state:
+            raise state[0]
+
+    node = NodeUnderTest(
+        target=bench.target,
+        runtime=bench.runtime,
+        facts=Bench().node._facts,
+        recorder=bench.log,
+        check_alive=check_alive,
+    )
+
+    def lose_it() -> None:
+        with node.admitted([pod("web")], kubelet()):
+            state.append(broken)
+            raise TargetError("the connection is lost.")
+
+    with pytest.raises(MachineError, match="QEMU ended with status 1") as told:
+        lose_it()
+    assert told.value is broken
+
+
+@pytest.mark.parametrize(
+    ("facts", "need", "why"),
+    [
+        ({}, "swap", ""),
+        ({}, "zones", ""),
+        ({}, "psi", ""),
+        ({}, "unified", ""),
+        ({"pressure": False}, "psi", "the kernel does not measure pressure"),
+    ],
+)
+def test_what_a_node_lacks_has_a_reason(facts, need, why):
+    assert Bench(**facts).node.why_not(need) == why
+
+
+def test_a_small_node_lacks_swap_and_zones():
+    node = Bench(node=dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])).node
+
+    assert node.why_not("swap") == "the machine has no swap"
+    assert node.why_not("zones") == "the machine has one NUMA zone"
+
+
+def test_a_cgroup_path_is_the_runtimes_for_the_container():
+    bench = Bench()
+    with bench.node.admitted([pod("web")], kubelet()) as population:
+        path = population.path_of(pod("web"), "app")
+
+    assert path.parent == CgroupPath.parse(
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poduid_web.slice"
+    )
+    assert path.name.startswith("cri-containerd-")

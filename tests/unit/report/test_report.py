@@ -1,0 +1,140 @@
+"""Outcomes to exit codes, values to JSON and back, and the renderers against goldens that a person has read."""
+
+import dataclasses
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import memqos.report
+from memqos.engine.finding import Finding, Verdict
+from memqos.errors import ExitCode, UsageError
+from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile, Unreadable
+from memqos.report import junit, summary
+from memqos.report.as_json import as_json, finding_from, result_from
+from memqos.report.bundle import Bundle
+from memqos.report.outcome import Outcome, exit_code, outcome_of
+from tests.unit.report.sample import BUNDLE, RESULTS, finding, result
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+SCHEMA = Path(memqos.report.__path__[0]) / "bundle.schema.json"
+
+
+def of(*outcomes):
+    return [result(str(number), outcome) for number, outcome in enumerate(outcomes)]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], ExitCode.NOTHING_OBSERVED),
+        ([Outcome.CONFORMS], ExitCode.CONFORMS),
+        ([Outcome.CONFORMS, Outcome.NOT_OBSERVABLE], ExitCode.CONFORMS),
+        ([Outcome.NOT_OBSERVABLE], ExitCode.NOTHING_OBSERVED),
+        ([Outcome.CONFORMS, Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE], ExitCode.DEVIATES),
+        ([Outcome.CONFORMS, Outcome.MACHINERY], ExitCode.MACHINERY),
+        ([Outcome.MACHINERY, Outcome.USAGE], ExitCode.USAGE),
+    ],
+)
+def test_exit_code(outcomes, code):
+    assert exit_code(of(*outcomes)) is code
+
+
+def test_an_interrupt_is_told_unless_something_deviates():
+    assert exit_code(of(Outcome.CONFORMS, Outcome.MACHINERY), interrupted=True) is ExitCode.INTERRUPTED
+    assert exit_code(of(Outcome.DEVIATES), interrupted=True) is ExitCode.DEVIATES
+
+
+def test_a_host_that_is_not_able_is_told_before_other_machinery():
+    unable = dataclasses.replace(of(Outcome.MACHINERY)[0], error_code=6)
+
+    assert exit_code([*of(Outcome.MACHINERY), unable]) is ExitCode.ENVIRONMENT
+
+
+def test_no_finding_is_no_observation():
+    assert outcome_of([]) is Outcome.NOT_OBSERVABLE
+    assert outcome_of([finding(Verdict.CONFORMS), finding(Verdict.NOT_OBSERVABLE)]) is Outcome.NOT_OBSERVABLE
+    assert outcome_of([finding(Verdict.NOT_OBSERVABLE), finding(Verdict.DEVIATES)]) is Outcome.DEVIATES
+
+
+def test_absent_zero_max_and_unread_stay_different_in_json():
+    values = [ABSENT, Bytes(0), MAX, CpuMax(None, 100000), NoFile.NO_FILE, Unreadable("denied"), None]
+
+    assert as_json(values) == ["absent", "0", "max", "max 100000", "no such file", {"reason": "denied"}, None]
+
+
+def test_keys_become_text():
+    value = {Knob.MEMORY_HIGH: 1, CgroupPath(("a", "b")): 2, ("uid", "app"): 3}
+
+    assert as_json(value) == {"memory.high": 1, "/a/b": 2, "uid/app": 3}
+
+
+@pytest.mark.parametrize("one", RESULTS, ids=lambda one: one.outcome)
+def test_results_survive_json(one):
+    assert result_from(json.loads(json.dumps(as_json(one)))) == one
+
+
+def test_a_finding_without_reason_survives_json():
+    bare = Finding(
+        verdict=Verdict.DEVIATES, subject="s", cgroup="/c", knob="k", expected="1", observed="2", evidence={"a": "b"}
+    )
+
+    assert finding_from(json.loads(json.dumps(as_json(bare)))) == bare
+
+
+def test_bundle_is_its_golden_and_its_own_inverse():
+    assert BUNDLE.to_text() == (GOLDEN / "bundle.json").read_text()
+    assert Bundle.from_text(BUNDLE.to_text(), where="bundle.json") == BUNDLE
+
+
+def test_bundle_is_as_its_schema_says():
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+    jsonschema.validate(BUNDLE.to_json(), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**BUNDLE.to_json(), "exit_code": "none"}, schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "the file is not JSON"), ("[]", "this is no bundle"), ('{"schema": "memqos-bundle/0"}', "memqos-bundle/0")],
+)
+def test_what_is_no_bundle_is_refused(text, words):
+    with pytest.raises(UsageError, match=words):
+        Bundle.from_text(text, where="x.json")
+
+
+def test_junit_is_its_golden_and_xml():
+    text = junit.render(BUNDLE)
+
+    assert text == (GOLDEN / "junit_01.xml").read_text()
+    suites = ET.fromstring(text).findall("testsuite")  # noqa: S314 - it is our own
+    assert [
+        (suite.get("name"), suite.get("tests"), suite.get("failures"), suite.get("errors")) for suite in suites
+    ] == [
+        ("values", "5", "1", "2"),
+        ("swap", "1", "0", "1"),
+    ]
+
+
+def test_summary_is_its_golden():
+    text = "\n".join(summary.render(BUNDLE, results_folder="results/now")) + "\n"
+
+    assert text == (GOLDEN / "summary.txt").read_text()
+
+
+def test_a_long_list_is_cut_and_says_so():
+    many = tuple(result(str(n), Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES),)) for n in range(30))
+    lines = list(summary.render(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
+
+    assert "  … and 50 more lines: see bundle.json" in lines
+
+
+@pytest.mark.parametrize("code", list(ExitCode))
+def test_every_exit_code_has_a_verdict(code):
+    assert summary.verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")

@@ -1,0 +1,145 @@
+"""The whole path in a real machine: `memqos run` with a good runtime, with wrong ones, and killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline, wait
+
+pytestmark = pytest.mark.vm
+
+RUN_SECONDS = 900
+
+DROPS_UNIFIED = """\
+#!/usr/bin/python3
+# An OCI runtime that ignores linux.resources.unified.
+import json, os, sys
+
+arguments = sys.argv[1:]
+if "create" in arguments and "--bundle" in arguments:
+    config = os.path.join(arguments[arguments.index("--bundle") + 1], "config.json")
+    with open(config) as file:
+        spec = json.load(file)
+    spec.get("linux", {}).get("resources", {}).pop("unified", None)
+    with open(config, "w") as file:
+        json.dump(spec, file)
+os.execv(sys.argv[0] + ".dist", [sys.argv[0] + ".dist", *arguments])
+"""
+
+ENDS_WITH_1 = "#!/bin/sh\necho 'this runtime does not work' >&2\nexit 1\n"
+
+
+def memqos_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memqos", "run", "--results", str(folder), *arguments]
+    return subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def bundle(folder: Path) -> dict:
+    return json.loads((folder / "bundle.json").read_text())
+
+
+def test_one_case_conforms_and_leaves_a_bundle(tmp_path):
+    folder = tmp_path / "results"
+
+    done = memqos_run(folder, "-k", "v1.27-burstable and pod")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = bundle(folder)
+    [result] = written["results"]
+    assert result["id"] == "values/test_values.py::test_pod_and_its_containers_hold_their_values[v1.27-burstable]"
+    assert result["outcome"] == "conforms"
+    assert {finding["knob"] for finding in result["findings"]} >= {"memory.min", "memory.high", "memory.max"}
+    [machine] = written["machines"]
+    assert machine["runtimes"][0].startswith("containerd ")
+    assert machine["versions"]["runc"]
+    assert ET.fromstring((folder / "junit_01.xml").read_text()).get("failures") == "0"  # noqa: S314 - it is our own
+    [population] = (folder / "populations").iterdir()
+    assert {path.name for path in population.iterdir()} >= {"plan.json", "readings.jsonl", "requests.jsonl"}
+
+
+def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path):
+    wrapper = program(tmp_path / "my-runc", DROPS_UNIFIED)
+    folder = tmp_path / "results"
+
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "(v1.27-burstable or v1.36-tiered) and values")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    results = bundle(folder)["results"]
+    deviations = [finding for result in results for finding in result["findings"] if finding["verdict"] == "deviates"]
+    assert {finding["knob"] for finding in deviations} >= {"memory.min", "memory.low", "memory.high"}
+    assert all("/cri-containerd-" in finding["cgroup"] for finding in deviations)
+    assert all(finding["subject"].startswith("container ") for finding in deviations)
+    assert not [result for result in results if result["outcome"] == "machinery"]
+    assert bundle(folder)["machines"][0]["runtime_binary"]["sha256"]
+    failed = next(result for result in results if result["outcome"] == "deviates")
+    kept = {path.name for path in (folder / failed["folder"]).iterdir()}
+    assert kept >= {"plan.json", "readings.jsonl", "requests.jsonl", "dmesg.txt", "cgroups.txt", "serial.log"}
+    assert "expected" in done.stdout
+
+
+def test_a_runtime_that_ends_with_1_is_machinery_and_no_deviation(tmp_path):
+    wrapper = program(tmp_path / "my-runc", ENDS_WITH_1)
+    folder = tmp_path / "results"
+
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "v1.27-burstable")
+
+    assert done.returncode == 3, done.stdout + done.stderr
+    written = bundle(folder)
+    assert written["counts"]["findings"]["deviates"] == 0
+    assert "machinery" in {result["outcome"] for result in written["results"]}
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_killing_memqos_leaves_no_qemu_and_the_findings_so_far(tmp_path):
+    folder = tmp_path / "results"
+    command = [sys.executable, "-m", "memqos", "run", "--results", str(folder), "--kubernetes", "1.22"]
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen([*command, "-k", "values"], cwd=tmp_path, stdout=output, stderr=output)
+        try:
+            machine = wait(
+                "the machine is up", lambda: list(folder.glob("machines/*/machine.json")), deadline=Deadline.after(600)
+            )
+            own = qemus_of(process.pid)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    assert machine
+    assert own
+    wait("QEMU is gone", lambda: not any(alive(pid) for pid in own), deadline=Deadline.after(5))
+
+
+def qemus_of(pid: int) -> list[int]:
+    """The QEMU processes that this process started, however deep."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    family = {pid}
+    grown = True
+    while grown:
+        children = {int(row[0]) for row in rows if int(row[1]) in family}
+        grown = not children <= family
+        family |= children
+    return [int(row[0]) for row in rows if int(row[0]) in family and row[2].startswith("qemu-system")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie is dead, though nobody has asked after it yet.
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
