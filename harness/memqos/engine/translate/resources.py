@@ -1,0 +1,66 @@
+"""OCI linux.resources as a value, and what a translation could not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["OciResources", "Unsayable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsayable:
+    """One wish that the other language has no words for.
+
+    knob: the control file (or "oom_score_adj") that stays as it was. value: what it should have been, as text.
+    why: one sentence.
+    """
+
+    knob: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciResources:
+    """`linux.resources` of the OCI runtime specification, as far as container runtimes fill it.
+
+    None is a field that is not in the document; zero is one that is there and says 0; -1 is "no limit" for the
+    memory amounts (bytes) and the quota (µs). memory_swap: memory and swap together. cpus, mems: lists such as
+    "0-3,5"; "" is a field without CPUs or nodes. hugepage_limits: page size name ("2MB") and bytes, in order, the
+    last of a size wins. unified: control file name to text, cgroup v2 only.
+    """
+
+    memory_limit: int | None = None
+    memory_reservation: int | None = None
+    memory_swap: int | None = None
+    cpu_shares: int | None = None
+    cpu_quota: int | None = None
+    cpu_period: int | None = None
+    cpus: str | None = None
+    mems: str | None = None
+    hugepage_limits: tuple[tuple[str, int], ...] = ()
+    unified: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, object]:
+        """As in config.json: sections and fields that are not set are left out."""
+        sections: dict[str, dict[str, int | str | None]] = {
+            "memory": {"limit": self.memory_limit, "reservation": self.memory_reservation, "swap": self.memory_swap},
+            "cpu": {
+                "shares": self.cpu_shares,
+                "quota": self.cpu_quota,
+                "period": self.cpu_period,
+                "cpus": self.cpus,
+                "mems": self.mems,
+            },
+        }
+        found: dict[str, object] = {}
+        for name, section in sections.items():
+            given = {key: value for key, value in section.items() if value is not None}
+            if given:
+                found[name] = given
+        if self.hugepage_limits:
+            found["hugepageLimits"] = [{"pageSize": size, "limit": limit} for size, limit in self.hugepage_limits]
+        if self.unified:
+            found["unified"] = dict(self.unified)
+        return found

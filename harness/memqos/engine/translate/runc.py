@@ -1,0 +1,151 @@
+"""runc on cgroup v2, 1.1 to 1.5: from linux.resources to control files and unit properties.
+
+With the systemd driver the properties come first, then the same files as without. Sources: opencontainers/runc
+libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go (from 1.3).
+"""
+
+from __future__ import annotations
+
+from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
+from memqos.engine.runtime_files import swap_max_of
+from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, property_number, quota_per_second
+from memqos.engine.translate.versions import Feature, Traits
+from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked_unified
+from memqos.model.knob import MAX, Bytes, Knob, KnobValue
+from memqos.model.node import CgroupDriver
+
+__all__ = ["runc_writes"]
+
+_AMOUNTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.PIDS_MAX)
+
+
+def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
+    """What runc writes when it creates a container.
+
+    To runc a field of zero is one that is not there. Unified entries are written last, in an order that is random in
+    runc and alphabetical here.
+    """
+    systemd = host.driver is CgroupDriver.SYSTEMD
+    try:
+        checked_unified(resources.unified)
+        swap = _swap(resources, traits)
+        quota = resources.cpu_quota or 0
+        if systemd and traits.has(Feature.ROUNDED_QUOTA_IN_FILE):
+            quota = systemd_quota(quota, resources.cpu_period or DEFAULT_PERIOD)
+        properties = _properties(resources, swap, traits) if systemd else None
+        files = [*_memory(resources, swap, traits, host), *_cpu(resources, quota, traits)]
+    except Refused as refused:
+        return RuntimeWrites(refusal=str(refused))
+    for size, limit in resources.hugepage_limits:
+        files.append((f"hugetlb.{size}.max", str(limit)))
+        if host.hugetlb_reservations and traits.has(Feature.HUGETLB_RESERVATIONS):
+            files.append((f"hugetlb.{size}.rsvd.max", str(limit)))
+    files += sorted(resources.unified.items())
+    return RuntimeWrites(files=tuple(files), properties=properties)
+
+
+def _swap(resources: OciResources, traits: Traits) -> KnobValue | None:
+    memory, both = resources.memory_limit or 0, resources.memory_swap or 0
+    if memory == -1 and both > 0 and not traits.has(Feature.UNLIMITED_MEMORY_TAKES_SWAP):
+        raise Refused("unable to set swap limit without memory limit")
+    try:
+        return swap_max_of(both, memory)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _memory(resources: OciResources, swap: KnobValue | None, traits: Traits, host: Host) -> list[tuple[str, str]]:
+    files: list[tuple[str, str]] = []
+    if swap is not None:
+        if host.swap_file:
+            files.append((Knob.MEMORY_SWAP_MAX, str(swap)))
+        elif not traits.has(Feature.MISSING_SWAP_FILE_TOLERATED) or swap not in {MAX, Bytes(0)}:
+            raise Refused("open memory.swap.max: no such file or directory")
+    for knob, amount in (
+        (Knob.MEMORY_MAX, resources.memory_limit),
+        (Knob.MEMORY_LOW, resources.memory_reservation),
+    ):
+        if amount:
+            files.append((knob, _text(amount)))
+    return files
+
+
+def _cpu(resources: OciResources, quota: int, traits: Traits) -> list[tuple[str, str]]:
+    files: list[tuple[str, str]] = []
+    if resources.cpu_shares:
+        files.append((Knob.CPU_WEIGHT, str(shares_to_weight(resources.cpu_shares, traits.weight))))
+    if quota or resources.cpu_period:
+        files.append((Knob.CPU_MAX, f"{quota if quota > 0 else 'max'} {resources.cpu_period or DEFAULT_PERIOD}"))
+    files += [
+        (knob, given)
+        for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems))
+        if given
+    ]
+    return files
+
+
+def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits) -> dict[str, int | str]:
+    """The properties that are set; a swap limit of exactly zero is forgotten here (opencontainers/cgroups#74)."""
+    found: dict[str, int | str] = {}
+    if resources.memory_limit:
+        found["MemoryMax"] = resources.memory_limit % (INFINITY + 1)
+    if resources.memory_reservation:
+        found["MemoryLow"] = resources.memory_reservation % (INFINITY + 1)
+    if swap is MAX:
+        found["MemorySwapMax"] = INFINITY
+    elif isinstance(swap, Bytes) and swap.count:
+        found["MemorySwapMax"] = swap.count
+    if resources.cpu_shares:
+        found["CPUWeight"] = shares_to_weight(resources.cpu_shares, traits.weight)
+    found |= _quota(resources.cpu_quota or 0, resources.cpu_period or 0)
+    given = {Knob.CPUSET_CPUS: resources.cpus or "", Knob.CPUSET_MEMS: resources.mems or ""}
+    found |= {PROPERTY_OF[knob]: _set(knob, text, traits) for knob, text in given.items() if text}
+    for name, text in sorted(resources.unified.items()):
+        found |= _unified(name, text, traits)
+    return found
+
+
+def _quota(quota: int, period: int) -> dict[str, int | str]:
+    found: dict[str, int | str] = {}
+    if period:
+        found["CPUQuotaPeriodUSec"] = period
+    if quota or period:
+        found["CPUQuotaPerSecUSec"] = quota_per_second(quota, period or DEFAULT_PERIOD)
+    return found
+
+
+def _unified(name: str, text: str, traits: Traits) -> dict[str, int | str]:
+    """The property of one unified entry; nothing for those that runc does not know."""
+    if "." not in name[1:]:
+        raise Refused(f"unified resource '{name}' must be in the form CONTROLLER.PARAMETER")
+    try:
+        if name in _AMOUNTS:
+            number = property_number(name, text)
+            # systemd does not take 0 for TasksMax.
+            return {PROPERTY_OF[name]: max(number, 1) if name == Knob.PIDS_MAX else number}
+        if name == Knob.CPU_WEIGHT:
+            return {"CPUWeight": property_number(name, text)}
+        if name == Knob.CPU_MAX:
+            quota, _, period = text.strip().partition(" ")
+            number = property_number(name, quota)
+            return _quota(0 if number == INFINITY else number, int(period or DEFAULT_PERIOD))
+        if name in {Knob.CPUSET_CPUS, Knob.CPUSET_MEMS}:
+            return {PROPERTY_OF[name]: _set(name, text, traits)}
+    except ValueError as error:
+        raise Refused(f"unified resource '{name}': {error}") from error
+    return {}
+
+
+def _set(name: str, text: str, traits: Traits) -> str:
+    """CPUs or nodes as systemd understands what it is given; a text that is no list is refused."""
+    try:
+        found = numbers(text)
+    except ValueError as error:
+        raise Refused(f"'{name}' conversion error: {error}") from error
+    return listed(found) if traits.has(Feature.CPUSET_BYTES_IN_ORDER) else reversed_bytes(text)
+
+
+def _text(amount: int) -> str:
+    return "max" if amount == -1 else str(amount)

@@ -1,0 +1,72 @@
+"""From OCI linux.resources to the files of a container's cgroup on cgroup v2, and of its scope: the one entry.
+
+`written` asks the OCI runtime's own module; `held`, `scope_held` and `held_after_reload` tell what the files then show.
+"""
+
+from __future__ import annotations
+
+from memqos.engine.translate.crun import crun_writes
+from memqos.engine.translate.kernel_text import shows
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.runc import runc_writes
+from memqos.engine.translate.systemd import PROPERTY_OF, after_reload
+from memqos.engine.translate.versions import Runtime, Traits
+from memqos.engine.translate.writes import Host, RuntimeWrites
+from memqos.model.knob import Knob
+
+__all__ = ["held", "held_after_reload", "scope_held", "written"]
+
+_WRITERS = {Runtime.RUNC: runc_writes, Runtime.CRUN: crun_writes}
+_HOST = Host()
+
+
+def written(resources: OciResources, oci: Traits, host: Host = _HOST) -> RuntimeWrites:
+    """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime."""
+    if oci.runtime not in _WRITERS:
+        raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
+    return _WRITERS[oci.runtime](resources, oci, host)
+
+
+def held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
+    """What each written file of the container's own cgroup shows; files that nobody wrote are not in it.
+
+    Raises ValueError, naming the file, for a text that the kernel refuses: the runtime then fails.
+    """
+    return _shown(writes.texts, page_size)
+
+
+def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
+    """What the scope's files show: the container's own, unless it is in a cgroup below the scope.
+
+    There the scope holds its properties alone, so memory.min and memory.low of the container have a parent with zero
+    if the properties do not say them. Without systemd there is no scope: the container's own again. ValueError as
+    `held`.
+    """
+    properties = writes.properties
+    if not writes.subgroup or properties is None:
+        return held(writes, page_size=page_size)
+    names = {name: "" for name, prop in PROPERTY_OF.items() if prop in properties}
+    texts = after_reload(names, properties)
+    if "MemoryLimit" in properties:
+        texts[Knob.MEMORY_MAX] = str(properties["MemoryLimit"])
+    return _shown(texts, page_size)
+
+
+def held_after_reload(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
+    """What the container's own files show after `systemctl daemon-reload`.
+
+    Files below the scope are delegated: systemd leaves them alone, as it does without a scope. ValueError as `held`.
+    """
+    if writes.subgroup or writes.properties is None:
+        return held(writes, page_size=page_size)
+    return _shown(after_reload(writes.texts, writes.properties), page_size)
+
+
+def _shown(texts: dict[str, str], page_size: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in texts.items():
+        try:
+            found[name] = shows(name, text, page_size)
+        except ValueError as error:
+            raise ValueError(f"{name}: the kernel refuses '{text}': {error}") from error
+    return found

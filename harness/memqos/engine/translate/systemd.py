@@ -1,0 +1,102 @@
+"""Unit properties that stand behind control files, and what a daemon-reload leaves of a file.
+
+systemd writes every memory, cpu and cpuset file that it knows whenever it applies a unit again, as it does after a
+daemon-reload: from the unit's property where one was set, else its own default. Files that it does not know keep what
+they hold. Source: systemd `cgroup_context_apply` (244 to 257), opencontainers/cgroups `unifiedResToSystemdProps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from memqos.model.knob import Knob
+
+__all__ = ["INFINITY", "PROPERTY_OF", "Survival", "after_reload", "property_number", "quota_per_second", "survival"]
+
+INFINITY = 2**64 - 1
+"""The property value that stands for "max"."""
+
+PROPERTY_OF: Mapping[str, str] = {
+    Knob.MEMORY_MIN: "MemoryMin",
+    Knob.MEMORY_LOW: "MemoryLow",
+    Knob.MEMORY_HIGH: "MemoryHigh",
+    Knob.MEMORY_MAX: "MemoryMax",
+    Knob.MEMORY_SWAP_MAX: "MemorySwapMax",
+    "memory.zswap.max": "MemoryZSwapMax",
+    Knob.CPU_WEIGHT: "CPUWeight",
+    Knob.CPU_MAX: "CPUQuotaPerSecUSec",
+    Knob.CPUSET_CPUS: "AllowedCPUs",
+    Knob.CPUSET_MEMS: "AllowedMemoryNodes",
+    Knob.PIDS_MAX: "TasksMax",
+}
+"""Control file to the property that systemd writes it from."""
+
+# What systemd writes where no property was set. memory.oom.group follows OOMPolicy, which cannot be changed on a
+# running scope; memory.zswap.max is written from systemd 253 on.
+_DEFAULTS: Mapping[str, str] = {
+    **{name: str(Knob(name).kernel_default) for name in PROPERTY_OF if name != "memory.zswap.max"},
+    "memory.zswap.max": "max",
+    Knob.MEMORY_OOM_GROUP: "0",
+}
+_STEP = 10_000
+
+
+class Survival(Enum):
+    """What becomes of a written file at the next daemon-reload.
+
+    KEPT: a property holds the same. RESET: systemd writes its default there. UNKNOWN: systemd has no such file and
+    leaves it alone.
+    """
+
+    KEPT = "kept"
+    RESET = "reset"
+    UNKNOWN = "left alone"
+
+
+def property_number(name: str, text: str) -> int:
+    """The number of a property for a unified entry; ValueError unless it is decimal or "max".
+
+    The kernel takes more ("1G", "0x100"); runtimes give systemd plain numbers only.
+    """
+    text = text.strip()
+    if text == "max":
+        return INFINITY
+    if not text.isascii() or not text.isdecimal():
+        raise ValueError(f"unified resource '{name}' value conversion error: '{text}' is neither a number nor max")
+    return int(text)
+
+
+def quota_per_second(quota: int, period: int) -> int:
+    """CPUQuotaPerSecUSec in µs, a whole percent of one CPU rounded up; INFINITY without a (positive) quota."""
+    if quota <= 0:
+        return INFINITY
+    return -(-(quota * 1_000_000 // period) // _STEP) * _STEP
+
+
+def survival(name: str, properties: Mapping[str, int | str]) -> Survival:
+    """What a daemon-reload does to a file of a unit with these properties."""
+    if name not in _DEFAULTS:
+        return Survival.UNKNOWN
+    return Survival.KEPT if PROPERTY_OF.get(name) in properties else Survival.RESET
+
+
+def after_reload(files: Mapping[str, str], properties: Mapping[str, int | str]) -> dict[str, str]:
+    """The texts that the unit's files hold after a daemon-reload, before the kernel's rounding.
+
+    files: what they hold before, by name.
+    """
+    return {name: _reloaded(name, text, properties) for name, text in files.items()}
+
+
+def _reloaded(name: str, text: str, properties: Mapping[str, int | str]) -> str:
+    fate = survival(name, properties)
+    if fate is Survival.UNKNOWN:
+        return text
+    if fate is Survival.RESET:
+        return _DEFAULTS[name]
+    value = properties[PROPERTY_OF[name]]
+    if name == Knob.CPU_MAX:
+        period = int(properties.get("CPUQuotaPeriodUSec", 100_000))
+        return f"max {period}" if value == INFINITY else f"{int(value) * period // 1_000_000} {period}"
+    return "max" if value == INFINITY else str(value)

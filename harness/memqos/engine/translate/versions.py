@@ -1,0 +1,126 @@
+"""What differs between versions of container runtimes and OCI runtimes: one table, facts without behaviour.
+
+Sources: the runtimes' own repositories at their release tags. The first version that does a thing is given; a version
+that cannot be read counts as the oldest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memqos.model.node import RuntimeFlavour
+from memqos.model.traits import RuntimeTraits, WeightConversion
+
+__all__ = ["Feature", "Runtime", "Traits", "runtime_traits", "traits_of"]
+
+
+class Runtime(StrEnum):
+    """Who translates: CRI to OCI (the first two), and OCI to control files (the others)."""
+
+    CONTAINERD = "containerd"
+    CRIO = "cri-o"
+    RUNC = "runc"
+    CRUN = "crun"
+
+
+class Feature(StrEnum):
+    """One behaviour that some versions have and older ones do not; the value finishes "this version …"."""
+
+    SWAP_FOLLOWS_MEMORY = "takes a memory limit without a swap limit as no swap"
+    SWAP_NEEDS_CONTROLLER = "leaves a swap limit out where the swap controller is missing"
+    UPDATE_KEEPS_UNIFIED = "passes unified on in updates"
+    QUADRATIC_WEIGHT = "makes cpu.weight from cpu.shares by the quadratic formula"
+    ROUNDED_QUOTA_IN_FILE = "writes the quota that systemd rounds to into cpu.max too"
+    MISSING_SWAP_FILE_TOLERATED = "does not mind a missing memory.swap.max, if it should hold 0 or max"
+    UNLIMITED_MEMORY_TAKES_SWAP = "takes a swap limit beside an unlimited memory limit as it is"
+    HUGETLB_RESERVATIONS = "writes hugetlb.<size>.rsvd.max beside hugetlb.<size>.max"
+    CPUSET_BYTES_IN_ORDER = "gives systemd the bytes of a CPU or node set in systemd's order"
+    ZERO_SWAP_IS_ZERO = "writes a memory+swap limit of 0 as 0, instead of refusing it"
+    NEGATIVE_IS_MAX = "takes every negative limit as max, not -1 alone"
+    SCOPE_HAS_MEMORY_LIMIT = "sets MemoryLimit on the scope"
+    SCOPE_HAS_QUOTA_AND_CPUSET = "sets the CPU quota and the allowed CPUs and nodes on the scope"
+    SCOPE_HAS_MEMORY_MAX = "sets MemoryMax on the scope"
+    SCOPE_HAS_PROTECTION = "sets MemoryMin, MemoryLow, MemoryHigh and MemorySwapMax on the scope"
+
+
+_ALWAYS = (0,)
+_SINCE: Mapping[Runtime, Mapping[Feature, tuple[int, ...]]] = {
+    Runtime.CONTAINERD: {
+        Feature.SWAP_FOLLOWS_MEMORY: (1, 6, 13),
+        Feature.SWAP_NEEDS_CONTROLLER: (1, 7),
+        Feature.UPDATE_KEEPS_UNIFIED: _ALWAYS,
+    },
+    Runtime.CRIO: {
+        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
+        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
+        Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
+    },
+    Runtime.RUNC: {
+        Feature.CPUSET_BYTES_IN_ORDER: (1, 1, 6),
+        Feature.HUGETLB_RESERVATIONS: (1, 1, 10),
+        Feature.MISSING_SWAP_FILE_TOLERATED: (1, 2),
+        Feature.UNLIMITED_MEMORY_TAKES_SWAP: (1, 2, 1),
+        Feature.QUADRATIC_WEIGHT: (1, 3, 2),
+        Feature.ROUNDED_QUOTA_IN_FILE: (1, 3, 2),
+    },
+    Runtime.CRUN: {
+        Feature.SCOPE_HAS_MEMORY_LIMIT: (1, 8, 5),
+        Feature.ZERO_SWAP_IS_ZERO: (1, 8, 6),
+        Feature.SCOPE_HAS_QUOTA_AND_CPUSET: (1, 11),
+        Feature.NEGATIVE_IS_MAX: (1, 13),
+        Feature.SCOPE_HAS_MEMORY_MAX: (1, 16),
+        Feature.SCOPE_HAS_PROTECTION: (1, 18),
+        Feature.QUADRATIC_WEIGHT: (1, 23),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What one version of one runtime does; `version` is the text that it was made from."""
+
+    runtime: Runtime
+    version: str
+    features: frozenset[Feature]
+
+    def has(self, feature: Feature) -> bool:
+        """Whether this version behaves so."""
+        return feature in self.features
+
+    @property
+    def weight(self) -> WeightConversion:
+        """The conversion of cpu.shares; of use for OCI runtimes."""
+        return WeightConversion.QUADRATIC if self.has(Feature.QUADRATIC_WEIGHT) else WeightConversion.LINEAR
+
+    def __str__(self) -> str:
+        return f"{self.runtime} {self.version}"
+
+
+def traits_of(runtime: Runtime | str, version: str) -> Traits:
+    """The traits of a version such as "1.7.24", "v2.1.9" or Debian's "1.1.15+ds1-2+b4".
+
+    ValueError for a runtime that is not in `Runtime`.
+    """
+    runtime = Runtime(runtime)
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version, re.ASCII)
+    numbers = tuple(int(part) for part in match[1].split(".")) if match else _ALWAYS
+    features = frozenset(feature for feature, since in _SINCE[runtime].items() if numbers >= since)
+    return Traits(runtime=runtime, version=version, features=features)
+
+
+def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
+    """The two together, as the engine's plan takes them.
+
+    hugetlb: whether huge page limits reach the container, which is a matter of containerd's configuration.
+    """
+    return RuntimeTraits(
+        name=f"{cri} with {oci}",
+        flavour=RuntimeFlavour.CRIO if cri.runtime is Runtime.CRIO else RuntimeFlavour.CONTAINERD,
+        weight=oci.weight,
+        hugetlb=hugetlb,
+        swap_follows_memory=cri.has(Feature.SWAP_FOLLOWS_MEMORY),
+        systemd_rounds_quota=oci.has(Feature.ROUNDED_QUOTA_IN_FILE),
+    )

@@ -1,0 +1,57 @@
+"""What an OCI runtime did with linux.resources: the values that `runc` and `crun` give and `runtime_rules` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.model.node import CgroupDriver
+
+__all__ = ["Host", "Refused", "RuntimeWrites", "checked_unified"]
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this package as one
+    """The runtime ends with this error; a value in the making, see `RuntimeWrites.refusal`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What of the node decides.
+
+    driver: who makes the container's cgroup. swap_file: whether memory.swap.max exists. hugetlb_reservations: whether
+    hugetlb.<size>.rsvd.max exists (Linux 5.7). subgroup: the annotation `run.oci.systemd.subgroup`, which crun alone
+    reads; None is not given, "" is "none".
+    """
+
+    driver: CgroupDriver = CgroupDriver.SYSTEMD
+    swap_file: bool = True
+    hugetlb_reservations: bool = True
+    subgroup: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeWrites:
+    """One application of linux.resources on cgroup v2.
+
+    files: (control file, text) in the order of writing, in the cgroup that holds the processes; the last one of a
+    name counts. properties: of the systemd scope; numbers (amounts in bytes, INFINITY is max), lists of CPUs and
+    nodes as text; None with the cgroupfs driver, which makes no scope. subgroup: the cgroup below the scope in which
+    `files` are, "" for the scope itself. refusal: the runtime's error, "" if it has none; nothing was written then.
+    """
+
+    files: tuple[tuple[str, str], ...] = ()
+    properties: Mapping[str, int | str] | None = None
+    subgroup: str = ""
+    refusal: str = ""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Control file to the last text written."""
+        return dict(self.files)
+
+
+def checked_unified(unified: Mapping[str, str]) -> None:
+    """Raise Refused for a key that is no file name: both runtimes check it."""
+    for name in unified:
+        if "/" in name:
+            raise Refused(f"unified resource '{name}' must be a file name (no slashes)")
