@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
 from memqos.catalog.kubelet_fields import KUBELET_FIELDS
+from memqos.catalog.kubelet_overrides import overlaid
 from memqos.catalog.pods import read_text
 from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
@@ -26,6 +27,7 @@ __all__ = ["load_settings", "settings_of"]
 
 _API = "kubelet.config.k8s.io/v1beta1"
 _KIND = "KubeletConfiguration"
+_EMPTY = f"apiVersion: {_API}\nkind: {_KIND}\n".encode()
 _DURATION = re.compile(r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+|[-+]?0")
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _NANOSECONDS = {
@@ -44,16 +46,19 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
     return parse_fields(KUBELET_FIELDS)
 
 
-def load_settings(path: str | Path) -> KubeletSettings:
-    """The settings in a KubeletConfiguration file.
+def load_settings(path: str | Path | None, overrides: Sequence[str] = ()) -> KubeletSettings:
+    """The settings in a KubeletConfiguration file, with single fields (`key=value`) set on top of it.
 
-    Raises UsageError for a file that cannot be read, ManifestError for what a kubelet would refuse.
+    path None is a kubelet without a configuration file. Raises UsageError for a file that cannot be read or an override
+    that is no key=value, ManifestError for what a kubelet would refuse.
     """
-    return settings_of(read_text(path), str(path))
+    if path is None:
+        return settings_of(_EMPTY, "kubelet configuration", overrides)
+    return settings_of(read_text(path), str(path), overrides)
 
 
-def settings_of(data: bytes, file: str) -> KubeletSettings:
-    """The settings in a KubeletConfiguration of one document.
+def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> KubeletSettings:
+    """The settings in a KubeletConfiguration of one document, with single fields (`key=value`) set on top of it.
 
     Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
     takes.
@@ -71,24 +76,27 @@ def settings_of(data: bytes, file: str) -> KubeletSettings:
                 f"expected '{wanted}', got '{got}'.", node.line_of(name), next_step=f"memqos reads {_API} {_KIND}."
             )
     check(node, _KIND, _fields(), place)
-    return _Reader(node, place).settings()
+    node, overridden = overlaid(node, overrides, _fields(), _KIND)
+    return _Reader(node, place, overridden).settings()
 
 
 class _Reader:
     """Takes typed values out of a checked document, and remembers where they were."""
 
-    def __init__(self, node: MappingNode, place: Place) -> None:
+    def __init__(self, node: MappingNode, place: Place, overridden: Mapping[str, str]) -> None:
         self._node = node
         self._place = place
+        self._overridden = overridden
         self._origin: dict[str, str] = {}
         for entry in node.entries:
-            self._keep(entry.key, entry.value)
+            self._keep(entry.key, entry.value, None)
 
-    def _keep(self, name: str, node: Node) -> None:
-        self._origin[name] = f"{self._place.file}:{node.line}"
+    def _keep(self, name: str, node: Node, label: str | None) -> None:
+        label = self._overridden.get(name, label)
+        self._origin[name] = label or f"{self._place.file}:{node.line}"
         if isinstance(node, MappingNode):
             for entry in node.entries:
-                self._keep(f"{name}.{entry.key}", entry.value)
+                self._keep(f"{name}.{entry.key}", entry.value, label)
 
     def settings(self) -> KubeletSettings:
         """Everything that the rules read."""
@@ -126,7 +134,9 @@ class _Reader:
         for part in name.split(".")[1:]:
             node = node.get(part) if isinstance(node, MappingNode) else node
         line = node.line if node is not None else self._node.line
-        return Place(self._place.file, name).error(what, line, got=got, next_step=next_step)
+        origin = self._origin.get(name, "")
+        file, line = (origin, 0) if origin.startswith("--") else (self._place.file, line)
+        return Place(file, name).error(what, line, got=got, next_step=next_step)
 
     def _scalar(self, name: str) -> ScalarNode | None:
         node = self._node.get(name)

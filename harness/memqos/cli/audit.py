@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import Recognised, RecordedTree, load_tree, recognise
+from memqos.cli.node_options import NodeOptions, node_options
 from memqos.engine.document import reason_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import failure
@@ -81,6 +83,7 @@ class _Answer:
 @click.option("--pods", multiple=True, metavar="FILE", help="Pod manifests; may be repeated. Else the recorded ones.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
+@node_options
 @click.option(
     "--driver",
     type=click.Choice([driver.value for driver in CgroupDriver]),
@@ -107,9 +110,11 @@ def command(
     variant: str,
     static: bool,
     as_json: bool,
+    **node: Any,
 ) -> int:
     """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
-    if [tree, *pods, *files, kubelet_config].count("-") > 1:
+    said = NodeOptions(**node)
+    if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
     recorded = load_tree(tree)
     manifests = (*pods, *files)
@@ -119,13 +124,13 @@ def command(
         raise _missing("pods", tree, "Give the pods' manifests with --pods.")
     if not release:
         raise _missing("kubelet (its release)", tree, "Give the release with --kubernetes.")
-    if recorded.node is None:
-        raise _missing("node", tree, "Add the facts of the node to the file.")
+    if recorded.node is None and said.capacity_memory is None and said.node_file is None:
+        raise _missing("node", tree, "Give the facts of the node with --node, or at least --capacity-memory.")
     settings = load_settings(kubelet_config) if kubelet_config else recorded.settings
     question = _Question(
         tree=recorded,
         release=release,
-        node=recorded.node,
+        node=said.facts(recorded.node),
         settings=settings or KubeletSettings(),
         pods=given,
         driver=CgroupDriver(driver) if driver else None,

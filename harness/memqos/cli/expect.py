@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
+from memqos.cli.node_options import NodeOptions, node_options
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree
@@ -16,8 +18,7 @@ from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
-from memqos.model.quantity import Quantity, QuantityError
+from memqos.model.node import CgroupDriver
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
 
 __all__ = ["command"]
@@ -31,15 +32,21 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --kubernetes 1.36
   memqos expect pod.yaml --kubernetes 1.27 --kubelet-config kubelet.yaml --why memory.high
   memqos expect a.yaml b.yaml --kubernetes 1.36 --capacity-memory 16Gi --swap 4Gi --cpus 8 --json
+  memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
 """
-
-_PAGE_SIZES = ("4096", "16384", "65536")
 
 
 @click.command(name="expect", help=HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--kubernetes", required=True, metavar="X.Y", help="The Kubernetes release, 1.22 to 1.37.")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (v1beta1); - reads standard input.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+)
 @click.option(
     "--driver",
     type=click.Choice([driver.value for driver in CgroupDriver]),
@@ -55,15 +62,8 @@ _PAGE_SIZES = ("4096", "16384", "65536")
 )
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-@click.option(
-    "--capacity-memory", default="8Gi", show_default=True, metavar="SIZE", help="The node's memory (MemTotal)."
-)
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
-@click.option("--swap", default="0", show_default=True, metavar="SIZE", help="The node's swap (SwapTotal).")
-@click.option("--cpus", type=click.IntRange(1, 8192), default=4, show_default=True, help="The node's CPUs.")
-@click.option(
-    "--page-size", type=click.Choice(_PAGE_SIZES), default="4096", show_default=True, help="Bytes of a memory page."
-)
+@node_options
 @click.option(
     "--weight",
     type=click.Choice([conversion.value for conversion in WeightConversion]),
@@ -76,33 +76,25 @@ def command(
     *,
     kubernetes: str,
     kubelet_config: str | None,
+    overrides: tuple[str, ...],
     driver: str | None,
     variant: str,
     why: str | None,
     as_json: bool,
-    capacity_memory: str,
     static: bool,
-    swap: str,
-    cpus: int,
-    page_size: str,
     weight: str,
+    **node: Any,
 ) -> None:
     """The page of `memqos expect`."""
     knob = _knob(why)
-    if [*files, kubelet_config].count("-") > 1:
+    said = NodeOptions(**node)
+    if [*files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos expect")
-    node = NodeFacts(
-        memory=_size("--capacity-memory", capacity_memory, least=1),
-        swap=_size("--swap", swap, least=0),
-        cpus=cpus,
-        page_size=int(page_size),
-        origin="node (options)",
-    )
-    settings = load_settings(kubelet_config) if kubelet_config else KubeletSettings()
+    settings = load_settings(kubelet_config, overrides)
     pods = load_pods(files)
     plan = expect(
         tuple(replace(pod, static=True) for pod in pods) if static else pods,
-        node=node,
+        node=said.facts(),
         settings=settings,
         release=kubernetes,
         driver=CgroupDriver(driver) if driver else None,
@@ -129,16 +121,6 @@ def _knob(name: str | None) -> Knob | None:
         return Knob(name)
     except ValueError:
         raise UnknownNameError.of("control file", name, [knob.value for knob in Knob], where="--why") from None
-
-
-def _size(option: str, text: str, *, least: int) -> int:
-    try:
-        size = Quantity.parse(text).value
-    except QuantityError as error:
-        raise UsageError(f"{error}.", where=option, next_step="Write a size such as 8Gi.") from None
-    if size < least:
-        raise UsageError(f"'{text}' is less than {least}.", where=option, next_step="Write a size such as 8Gi.")
-    return size
 
 
 def _traits(weight: str) -> RuntimeTraits:

@@ -34,10 +34,12 @@ def check_settings(kubelet: Kubelet) -> None:
     for field, what, next_step in _faults(kubelet):
         origin = kubelet.settings.origin.get(field) or kubelet.settings.origin.get(field.partition(".")[0], "")
         file, _, line = origin.rpartition(":")
+        if not (file and line.isdigit()):
+            file, line = origin, "0"
         raise ManifestError.at(
             what,
             file=file or "kubelet configuration",
-            line=int(line) if line.isdigit() else 0,
+            line=int(line),
             field=field,
             next_step=next_step,
         )

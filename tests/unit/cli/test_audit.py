@@ -201,3 +201,13 @@ def test_standard_input_once(told):
     code, _, err = told("--tree", "-", "--pods", "-")
     assert code == 4
     assert "can be read once only" in err
+
+
+def test_facts_of_the_node_may_be_given(told, changed, tmp_path):
+    """Without any node in the recording it has to be; with another one the same tree deviates."""
+    bare = changed(lambda data: data.pop("node"))
+    (tmp_path / "node.yaml").write_text("memory: 2023444Ki\nswap: 524284Ki\ncpus: 2\n")
+    assert told("--tree", bare, "--node", tmp_path / "node.yaml")[0] == 0
+    code, out, _ = told("--tree", TIERED, "--capacity-memory", "4Gi")
+    assert code == 1
+    assert "memory.max of kubepods.slice is 1904234496" in out

@@ -193,3 +193,44 @@ def test_no_runner_and_no_runtime_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[]\n"
+
+
+QOS_ON = ("--set", "featureGates.MemoryQoS=true")
+
+
+def test_fields_on_top_of_the_configuration(told):
+    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, "--set", "memoryThrottlingFactor=0.8", "--why",
+                     "memory.high")  # fmt: skip
+    assert "67108864 + (209715200 - 67108864) * 0.8 = 181193932.8" in out
+    assert "[--set memoryThrottlingFactor]" in out
+    code, _, err = told(BURSTABLE, "--kubernetes", "1.36", "--set", "memoryThrottlingFactor=1.5")
+    assert (code, "--set memoryThrottlingFactor: memoryThrottlingFactor: the factor 1.5" in err) == (4, True)
+
+
+def kubepods_max(out):
+    [node] = [one for one in json.loads(out)["cgroups"] if one["level"] == "node"]
+    return int(node["knobs"]["memory.max"]["written"])
+
+
+def test_facts_of_a_node_from_a_file(told, tmp_path):
+    (tmp_path / "node.yaml").write_text("memory: 3Gi\nswap: 2Gi\nzones: [{memory: 1Gi}, {memory: 2Gi}]\n")
+    common = (BURSTABLE, "--kubernetes", "1.36", "--json", "--node", str(tmp_path / "node.yaml"))
+    assert kubepods_max(told(*common)[1]) == 3 << 30
+    # An option wins over the file.
+    assert kubepods_max(told(*common, "--capacity-memory", "4Gi")[1]) == 4 << 30
+    code, _, err = told(*common, "--capacity-memory", "2Gi")
+    assert (code, "the zones have 3221225472 bytes" in err) == (4, True)
+
+
+def test_zones_make_the_nodes_memory(told):
+    assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json", "--zones", "1Gi,2Gi")[1]) == 3 << 30
+    assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json")[1]) == 8 << 30
+    code, _, err = told(BURSTABLE, "--kubernetes", "1.36", "--zones", "0,0")
+    assert (code, "at least one byte" in err) == (4, True)
+
+
+def test_cgroup_version(told):
+    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, "--cgroup", "v1", "--json")
+    [container] = json.loads(out)["pods"][0]["containers"]
+    assert "unified" not in container["cri"]
+    assert container["cri"]["memory_swap_limit_in_bytes"] == 209715200

@@ -1,0 +1,97 @@
+"""The options that say what a node is: shared by the pages that plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from memqos.catalog.node_facts import PAGE_SIZES, load_facts, zones_of
+from memqos.errors import UsageError
+from memqos.model.node import CgroupVersion, NodeFacts
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["NodeOptions", "node_options"]
+
+_DEFAULT = NodeFacts(memory=8 << 30, cpus=4, origin="node (options)")
+
+_OPTIONS = (
+    click.option(
+        "--node", "node_file", metavar="FILE", help="Facts of the node: memory, swap, cpus, pageSize, zones …"
+    ),
+    click.option("--capacity-memory", metavar="SIZE", help="The node's memory (MemTotal); 8Gi unless told."),
+    click.option("--swap", metavar="SIZE", help="The node's swap (SwapTotal); none unless told."),
+    click.option("--cpus", type=click.IntRange(1, 8192), help="The node's CPUs; 4 unless told."),
+    click.option(
+        "--page-size", type=click.Choice([str(size) for size in PAGE_SIZES]), help="Bytes of a memory page; 4096."
+    ),
+    click.option("--zones", metavar="SIZE,…", help="The memory of each NUMA zone, such as 4Gi,4Gi."),
+    click.option(
+        "--cgroup",
+        type=click.Choice([version.value for version in CgroupVersion]),
+        help="The cgroup version that the node mounts; v2 unless told.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What was said about the node; None where nothing was."""
+
+    node_file: str | None = None
+    capacity_memory: str | None = None
+    swap: str | None = None
+    cpus: int | None = None
+    page_size: str | None = None
+    zones: str | None = None
+    cgroup: str | None = None
+
+    def facts(self, recorded: NodeFacts | None = None) -> NodeFacts:
+        """The node: an option wins over the file, the file over what is `recorded`, that over the defaults.
+
+        Raises UsageError for a wrong size, ManifestError for a wrong file.
+        """
+        facts = load_facts(self.node_file) if self.node_file else recorded or _DEFAULT
+        changes: dict[str, Any] = {}
+        if self.zones is not None:
+            changes["zones"] = zones_of(self.zones, "--zones")
+            if self.node_file is None:
+                changes["memory"] = sum(zone.memory for zone in changes["zones"])
+        if self.capacity_memory is not None:
+            changes["memory"] = _size("--capacity-memory", self.capacity_memory, least=1)
+        if self.swap is not None:
+            changes["swap"] = _size("--swap", self.swap, least=0)
+        if self.cpus is not None:
+            changes["cpus"] = self.cpus
+        if self.page_size is not None:
+            changes["page_size"] = int(self.page_size)
+        if self.cgroup is not None:
+            changes["cgroup_version"] = CgroupVersion(self.cgroup)
+        facts = replace(facts, **changes)
+        if sum(zone.memory for zone in facts.zones) > facts.memory or facts.memory < 1:
+            raise UsageError(
+                f"the zones have {sum(zone.memory for zone in facts.zones)} bytes of memory together, "
+                f"the node has {facts.memory}.",
+                where="--zones",
+                next_step="Give the node at least as much memory as its zones, and at least one byte.",
+            )
+        return facts
+
+
+def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a page the options that make a `NodeOptions`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _size(option: str, text: str, *, least: int) -> int:
+    try:
+        size = Quantity.parse(text).value
+    except QuantityError as error:
+        raise UsageError(f"{error}.", where=option, next_step="Write a size such as 8Gi.") from None
+    if size < least:
+        raise UsageError(f"'{text}' is less than {least}.", where=option, next_step="Write a size such as 8Gi.")
+    return size

@@ -1,0 +1,79 @@
+import pytest
+
+from memqos.catalog.node_facts import facts_of, load_facts, zones_of
+from memqos.errors import ManifestError, UsageError
+from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+
+WHOLE = b"""
+memory: 4Gi
+swap: 1Gi
+cpus: 8
+pageSize: 16384
+hugepageSizes: [2Mi]
+cgroup: v1
+swapController: false
+kernel: 6.1.0-13
+zones:
+- id: 0
+  memory: 3Gi
+  cpus: [0, 1]
+  distances: [10, 30]
+  hugepages: {2Mi: 4}
+- id: 2
+  memory: 1Gi
+"""
+
+
+def test_everything():
+    assert facts_of(WHOLE, "node.yaml") == NodeFacts(
+        memory=4 << 30, swap=1 << 30, cpus=8, page_size=16384, hugepage_sizes=(2 << 20,),
+        cgroup_version=CgroupVersion.V1, swap_controller=False, kernel="6.1.0-13",
+        zones=(
+            NumaZone(id=0, memory=3 << 30, cpus=(0, 1), distances=(10, 30), hugepages={2 << 20: 4}),
+            NumaZone(id=2, memory=1 << 30, distances=(20, 10)),
+        ),
+    )  # fmt: skip
+    assert facts_of(WHOLE, "node.yaml").origin == "node.yaml"
+
+
+def test_what_is_not_given_has_its_default():
+    assert facts_of(b"memory: 1Gi", "n") == NodeFacts(memory=1 << 30)
+    assert facts_of(b"zones: [{memory: 1Gi}, {memory: 512Mi}, {memory: 0}]", "n").memory == 1536 << 20
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    (b"memory: 1Gi\nmemroy: 2", "node.yaml:2: memroy: unknown field 'memroy'. Did you mean 'memory'?"),
+    (b"memory: much", "node.yaml:1: memory: "),
+    (b"memory: -1", "must not be negative"),
+    (b"cpus: 2", "at least 1 byte"),
+    (b"memory: 1Gi\nzones: [{memory: 2Gi}]", "the zones have more memory than the node"),
+    (b"memory: 1Gi\ncpus: 0", "cpus: 0 is not one of 1 to 8192"),
+    (b"memory: 1Gi\npageSize: 5000", "pageSize: 5000 is not one of 4096, 16384, 65536"),
+    (b"memory: 1Gi\ncgroup: v3", "'v3' is neither v1 nor v2"),
+    (b"memory: 1Gi\nzones: [{id: 1}, {id: 1}]", "zones[1].id: zone 1 is there already"),
+    (b"memory: 1Gi\nzones: [{id: -1}]", "zones[0].id: -1 is not one of 0 to 1023"),
+    (b"memory: 1Gi\nzones: [{distances: [10, 20]}]", "expected 1 distances"),
+    (b"memory: 1Gi\nzones: [{hugepages: {big: 1}}]", "zones[0].hugepages.big"),
+    (b"memory: 1Gi\nzones: [{hugepages: {2Mi: -1}}]", "a number of pages"),
+    (b"[1]", "expected one mapping of facts"),
+    (b"memory: 1Gi\n---\nmemory: 2Gi", "got 2 documents"),
+])  # fmt: skip
+def test_what_a_file_must_not_say(text, says):
+    with pytest.raises(ManifestError) as caught:
+        facts_of(text, "node.yaml")
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(UsageError, match="no such file"):
+        load_facts("missing.yaml")
+
+
+def test_zones_from_sizes():
+    assert zones_of("1Gi, 0", "--zones") == (
+        NumaZone(id=0, memory=1 << 30, distances=(10, 20)),
+        NumaZone(id=1, memory=0, distances=(20, 10)),
+    )
+    for wrong in ("", "1Gi,,1Gi", "-1"):
+        with pytest.raises(UsageError):
+            zones_of(wrong, "--zones")
