@@ -55,7 +55,7 @@ def bundle(folder: Path) -> dict:
 def test_one_case_conforms_and_leaves_a_bundle(tmp_path):
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "-k", "v1.27-burstable and pod")
+    done = memqos_run(folder, "-k", "v1.27-burstable and containers")
 
     assert done.returncode == 0, done.stdout + done.stderr
     written = bundle(folder)

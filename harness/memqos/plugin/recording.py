@@ -110,7 +110,10 @@ class Recording:
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else [])]
 
     def pytest_sessionstart(self) -> None:
-        """Results of an earlier run in the same folder make room."""
+        """Results of an earlier run in the same folder make room; suites tell in lines of their own where they are."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and claims.is_suites_root(self._config.rootpath):
+            reporter.showfspath = False
         if self._config.getoption("collectonly"):
             return
         for name in _OWN_NAMES:
