@@ -36,7 +36,9 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
     files += [(f"hugetlb.{size}.max", str(limit)) for size, limit in resources.hugepage_limits]
     files += [(name, text) for name, text in resources.unified.items() if text]
     subgroup = (_SUBGROUP if host.subgroup is None else host.subgroup) if systemd else ""
-    return RuntimeWrites(files=tuple(files), properties=properties, subgroup=subgroup)
+    return RuntimeWrites(
+        files=tuple((str(name), text) for name, text in files), properties=properties, subgroup=subgroup
+    )
 
 
 def _memory(resources: OciResources, traits: Traits, host: Host) -> list[tuple[str, str]]:

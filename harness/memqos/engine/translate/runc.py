@@ -43,7 +43,7 @@ def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
         if host.hugetlb_reservations and traits.has(Feature.HUGETLB_RESERVATIONS):
             files.append((f"hugetlb.{size}.rsvd.max", str(limit)))
     files += sorted(resources.unified.items())
-    return RuntimeWrites(files=tuple(files), properties=properties)
+    return RuntimeWrites(files=tuple((str(name), text) for name, text in files), properties=properties)
 
 
 def _swap(resources: OciResources, traits: Traits) -> KnobValue | None:
