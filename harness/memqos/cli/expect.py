@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
@@ -11,14 +11,17 @@ import click
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
 from memqos.cli.node_options import NodeOptions, node_options
+from memqos.engine.difference import differences, differences_document, differences_text
 from memqos.engine.document import plan_document
+from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, KubeletSettings
+from memqos.model.pod import Pod
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
 
 __all__ = ["command"]
@@ -33,12 +36,15 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --kubernetes 1.27 --kubelet-config kubelet.yaml --why memory.high
   memqos expect a.yaml b.yaml --kubernetes 1.36 --capacity-memory 16Gi --swap 4Gi --cpus 8 --json
   memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
+  memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
+  memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
+  memqos expect --errata
 """
 
 
 @click.command(name="expect", help=HELP)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--kubernetes", required=True, metavar="X.Y", help="The Kubernetes release, 1.22 to 1.37.")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release, 1.22 to 1.37.")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (v1beta1); - reads standard input.")
 @click.option(
     "--set",
@@ -61,7 +67,10 @@ from the reference engine, each with its reasons.
     help="Follow the code, or the text of the enhancement, where the two differ.",
 )
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
+@click.option("--diff-config", metavar="FILE", help="Print what changes from --kubelet-config to this one.")
+@click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
 @node_options
 @click.option(
@@ -71,37 +80,85 @@ from the reference engine, each with its reasons.
     show_default=True,
     help="How the OCI runtime makes cpu.weight: quadratic from runc 1.3.2 and crun 1.23 on.",
 )
-def command(
-    files: tuple[str, ...],
-    *,
-    kubernetes: str,
-    kubelet_config: str | None,
-    overrides: tuple[str, ...],
-    driver: str | None,
-    variant: str,
-    why: str | None,
-    as_json: bool,
-    static: bool,
-    weight: str,
-    **node: Any,
-) -> None:
+def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: Any) -> None:
     """The page of `memqos expect`."""
-    knob = _knob(why)
-    said = NodeOptions(**node)
-    if [*files, kubelet_config, said.node_file].count("-") > 1:
-        raise UsageError("standard input (-) can be read once only.", where="memqos expect")
-    settings = load_settings(kubelet_config, overrides)
-    pods = load_pods(files)
-    plan = expect(
-        tuple(replace(pod, static=True) for pod in pods) if static else pods,
-        node=said.facts(),
-        settings=settings,
-        release=kubernetes,
-        driver=CgroupDriver(driver) if driver else None,
-        variant=Variant(variant),
-        traits=_traits(weight),
-    )
-    click.echo(_text(plan, Variant(variant), knob, as_json=as_json))
+    if errata:
+        click.echo(json.dumps(errata_document(), indent=1) if as_json else errata_text())
+        return
+    said = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
+    order = _Order(files=files, as_json=as_json, node=said, **options)
+    order.check()
+    click.echo(order.changes() if order.diff or order.diff_config else order.plan_text())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What was asked for, as click gives it."""
+
+    files: tuple[str, ...]
+    as_json: bool
+    node: NodeOptions
+    kubernetes: str | None
+    kubelet_config: str | None
+    overrides: tuple[str, ...]
+    driver: str | None
+    variant: str
+    why: str | None
+    static: bool
+    weight: str
+    diff: tuple[str, str] | None
+    diff_config: str | None
+
+    def check(self) -> None:
+        """Usage that no single option can see."""
+        if not self.files:
+            raise click.UsageError("Missing argument 'FILE...': the pods' manifests.")
+        if not self.kubernetes and not self.diff:
+            raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
+        if self.kubernetes and self.diff:
+            raise click.UsageError("--diff names both releases: leave --kubernetes out.")
+        if self.why and (self.diff or self.diff_config):
+            raise click.UsageError("--why explains one plan: what changes has its reasons already.")
+        read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file]
+        if read.count("-") > 1:
+            raise UsageError("standard input (-) can be read once only.", where="memqos expect")
+
+    def plan_text(self) -> str:
+        """The answer about one plan."""
+        knob = _knob(self.why)
+        plan = self._plan(self._pods(), self.kubernetes or "", load_settings(self.kubelet_config, self.overrides))
+        return _text(plan, Variant(self.variant), knob, as_json=self.as_json)
+
+    def changes(self) -> str:
+        """The answer about two plans."""
+        pods = self._pods()
+        releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
+        configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
+        settings = {config: load_settings(config, self.overrides) for config in dict.fromkeys(configs)}
+        plans = [self._plan(pods, release, settings[config]) for release, config in zip(releases, configs, strict=True)]
+        names = [
+            f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
+            for plan, config in zip(plans, configs, strict=True)
+        ]
+        found = differences(*plans)
+        if self.as_json:
+            return json.dumps(differences_document(found, *names), indent=1)
+        return differences_text(found, *names)
+
+    def _pods(self) -> tuple[Pod, ...]:
+        pods = load_pods(self.files)
+        return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
+
+    def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings) -> Plan:
+        return expect(
+            pods,
+            node=self.node.facts(),
+            settings=settings,
+            release=release,
+            driver=CgroupDriver(self.driver) if self.driver else None,
+            variant=Variant(self.variant),
+            traits=_traits(self.weight),
+        )
 
 
 def _text(plan: Plan, variant: Variant, knob: Knob | None, *, as_json: bool) -> str:

@@ -234,3 +234,51 @@ def test_cgroup_version(told):
     [container] = json.loads(out)["pods"][0]["containers"]
     assert "unified" not in container["cri"]
     assert container["cri"]["memory_swap_limit_in_bytes"] == 209715200
+
+
+def test_errata_need_no_pod(told):
+    code, out, err = told("--errata")
+    assert (code, err) == (0, "")
+    assert "best-effort-high (1.27 to 1.36)" in out
+    assert len(json.loads(told("--errata", "--json")[1])["errata"]) == 15
+
+
+def test_two_releases(told):
+    code, out, err = told(BURSTABLE, "--diff", "1.22", "1.27", *QOS_ON, "--set", "memoryThrottlingFactor=0.9")
+    assert (code, err) == (0, "")
+    assert out.startswith("1.22 -> 1.27: ")
+    assert "  memory.high: 188743680 -> 195452928\n" in out
+    _, out, _ = told(BURSTABLE, "--diff", "1.36", "1.36", "--json")
+    assert json.loads(out) == {"memqos_format": 1, "before": "1.36", "after": "1.36", "changes": []}
+
+
+def test_two_configurations(told):
+    other = str(FIXTURES / "kubelet" / "v1.36-none.yaml")
+    code, out, err = told(BURSTABLE, "--kubernetes", "1.36", "--kubelet-config", TIERED, "--diff-config", other)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"1.36 with {TIERED} -> 1.36 with {other}: ")
+    assert "  memory.low: 67108864 -> 0\n" in out
+
+
+def test_a_configuration_from_standard_input_serves_both_releases():
+    done = subprocess.run(
+        [sys.executable, "-m", "memqos", "expect", BURSTABLE, "--diff", "1.33", "1.35", "--kubelet-config", "-"],
+        input=BAD_CONFIG.encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"1.33 -> 1.35: ")
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    ((BURSTABLE,), "Missing option '--kubernetes'"),
+    (("--kubernetes", "1.36"), "Missing argument 'FILE...'"),
+    ((BURSTABLE, "--diff", "1.22", "1.23", "--kubernetes", "1.36"), "leave --kubernetes out"),
+    ((BURSTABLE, "--diff", "1.22", "1.23", "--why", "memory.high"), "--why explains one plan"),
+    ((BURSTABLE, "--diff-config", TIERED), "Missing option '--kubernetes'"),
+    ((BURSTABLE, "--diff", "1.22", "1.99"), "there is no Kubernetes release '1.99'"),
+])  # fmt: skip
+def test_wrong_combinations(told, arguments, says):
+    code, _, err = told(*arguments)
+    assert (code, says in err) == (4, True)

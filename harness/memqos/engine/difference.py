@@ -1,0 +1,174 @@
+"""What differs between two plans for the same pods: knob by knob, message by message, pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.engine.document import cri_document, reason_document
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.verdict import subject
+from memqos.model.knob import ABSENT
+
+__all__ = ["Change", "differences", "differences_document", "differences_text"]
+
+NOTHING = "nothing"
+"""Stands for a cgroup, field or pod that only the other plan has."""
+
+_Key = tuple[Level, str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that is not the same.
+
+    subject: whose it is. what: a control file, "qos class", "admission", "oom_score_adj", or a field of a message
+    ("cri cpu_shares").
+    before, after: as text; a file that nobody writes reads "not written (max)". The reasons are None where nothing
+    is planned.
+    """
+
+    subject: str
+    what: str
+    before: str
+    after: str
+    reason_before: Reason | None = None
+    reason_after: Reason | None = None
+
+
+def differences(before: Plan, after: Plan) -> tuple[Change, ...]:
+    """Every change, in the order of the second plan; what only the first one has comes last.
+
+    A pod keeps its identity (uid) when its QoS class changes, and with it the place of its cgroup.
+    """
+    return (*_cgroups(before, after), *_pods(before, after))
+
+
+def differences_text(changes: tuple[Change, ...], before: str, after: str) -> str:
+    """Changes for people, by subject; `before` and `after` name the two sides."""
+    if not changes:
+        return f"{before} -> {after}: nothing changes"
+    lines = [f"{before} -> {after}: {len(changes)} changes"]
+    last = None
+    for change in changes:
+        if change.subject != last:
+            lines += ["", change.subject]
+            last = change.subject
+        lines.append(f"  {change.what}: {change.before} -> {change.after}")
+        for name, reason in (("before", change.reason_before), ("after ", change.reason_after)):
+            if reason is not None and reason.rule:
+                revision = f" [{reason.revision}]" if reason.revision else ""
+                lines.append(f"    {name} {reason.rule}{revision}")
+    return "\n".join(lines)
+
+
+def differences_document(changes: tuple[Change, ...], before: str, after: str) -> dict[str, Any]:
+    """Changes as JSON: memqos_format (1), before, after, changes (each with what it was, is, and why)."""
+    return {
+        "memqos_format": 1,
+        "before": before,
+        "after": after,
+        "changes": [
+            {
+                "subject": one.subject,
+                "what": one.what,
+                "before": one.before,
+                "after": one.after,
+                "reason_before": reason_document(one.reason_before) if one.reason_before else None,
+                "reason_after": reason_document(one.reason_after) if one.reason_after else None,
+            }
+            for one in changes
+        ],
+    }
+
+
+def _by_key(plan: Plan) -> dict[_Key, tuple[str, PlannedCgroup]]:
+    pods = {pod.uid: pod for pod in plan.pods}
+    found = {}
+    for cgroup in plan.cgroups():
+        # The levels above pods have their places for ever; a pod's place follows its QoS class.
+        place = "" if cgroup.pod else str(cgroup.path)
+        found[cgroup.level, place, cgroup.pod, cgroup.container] = (subject(cgroup, pods.get(cgroup.pod)), cgroup)
+    return found
+
+
+def _cgroups(before: Plan, after: Plan) -> Iterator[Change]:
+    old, new = _by_key(before), _by_key(after)
+    for key in (*new, *(key for key in old if key not in new)):
+        name = (new.get(key) or old[key])[0]
+        was = old[key][1].knobs if key in old else {}
+        now = new[key][1].knobs if key in new else {}
+        for knob in (*now, *(knob for knob in was if knob not in now)):
+            one, other = was.get(knob), now.get(knob)
+            if _text(one) != _text(other):
+                yield Change(
+                    subject=name,
+                    what=knob.value,
+                    before=_text(one),
+                    after=_text(other),
+                    reason_before=one.reason if one else None,
+                    reason_after=other.reason if other else None,
+                )
+
+
+def _text(expected: Expected | None) -> str:
+    if expected is None:
+        return NOTHING
+    if expected.written is ABSENT:
+        return f"not written ({expected.value})"
+    return str(expected.written)
+
+
+def _pods(before: Plan, after: Plan) -> Iterator[Change]:
+    old, new = {pod.uid: pod for pod in before.pods}, {pod.uid: pod for pod in after.pods}
+    refused = [{one.pod: one for one in plan.refusals} for plan in (before, after)]
+    for uid in (*new, *(uid for uid in old if uid not in new)):
+        pod = new.get(uid) or old[uid]
+        name = f"pod {pod.namespace}/{pod.name}"
+        if uid in old and uid in new:
+            yield from _pod(name, old[uid], new[uid])
+            continue
+        reasons = [side[uid].reason if uid in side else None for side in refused]
+        texts = [
+            "admitted" if uid in plan else f"refused: {side[uid].reason_name}" if uid in side else NOTHING
+            for plan, side in zip((old, new), refused, strict=True)
+        ]
+        yield Change(
+            subject=name, what="admission", before=texts[0], after=texts[1],
+            reason_before=reasons[0], reason_after=reasons[1],
+        )  # fmt: skip
+
+
+def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Change]:
+    if old.qos is not new.qos:
+        yield Change(
+            subject=name, what="qos class", before=old.qos.value, after=new.qos.value,
+            reason_before=old.qos_reason, reason_after=new.qos_reason,
+        )  # fmt: skip
+    was = {container.name: container for container in old.containers}
+    for container in new.containers:
+        one = was[container.name]
+        own = f"container {container.name} of {name}"
+        if one.oom_score_adj != container.oom_score_adj:
+            yield Change(
+                subject=own, what="oom_score_adj", before=str(one.oom_score_adj), after=str(container.oom_score_adj),
+                reason_before=one.oom_score_adj_reason, reason_after=container.oom_score_adj_reason,
+            )  # fmt: skip
+        yield from _messages(own, "cri", cri_document(one.resources), cri_document(container.resources))
+    for what in ("sandbox_resources", "sandbox_overhead"):
+        sides = (cri_document(getattr(old, what)), cri_document(getattr(new, what)))
+        yield from _messages(name, what.replace("_", " "), *sides)
+
+
+def _messages(name: str, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+    """Fields that differ; those inside of `unified` one by one. oom_score_adj has a line of its own already."""
+    flat = [
+        {key: value for key, value in side.items() if key not in {"unified", "oom_score_adj"}}
+        | {f"unified {key}": value for key, value in side.get("unified", {}).items()}
+        for side in (was, now)
+    ]
+    for key in (*flat[1], *(key for key in flat[0] if key not in flat[1])):
+        texts = [str(side[key]) if key in side else NOTHING for side in flat]
+        if texts[0] != texts[1]:
+            yield Change(subject=name, what=f"{kind} {key}", before=texts[0], after=texts[1])
