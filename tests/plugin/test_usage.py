@@ -125,6 +125,7 @@ def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(s
 
     result = run("--collect-only", "-q", "--memqos-kubernetes=1.36")
 
+    assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
             "demo/test_demo.py::test_every?v1.36-none?",

@@ -111,14 +111,16 @@ def test_killing_memqos_leaves_no_qemu_and_the_findings_so_far(tmp_path):
         process = subprocess.Popen([*command, "-k", "values"], cwd=tmp_path, stdout=output, stderr=output)
         try:
             machine = wait(
-                "the machine is up", lambda: list(folder.glob("machines/*/machine.json")), deadline=Deadline.after(600)
+                "the machine is up",
+                lambda: process.poll() is not None or list(folder.glob("machines/*/machine.json")),
+                deadline=Deadline.after(600),
             )
             own = qemus_of(process.pid)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-    assert machine
+    assert machine is not True, (tmp_path / "output").read_text()
     assert own
     wait("QEMU is gone", lambda: not any(alive(pid) for pid in own), deadline=Deadline.after(5))
 

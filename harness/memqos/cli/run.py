@@ -76,7 +76,7 @@ def _run(
     suites = data_root() / "suites"
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     results = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
-    arguments = pytest_arguments(suites, settings, results=results, rest=[*selection, *words])
+    arguments = pytest_arguments(suites, settings, results=results, selection=selection, words=words)
     if not {"--collect-only", "--co"} & set(words):
         _prepare(settings)
     # Python would otherwise leave its compiled files beside the suites, which may be inside the installed package.
@@ -105,14 +105,16 @@ def _prepare(settings: Settings) -> None:
         ensure_image(load_profile(settings.word("profile")), default_cache(os.environ), progress=progress)
 
 
-def pytest_arguments(suites: Path, settings: Settings, *, results: Path, rest: Sequence[str]) -> list[str]:
+def pytest_arguments(
+    suites: Path, settings: Settings, *, results: Path, selection: Sequence[str] = (), words: Sequence[str] = ()
+) -> list[str]:
     """The arguments with which pytest runs the suites of this folder.
 
-    rest: what the person added. A word that names a suite, a file or a test below the folder is made to mean it,
-    wherever the command is given; the whole folder is run if there is none.
+    selection: options with their values. words: what else the person added. A word that names a suite, a file or a
+    test below the folder is made to mean it, wherever the command is given; the whole folder is run if there is none.
     """
-    named = [_below(suites, word) for word in rest]
-    places = [word for word, given in zip(named, rest, strict=True) if word != given]
+    named = [_below(suites, word) for word in words]
+    places = [word for word, given in zip(named, words, strict=True) if word != given]
     return [
         *("-c", str(suites / "pytest.ini"), f"--rootdir={suites}"),
         *("-p", "no:cacheprovider", "-r", "N"),
@@ -120,6 +122,7 @@ def pytest_arguments(suites: Path, settings: Settings, *, results: Path, rest: S
         *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
         *_settings_arguments(settings),
         f"--memqos-results={results.absolute()}",
+        *selection,
         *named,
         *([] if places else [str(suites)]),
     ]

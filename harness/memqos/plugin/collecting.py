@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=empty)
         items[:] = [item for item in items if item not in empty]
     for item in ours:
-        if item.get_closest_marker("xdist_group") is None:
+        if item not in empty and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(_group(item, config.stash[SETTINGS_KEY])))
 
 

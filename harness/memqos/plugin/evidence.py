@@ -39,10 +39,14 @@ _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl")
 
 
 class Folder:
-    """A folder of evidence; it is made with its first file. Lines are flushed, so that a kill loses none."""
+    """A folder of evidence; it is made with its first file. Lines are flushed, so that a kill loses none.
 
-    def __init__(self, path: Path) -> None:
+    shared: whether it is about something that many tests look at, and that stays as it is while they do.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         self.path = path
+        self.shared = shared
         self._lock = threading.Lock()
 
     def write(self, name: str, value: object) -> None:
@@ -138,14 +142,20 @@ def capture(target: Target, folder: Folder, *, used: Folder, serial_log: Path) -
     used: where the evidence of the population that was tested has been going; its files are shared, not copied, where
     the file system can. What the machine cannot say any more is named in the file instead.
     """
-    folder.path.mkdir(parents=True, exist_ok=True)
-    for source in [*(used.path / name for name in _SHARED), serial_log]:
-        _share(source, folder.path / source.name)
+    place = used if used.shared else folder
     for name, argv in _CAPTURES.items():
-        try:
-            folder.write(name, target.run(argv, deadline=Deadline.after(_CAPTURE_SECONDS)).stdout)
-        except MemqosError as error:
-            folder.write(name, f"not captured: {error}\n")
+        if place is folder or not (place.path / name).exists():
+            place.write(name, _said(target, argv))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
+        _share(source, folder.path / source.name)
+
+
+def _said(target: Target, argv: tuple[str, ...]) -> bytes | str:
+    try:
+        return target.run(argv, deadline=Deadline.after(_CAPTURE_SECONDS)).stdout
+    except MemqosError as error:
+        return f"not captured: {error}\n"
 
 
 def _share(source: Path, place: Path) -> None:

@@ -25,7 +25,7 @@ def populated(
 ) -> Iterator[Population]:
     """The pods on the station's node; plan, reading and requests are in populations/MACHINE-KUBELET."""
     telling = Telling(config)
-    folder = Folder(config.stash[RESULTS] / "populations" / slug(f"{station.id}-{kubelet.id}"))
+    folder = Folder(config.stash[RESULTS] / "populations" / slug(f"{station.id}-{kubelet.id}"), shared=True)
     name = f"kubelet {kubelet.id}: {len(pods)} pods"
     telling.start(name)
     began = SYSTEM_CLOCK.now()

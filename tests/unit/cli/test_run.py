@@ -15,8 +15,8 @@ from memqos.errors import UsageError
 SUITES = Path(__file__).parents[3] / "suites"
 
 
-def arguments(*rest, **given):
-    return pytest_arguments(SUITES, resolve(given, {}), results=Path("/r"), rest=rest)
+def arguments(*words, selection=(), **given):
+    return pytest_arguments(SUITES, resolve(given, {}), results=Path("/r"), selection=selection, words=words)
 
 
 def test_the_whole_folder_runs_with_memqos_own_configuration():
@@ -47,8 +47,12 @@ def test_a_node_id_means_the_same_wherever_the_command_is_given(word):
     assert str(SUITES) not in arguments(word)
 
 
-def test_values_of_pytests_own_options_are_left_alone():
-    assert arguments("--durations", "5", "-k", "best")[-5:] == ["--durations", "5", "-k", "best", str(SUITES)]
+def test_values_of_options_are_left_alone():
+    assert arguments("--durations", "5")[-3:] == ["--durations", "5", str(SUITES)]
+
+
+def test_an_expression_may_be_the_name_of_a_chapter():
+    assert arguments("--lf", selection=["-k", "values"])[-4:] == ["-k", "values", "--lf", str(SUITES)]
 
 
 def test_a_test_file_that_is_not_there_is_refused():
@@ -76,7 +80,7 @@ def test_wrong_usage_is_one_sentence_before_anything_is_built(words, said, capsy
 
 
 def test_listing_tests_builds_nothing_and_works_from_any_folder(tmp_path):
-    command = [sys.executable, "-m", "memqos", "run", "--collect-only", "-q", "-k", "best-effort and v1.22"]
+    command = [sys.executable, "-m", "memqos", "run", "--collect-only", "-q", "--kubernetes", "1.22", "-k", "values"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env={"MEMQOS_CACHE": str(tmp_path / "c")}
     )
