@@ -149,6 +149,24 @@ def test_what_a_cgroup_holds_beside_its_children_shares_its_protection():
     assert 63 * MIB < left[at("s")] <= 64 * MIB
 
 
+def test_the_last_pass_takes_a_whole_cluster():
+    # 100 pages, 50 of them asked for: passes take at least 32 pages, so 68 are left, then 36: within the 50.
+    left = settled({at("a"): Protected(usage=100 * PAGE, low=Bytes(50 * PAGE))})
+    assert left == {at("a"): 36 * PAGE}
+    assert settled({at("a"): Protected(usage=50 * PAGE, low=Bytes(50 * PAGE))}) == {at("a"): 50 * PAGE}
+
+
+def test_who_asks_for_nothing_has_nothing_however_much_was_asked_for_beside_it():
+    found = effective({at("a"): Protected(usage=PAGE), at("b"): asks(1, low="max", min="max")})
+    assert found[at("a")] == Effective(usage=PAGE, min=Bytes(0), low=Bytes(0))
+    assert (found[at("b")].min, found[at("b")].low) == (MAX, MAX)
+
+
+@pytest.mark.parametrize(("count", "counted"), [(2**63 - 4097, Bytes(2**63 - 8192)), (2**63 - 4096, MAX)])
+def test_from_the_largest_amount_on_it_is_max(count, counted):
+    assert effective({at("a"): Protected(usage=PAGE, min=Bytes(count))})[at("a")].min == counted
+
+
 def test_a_gap_in_the_tree_is_named():
     with pytest.raises(KeyError, match="/a/b"):
         effective(tree(a=(1, {}), a_b_c=(1, {})))

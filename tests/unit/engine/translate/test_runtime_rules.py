@@ -83,6 +83,22 @@ def test_newer_runc():
     assert written(TYPICAL, RUNC_1_3_6, CGROUPFS).texts["cpu.max"] == "33300 100000"
 
 
+def test_a_quota_without_a_period_has_the_kernels():
+    resources = OciResources(cpu_quota=33_300)
+    assert written(resources, RUNC).texts == {"cpu.max": "33300 100000"}
+    assert written(resources, RUNC).properties == {"CPUQuotaPerSecUSec": 340000}
+    assert written(resources, RUNC_1_3_6).texts == {"cpu.max": "34000 100000"}
+    assert held_after_reload(written(resources, RUNC)) == {"cpu.max": "34000 100000"}
+    assert written(OciResources(cpu_quota=1), RUNC).texts == {"cpu.max": "1 100000"}
+
+
+@pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
+def test_a_reservation_is_low(traits):
+    found = written(OciResources(memory_reservation=MIB), traits)
+    assert found.files == (("memory.low", "1048576"),)
+    assert found.properties == {"MemoryLow": 1048576}
+
+
 def test_older_runc_writes_no_reservations_of_huge_pages():
     assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC_1_1_5).texts
     assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC, Host(hugetlb_reservations=False)).texts
@@ -199,7 +215,8 @@ def test_entries_that_are_refused(traits, unified, words):
 
 
 @pytest.mark.parametrize(
-    "unified", [{"memory": "0"}, {".max": "0"}, {"cpuset.cpus": "a-b"}, {"cpu.max": "a b"}, {"cpu.max": "1 x"}]
+    "unified",
+    [{"memory": "0"}, {".max": "0"}, {".": "0"}, {"cpuset.cpus": "a-b"}, {"cpu.max": "a b"}, {"cpu.max": "1 x"}],
 )
 def test_entries_that_runc_refuses_with_systemd(unified):
     assert written(OciResources(unified=unified), RUNC).refusal
@@ -295,6 +312,8 @@ def test_survival(name, properties, fate):
     [
         (33_300, 100_000, 340_000),
         (34_000, 100_000, 340_000),
+        (3_200_000, 100_000, 32_000_000),
+        (1, 1_000_000, 10_000),
         (12_345, 50_000, 250_000),
         (-1, 100_000, INFINITY),
         (0, 1_000, INFINITY),
@@ -433,6 +452,13 @@ def test_empty_entries_and_quota_of_crun():
     assert written(OciResources(cpu_quota=5_000), CRUN_1_28).texts == {"cpu.max": "5000 100000"}
     assert written(OciResources(cpu_quota=5_000), CRUN_1_28).properties == {}
     assert written(OciResources(cpu_quota=-1), CRUN_1_28).files == ()
+    assert written(OciResources(cpu_quota=1), CRUN_1_28).texts == {"cpu.max": "1 100000"}
+    assert written(OciResources(cpu_period=1), CRUN_1_28).texts == {"cpu.max": "max 1"}
+    assert written(OciResources(cpu_quota=1, cpu_period=100_000), CRUN_1_28).properties == {
+        "CPUQuotaPerSecUSec": 10000,
+        "CPUQuotaPeriodUSec": 100000,
+    }
+    assert written(OciResources(cpu_period=100_000), CRUN_1_28).properties == {}
     assert written(OciResources(cpu_quota=-1, cpu_period=50_000), CRUN_1_28).texts == {"cpu.max": "max 50000"}
 
 
