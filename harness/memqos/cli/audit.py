@@ -17,8 +17,12 @@ from memqos.engine.document import reason_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import failure
 from memqos.engine.finding import Finding, Verdict
+from memqos.engine.numa.admit import start
+from memqos.engine.numa.policies import MemoryPolicy, Policies
+from memqos.engine.numa.restore import StartRefusal, restore
+from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan
-from memqos.engine.release import Variant
+from memqos.engine.release import Release, Variant
 from memqos.engine.verdict import judge
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
@@ -148,9 +152,33 @@ def _missing(what: str, tree: str, next_step: str) -> UsageError:
 
 def _judged(question: _Question) -> _Answer:
     recognised = recognise(question.pods, question.tree, static=question.static)
-    plan = _plan(question, recognised.present)
+    # Pods that are not there must be refused, or are missing: what they would have changed is not in the tree.
+    plan = _plan(question, (*recognised.present, *recognised.absent))
+    refused = {refusal.pod for refusal in plan.refusals}
+    absent = [pod for pod in recognised.absent if pod.uid not in refused]
+    if absent:
+        plan = _plan(question, [*recognised.present, *(pod for pod in recognised.absent if pod.uid in refused)])
     findings = judge(plan, question.tree.reading, ids=recognised.ids, flavour=CONTAINERD_1_7_RUNC_1_1.flavour)
-    return _Answer(plan=plan, findings=(*findings, *_absent(recognised)), strangers=recognised.strangers)
+    return _Answer(
+        plan=plan,
+        findings=(*findings, *_admission(plan, recognised), *map(_missing_pod, absent)),
+        strangers=recognised.strangers,
+    )
+
+
+def _table(question: _Question) -> ZoneTable | None:
+    """What the Memory Manager of the recording holds: pods keep their zones, in whatever order they came."""
+    policies = Policies.of(question.settings, Release.parse(question.release))
+    if question.tree.checkpoint is None or policies.memory is MemoryPolicy.NONE:
+        return None
+    table = restore(question.tree.checkpoint, start(question.node, question.settings, policies), policies)
+    if isinstance(table, StartRefusal):
+        raise UsageError(
+            f"with this configuration and node no kubelet goes on from the recorded state: {table.message}.",
+            where=f"{question.tree.source}: memory_manager_state",
+            next_step="Give the configuration and the node of the recording.",
+        )
+    return table
 
 
 def _plan(question: _Question, pods: Sequence[Pod]) -> Plan:
@@ -161,21 +189,36 @@ def _plan(question: _Question, pods: Sequence[Pod]) -> Plan:
         release=question.release,
         driver=question.driver,
         variant=question.variant,
+        table=_table(question),
     )
 
 
-def _absent(recognised: Recognised) -> list[Finding]:
+def _missing_pod(pod: Pod) -> Finding:
+    return Finding(
+        verdict=Verdict.NOT_OBSERVABLE,
+        subject=f"pod {pod.namespace}/{pod.name}",
+        cgroup="",
+        knob="admission",
+        expected="running",
+        observed="",
+        why_not="the tree has no container of this pod",
+    )
+
+
+def _admission(plan: Plan, recognised: Recognised) -> list[Finding]:
+    """Pods that are refused: those which run nevertheless deviate."""
+    running = {pod.uid for pod in recognised.present}
     return [
         Finding(
-            verdict=Verdict.NOT_OBSERVABLE,
-            subject=f"pod {pod.namespace}/{pod.name}",
+            verdict=Verdict.DEVIATES if refusal.pod in running else Verdict.CONFORMS,
+            subject=f"pod {refusal.name}",
             cgroup="",
-            knob="pod",
-            expected="running",
-            observed="",
-            why_not="the tree has no container of this pod",
+            knob="admission",
+            expected=f"refused ({refusal.reason_name})",
+            observed="running" if refusal.pod in running else "not running",
+            reason=refusal.reason,
         )
-        for pod in recognised.absent
+        for refusal in plan.refusals
     ]
 
 

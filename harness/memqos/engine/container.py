@@ -16,10 +16,10 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
 from memqos.engine.plan import ContainerResources
-from memqos.engine.ruling import Rulings, unified_entries
+from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import amount, pod_level_set, pod_limits, pod_requests
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
-from memqos.model.knob import Knob
+from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Container, Pod, QosClass
 from memqos.model.quantity import Quantity
 
@@ -45,7 +45,7 @@ class ContainerRequest:
     """The message for one container, and the rulings inside it.
 
     protection: the memory-qos rulings that became unified entries. limit_from_pod: the limits that pod-level
-    resources stand in for ("cpu", "memory").
+    resources stand in for ("cpu", "memory"). mems: the Memory Manager's ruling on cpuset.mems, None without one.
     """
 
     container: Container
@@ -54,6 +54,7 @@ class ContainerRequest:
     swap: SwapSetting
     oom: OomScore
     limit_from_pod: frozenset[str]
+    mems: Ruling | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,10 @@ class _Basic:
     unified: dict[str, str]
 
 
-def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> ContainerRequest:
-    """The message for one container of a pod."""
+def request_container(
+    pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet, mems: Ruling | None = None
+) -> ContainerRequest:
+    """The message for one container of a pod; mems: what the Memory Manager rules on its zones, if it is on."""
     limits = container.resources.limits
     cpu, memory = amount(limits, "cpu"), amount(limits, "memory")
     own = pod.resources if kubelet.pod_level and pod_level_set(pod) else None
@@ -100,6 +103,7 @@ def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Ku
             memory_limit_in_bytes=basic.memory,
             memory_swap_limit_in_bytes=swap.swap_limit,
             oom_score_adj=oom.value,
+            cpuset_mems=str(mems.written) if mems is not None and mems.written is not ABSENT else "",
             hugepage_limits=container_limits(kubelet.node.hugepage_sizes, base, limits),
             unified=unified,
         ),
@@ -107,6 +111,7 @@ def request_container(pod: Pod, container: Container, qos: QosClass, kubelet: Ku
         swap=swap,
         oom=oom,
         limit_from_pod=frozenset(from_pod),
+        mems=mems,
     )
 
 

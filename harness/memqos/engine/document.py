@@ -43,6 +43,7 @@ def plan_document(plan: Plan, *, variant: Variant) -> Document:
         "refusals": [
             {
                 "pod": refusal.pod,
+                "name": refusal.name,
                 "reason_name": refusal.reason_name,
                 "message": refusal.message,
                 "reason": reason_document(refusal.reason),

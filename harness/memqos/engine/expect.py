@@ -10,6 +10,8 @@ from memqos.engine.defaulting import seen_by
 from memqos.engine.hugepages import KNOB_OF_SIZE
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
+from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.placement import Placement, place
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
@@ -18,10 +20,10 @@ from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
 from memqos.engine.sums import amount, pod_requests
 from memqos.engine.validation import check_settings
-from memqos.model.knob import ABSENT, Knob
+from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Pod, QosClass
+from memqos.model.pod import Container, Pod, QosClass
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 
 __all__ = ["PLANNED_KNOBS", "expect"]
@@ -58,30 +60,37 @@ def expect(
     variant: Variant = Variant.SHIPPED,
     traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
     reasons: bool = True,
+    table: ZoneTable | None = None,
 ) -> Plan:
-    """The expected tree of one node with these pods, all of them admitted and running.
+    """The expected tree of one node with these pods, all of them running that the kubelet admits.
 
-    The order of `pods` does not matter: the plan lists them by namespace, name and uid. driver None is the configured
+    The plan lists pods by namespace, name and uid. Their order matters to the Memory Manager only (policy Static),
+    which admits them as they are given; it refuses some, perhaps, and adds cpuset.mems to what is planned for
+    containers. table: what it holds already, None for nothing. driver None is the configured
     one, else cgroupfs, the kubelet's default. variant chooses where documentation and code differ. traits is what
     runs the containers. reasons False leaves every reason empty, which is several times faster.
     On a node with cgroup v1 the CRI messages are planned, the cgroups have no knobs: the knobs are cgroup v2's.
 
-    Raises UnknownNameError for a release without rules, ManifestError for settings that this release's kubelet refuses.
+    Raises UnknownNameError for a release without rules, ManifestError for settings that this release's kubelet refuses,
+    UsageError for zones that cannot hold what is reserved in them.
     """
     kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
-    ordered = sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
-    return _Planner(kubelet, reasons=reasons).plan([seen_by(pod, kubelet) for pod in ordered])
+    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table)
+    ordered = sorted(placement.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+    return _Planner(kubelet, placement, reasons=reasons).plan(ordered)
 
 
 class _Planner:
     """Puts rulings into cgroups."""
 
-    def __init__(self, kubelet: Kubelet, *, reasons: bool) -> None:
+    def __init__(self, kubelet: Kubelet, placement: Placement, *, reasons: bool) -> None:
         self._kubelet = kubelet
+        self._placement = placement
         self._reasons = reasons
         sizes = [KNOB_OF_SIZE[size] for size in kubelet.node.hugepage_sizes if size in KNOB_OF_SIZE]
         self._knobs = (*PLANNED_KNOBS, *sizes) if kubelet.v2 else ()
+        self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if kubelet.v2 and placement.manages else self._knobs
         self._left_alone = {level: _untouched(text) for level, text in _WRITER.items()}
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
@@ -113,6 +122,7 @@ class _Planner:
                 for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
             ),
             pods=tuple(self._pod(pod) for pod in pods),
+            refusals=self._placement.refusals,
         )
 
     def _demand(self, pods: Sequence[Pod]) -> Demand:
@@ -142,11 +152,21 @@ class _Planner:
             qos_reason=self._qos_reason(qos),
             cgroup=self._cgroup(Level.POD, path, rulings, qos=qos, pod=pod.uid),
             containers=tuple(
-                self._container(request_container(pod, one, qos, kubelet), pod, qos, path) for one in pod.all_containers
+                self._container(request_container(pod, one, qos, kubelet, self._mems(pod, one)), pod, qos, path)
+                for one in pod.all_containers
             ),
             sandbox_resources=sandbox_resources(pod, kubelet),
             sandbox_overhead=overhead_resources(pod, kubelet),
         )
+
+    def _mems(self, pod: Pod, container: Container) -> Ruling | None:
+        """What the Memory Manager rules on a container's zones; None if it is off, or never saw the container."""
+        admitted = self._placement.admitted.get(pod.uid)
+        reason = admitted.reasons.get(container.name) if admitted is not None else None
+        if admitted is None or reason is None:
+            return None
+        mems = admitted.cpuset_mems.get(container.name)
+        return Ruling(ABSENT if mems is None else Text(mems), lambda: reason)
 
     def _qos_reason(self, qos: QosClass) -> Reason:
         if not self._reasons:
@@ -188,7 +208,7 @@ class _Planner:
         if rulings is not None:
             untouched = self._left_alone[level]
             page = self._kubelet.node.page_size
-            for knob in self._knobs:
+            for knob in self._container_knobs if level is Level.CONTAINER else self._knobs:
                 ruling = rulings.get(knob, untouched)
                 knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)

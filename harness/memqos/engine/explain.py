@@ -75,7 +75,8 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT) -> str:
             title = f"{subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}"
             lines += _cgroup(container.cgroup, title, indent="  ")
     for refusal in plan.refusals:
-        lines += ["", f"pod {refusal.pod} is refused: {refusal.reason_name}: {refusal.message}"]
+        lines += ["", f"pod {refusal.name or refusal.pod} is refused: {refusal.reason_name}: {refusal.message}"]
+        lines += reason_lines(refusal.reason, indent="  ")
     return "\n".join(lines)
 
 

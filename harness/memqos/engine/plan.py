@@ -140,12 +140,16 @@ class PlannedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pod that the kubelet does not admit: its own reason name, and the rule that refused."""
+    """A pod (uid) that the kubelet does not admit: its own reason name, and the rule that refused.
+
+    name: "namespace/name" where it is known.
+    """
 
     pod: str
     reason_name: str
     message: str
     reason: Reason
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,8 @@ def container_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> 
         rulings |= _hugetlb(request, kubelet)
     if Knob.MEMORY_OOM_GROUP in sent.unified:
         rulings[Knob.MEMORY_OOM_GROUP] = _oom_group(kubelet)
+    if request.mems is not None:
+        rulings[Knob.CPUSET_MEMS] = request.mems
     return rulings | dict(request.protection)
 
 

@@ -14,6 +14,8 @@ __all__ = ["ABSENT", "MAX", "Absent", "Bytes", "CpuMax", "Knob", "KnobValue", "M
 
 # PAGE_COUNTER_MAX in bytes is LONG_MAX rounded down to pages: from there on the kernel shows "max".
 _LONG_MAX = 2**63 - 1
+# CONFIG_NR_CPUS and 1 << CONFIG_NODES_SHIFT are at most this many.
+_MOST_NUMBERS = 8192
 
 
 class Absent(Enum):
@@ -150,9 +152,28 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
     """What the kernel shows after this value was written.
 
     Memory amounts are kept in whole pages of `page_size` bytes, rounded down; from PAGE_COUNTER_MAX on the file
-    shows "max" (kernel: mm/page_counter.c, page_counter_memparse). Everything else reads as written.
+    shows "max" (kernel: mm/page_counter.c, page_counter_memparse). Lists of numbers show as ranges (lib/bitmap.c:
+    "0,1,3" reads "0-1,3"). Everything else reads as written.
     """
+    if isinstance(written, Text):
+        return Text(_as_ranges(written.text))
     if not isinstance(written, Bytes) or not knob.counts_pages:
         return written
     pages = min(written.count // page_size, _LONG_MAX // page_size)
     return MAX if pages >= _LONG_MAX // page_size else Bytes(pages * page_size)
+
+
+def _as_ranges(text: str) -> str:
+    """A list of numbers as the kernel prints it; the text itself where it is not a list of numbers and ranges."""
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text, re.ASCII):
+        return text
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) >= _MOST_NUMBERS:
+            return text
+        numbers.update(range(int(first), int(last or first) + 1))
+    ordered = sorted(numbers)
+    starts = [one for one in ordered if one - 1 not in numbers]
+    ends = [one for one in ordered if one + 1 not in numbers]
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))

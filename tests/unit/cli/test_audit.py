@@ -113,7 +113,7 @@ def test_pods_that_are_missing_or_unknown_are_said(told, changed):
 
     code, out, _ = told("--tree", changed(rename))
     assert code == 1  # the sums above the pods lack the one that was not given
-    assert "pod of pod default/elsewhere: the tree has no container of this pod" in out
+    assert "admission of pod default/elsewhere: the tree has no container of this pod" in out
     assert "not judged, since they were not given: pods guar-one-n1" in out
 
 
@@ -211,3 +211,34 @@ def test_facts_of_the_node_may_be_given(told, changed, tmp_path):
     code, out, _ = told("--tree", TIERED, "--capacity-memory", "4Gi")
     assert code == 1
     assert "memory.max of kubepods.slice is 1904234496" in out
+
+
+ONE_ZONE = TREES / "v1.36.3.static-single-numa.json"
+
+
+def test_pods_that_must_be_refused_are_judged(told, changed):
+    code, out, _ = told("--tree", ONE_ZONE, "--json")
+    [admission] = [one for one in json.loads(out)["findings"] if one["knob"] == "admission"]
+    assert (code, admission["verdict"], admission["subject"]) == (0, "conforms", "pod default/g-too-big")
+
+    def admit(data):
+        data["containers"]["f00"] = ["g-too-big-n1", "a", "0" * 32]
+
+    code, out, _ = told("--tree", changed(admit, ONE_ZONE))
+    assert code == 1
+    assert "admission of pod default/g-too-big-n1 is running, expected refused (UnexpectedAdmissionError)" in out
+
+
+def test_a_container_on_the_wrong_zone(told, changed):
+    def move(data):
+        data["cgroups"][path_of(data, "g-small-n1", "a")]["cpuset.mems"] = "0-1"
+
+    code, out, _ = told("--tree", changed(move, ONE_ZONE))
+    assert code == 1
+    assert "cpuset.mems of container a of pod default/g-small-n1 is 0-1, expected 1" in out
+
+
+def test_a_state_that_no_kubelet_goes_on_from(told, changed):
+    code, _, err = told("--tree", changed(lambda data: data["memory_manager_state"].update(checksum=1), ONE_ZONE))
+    assert code == 4
+    assert "memory_manager_state: with this configuration and node no kubelet goes on" in err

@@ -282,3 +282,21 @@ def test_a_configuration_from_standard_input_serves_both_releases():
 def test_wrong_combinations(told, arguments, says):
     code, _, err = told(*arguments)
     assert (code, says in err) == (4, True)
+
+
+STATIC = (
+    "--set", "memoryManagerPolicy=Static", "--set", "topologyManagerPolicy=single-numa-node",
+    "--set", "systemReserved.memory=100Mi", "--set", "evictionHard={}",
+    "--set", "reservedMemory=[{numaNode: 0, limits: {memory: 100Mi}}]",
+)  # fmt: skip
+
+
+def test_zones_of_containers_and_refusals(told):
+    pod = str(FIXTURES / "pods" / "guaranteed-one.yaml")
+    _, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--zones", "1Gi,1Gi")
+    assert "    cpuset.mems       0\n" in out
+    code, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--zones", "101Mi,8Mi")
+    assert code == 0
+    assert "pod default/guaranteed-one is refused: UnexpectedAdmissionError: Allocate failed due to " in out
+    code, _, err = told(pod, "--kubernetes", "1.36", *STATIC, "--set", "evictionHard=null", "--zones", "1Gi,1Gi")
+    assert (code, "the zones reserve 100Mi of memory together" in err, "node reserves 200Mi" in err) == (4, True, True)

@@ -172,7 +172,7 @@ def test_plan_for_people():
     assert "    memory.high       195452928 (190872Ki)" in lines
     assert "  hugetlb.2MB.max   4611686018427387904 (2^62, no limit)" in lines
     assert any(line.startswith("    not written: ") for line in lines)
-    assert lines[-1] == "pod default/x is refused: TopologyAffinityError: no"
+    assert lines[-2:] == ["pod default/x is refused: TopologyAffinityError: no", "  r"]
 
 
 def test_reasons_of_one_knob():

@@ -89,3 +89,11 @@ def test_files_that_are_missing_or_were_not_asked_for():
 
 def test_containers_of_a_pod_without_any():
     assert Pod(name="p", uid="u").all_containers == ()
+
+
+@pytest.mark.parametrize(("written", "shown"), [
+    ("0", "0"), ("0,1", "0-1"), ("1,3", "1,3"), ("0,1,2,5", "0-2,5"), ("5,0-2", "0-2,5"), ("2-2", "2"), ("", ""),
+    ("none", "none"), ("0-99999999999", "0-99999999999"),
+])  # fmt: skip
+def test_lists_read_back_as_ranges(written, shown):
+    assert read_back(Knob.CPUSET_MEMS, Text(written), 4096) == Text(shown)

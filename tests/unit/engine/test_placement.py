@@ -1,0 +1,118 @@
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.document import plan_document
+from memqos.engine.expect import expect
+from memqos.engine.explain import plan_tree
+from memqos.engine.numa.admit import admit, start
+from memqos.engine.numa.policies import Policies
+from memqos.engine.release import Release, Variant
+from memqos.errors import ManifestError
+from memqos.model.knob import ABSENT, Knob, Text
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.quantity import Quantity
+from tests.unit.engine.pods import container, equal, pod
+
+GI = 1 << 30
+NODE = NodeFacts(
+    memory=4 * GI, cpus=4, zones=tuple(NumaZone(id=one, memory=GI, distances=(10, 20, 20, 20)) for one in range(4))
+)
+STATIC = KubeletSettings(
+    memory_manager_policy="Static",
+    eviction_hard={},
+    system_reserved={"memory": Quantity.parse("100Mi")},
+    reserved_memory=((0, {"memory": Quantity.parse("100Mi")}),),
+)
+
+
+def planned(*pods, settings=STATIC, node=NODE, **more):
+    return expect(pods, node=node, settings=settings, release="1.36", **more)
+
+
+def mems(plan):
+    return {
+        (pod.name, one.name): str(one.cgroup.knobs[Knob.CPUSET_MEMS].written)
+        for pod in plan.pods for one in pod.containers
+    }  # fmt: skip
+
+
+def guaranteed(name, memory):
+    return pod(equal("1", memory), name=name)
+
+
+def test_containers_of_guaranteed_pods_are_pinned_and_others_left_alone():
+    plan = planned(guaranteed("a", "600Mi"), pod(container({"memory": "100Mi"}), name="b"))
+    assert mems(plan) == {("a", "c"): "0", ("b", "c"): "absent"}
+    first, second = (one.containers[0] for one in plan.pods)
+    assert (first.resources.cpuset_mems, second.resources.cpuset_mems) == ("0", "")
+    left = second.cgroup.knobs[Knob.CPUSET_MEMS]
+    assert (left.written, left.value) == (ABSENT, Text(""))
+    assert left.reason.rule.startswith("cpuset.mems is left alone")
+    pinned = first.cgroup.knobs[Knob.CPUSET_MEMS].reason
+    assert (pinned.rule, pinned.revision) == (
+        "cpuset.mems lists the zones of the container's memory blocks, ascending.", "memory-manager v1.36",
+    )  # fmt: skip
+
+
+def test_the_order_of_pods_is_the_order_of_admission():
+    """Each takes the first zone that still has room: 924Mi in zone 0, 1024Mi in the others."""
+    one, other = guaranteed("a", "600Mi"), guaranteed("b", "500Mi")
+    assert mems(planned(one, other)) == {("a", "c"): "0", ("b", "c"): "1"}
+    assert mems(planned(other, one)) == {("b", "c"): "0", ("a", "c"): "1"}
+
+
+def test_several_zones_read_as_a_range():
+    """3Gi need zones 1 to 3 (zone 0 keeps 100Mi); the message lists them, the kernel shows a range."""
+    plan = planned(guaranteed("wide", "3Gi"))
+    own = plan.pods[0].containers[0]
+    assert own.resources.cpuset_mems == "1,2,3"
+    assert (own.cgroup.knobs[Knob.CPUSET_MEMS].written, own.cgroup.knobs[Knob.CPUSET_MEMS].value) == (
+        Text("1,2,3"), Text("1-3"),
+    )  # fmt: skip
+
+
+SINGLE = replace(STATIC, topology_manager_policy="single-numa-node")
+
+
+def test_a_refused_pod_is_no_part_of_the_plan():
+    settings = replace(SINGLE, feature_gates={"MemoryQoS": True})
+    plan = planned(guaranteed("big", "2Gi"), guaranteed("small", "1Gi"), settings=settings)
+    assert [one.name for one in plan.pods] == ["small"]
+    [refusal] = plan.refusals
+    assert (refusal.pod, refusal.name, refusal.reason_name) == ("uid-big", "default/big", "TopologyAffinityError")
+    # What it requests does not count in the sums above it.
+    tiered = replace(settings, throttling_factor=None)
+    [alone] = [planned(guaranteed("small", "1Gi"), settings=tiered).node]
+    assert plan.node.knobs == alone.knobs
+    [shown] = plan_document(plan, variant=Variant.SHIPPED)["refusals"]
+    assert (shown["name"], shown["reason_name"]) == ("default/big", "TopologyAffinityError")
+    assert "pod default/big is refused: TopologyAffinityError: Resources cannot be" in plan_tree(plan)
+
+
+def test_memory_that_is_held_already_stays():
+    policies = Policies.of(STATIC, Release.parse("1.36"))
+    table = admit(guaranteed("a", "900Mi"), table=start(NODE, STATIC, policies), policies=policies).table
+    pods = guaranteed("b", "500Mi"), guaranteed("a", "900Mi")
+    assert mems(planned(*pods)) == {("b", "c"): "0", ("a", "c"): "1"}
+    assert mems(planned(*pods, table=table)) == {("a", "c"): "0", ("b", "c"): "1"}
+
+
+@pytest.mark.parametrize("settings", [KubeletSettings(), replace(STATIC, memory_manager_policy="None")])
+def test_without_the_policy_nothing_is_known_about_zones(settings):
+    plan = planned(guaranteed("a", "9Gi"), settings=settings)
+    own = plan.pods[0].containers[0]
+    assert Knob.CPUSET_MEMS not in own.cgroup.knobs
+    assert (own.resources.cpuset_mems, plan.refusals) == ("", ())
+
+
+def test_only_containers_have_the_knob():
+    plan = planned(guaranteed("a", "600Mi"))
+    assert [one.level for one in plan.cgroups() if Knob.CPUSET_MEMS in one.knobs] == ["container"]
+    first = planned(guaranteed("a", "600Mi"), node=replace(NODE, cgroup_version=CgroupVersion.V1))
+    assert first.pods[0].containers[0].resources.cpuset_mems == "0"
+
+
+def test_a_reservation_that_does_not_add_up():
+    with pytest.raises(ManifestError, match=r"the zones reserve 100Mi .* the node reserves 200Mi"):
+        planned(settings=replace(STATIC, kube_reserved={"memory": Quantity.parse("100Mi")}))
