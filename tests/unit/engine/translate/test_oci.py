@@ -61,6 +61,7 @@ def test_what_is_not_specified_is_not_in_the_document():
         (CONTAINERD, (100, 150), True, 150, []),
         (CONTAINERD, (100, -1), True, -1, []),
         (CONTAINERD, (100, 150), False, None, [("memory.swap.max", "50")]),
+        (CONTAINERD, (100, 100), False, None, [("memory.swap.max", "0")]),
         (CONTAINERD, (100, -1), False, None, [("memory.swap.max", "max")]),
         (OLD_CONTAINERD, (100, 150), False, 150, []),
         (CONTAINERD, (0, 150), True, 150, []),
@@ -87,6 +88,7 @@ def test_crio_creates_with_every_cpu_field():
     ("limit", "swap", "controller", "result", "unsaid"),
     [
         (64 * MIB, 96 * MIB, True, 96 * MIB, []),
+        (64 * MIB, 64 * MIB, True, 64 * MIB, []),
         (64 * MIB, -1, True, -1, []),
         (64 * MIB, 0, False, None, []),
         (64 * MIB, 96 * MIB, False, None, [("memory.swap.max", str(32 * MIB))]),
@@ -164,6 +166,14 @@ def test_crio_updates_with_what_was_asked_for():
     found = update(stored, sent, CRIO)
     assert found.resources == OciResources(memory_limit=67108864, memory_swap=67108864, unified={"memory.high": "max"})
     assert [(left.knob, left.value) for left in found.unsayable] == [("memory.swap.max", str(32 * MIB))]
+
+
+@pytest.mark.parametrize(("controller", "swap"), [(True, 64 * MIB), (False, None)])
+@pytest.mark.parametrize("asked", [0, 64 * MIB])
+def test_a_memory_limit_alone_turns_swap_off_in_crios_update(asked, controller, swap):
+    sent = ContainerResources(memory_limit_in_bytes=64 * MIB, memory_swap_limit_in_bytes=asked)
+    found = update(OciResources(), sent, CRIO, swap_controller=controller)
+    assert found == OciTranslation(resources=OciResources(memory_limit=64 * MIB, memory_swap=swap))
 
 
 def test_older_crio_drops_unified_in_updates():

@@ -421,6 +421,7 @@ def test_crun_without_the_cgroup_below():
         (CRUN_1_28, None, 0, [("memory.swap.max", "0")], ""),
         (CRUN_1_28, 100, 150, [("memory.max", "100"), ("memory.swap.max", "50")], ""),
         (CRUN_1_28, -1, 300, [("memory.max", "max"), ("memory.swap.max", "301")], ""),
+        (CRUN_1_28, None, 1, [], "cannot set swap limit without the memory limit"),
         (CRUN_1_28, None, 150, [], "cannot set swap limit without the memory limit"),
         (CRUN_1_28, 200, 150, [], "cannot set memory+swap limit less than the memory limit"),
         (CRUN_1_8_1, 100, 0, [], "cannot set memory+swap limit less than the memory limit"),
