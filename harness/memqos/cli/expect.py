@@ -18,6 +18,7 @@ from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
+from memqos.engine.succession import succession
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings
@@ -38,6 +39,7 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
   memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
+  memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
   memqos expect --errata
 """
 
@@ -70,6 +72,7 @@ from the reference engine, each with its reasons.
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
 @click.option("--diff-config", metavar="FILE", help="Print what changes from --kubelet-config to this one.")
+@click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
 @node_options
@@ -108,6 +111,7 @@ class _Order:
     weight: str
     diff: tuple[str, str] | None
     diff_config: str | None
+    running: bool
 
     def check(self) -> None:
         """Usage that no single option can see."""
@@ -117,6 +121,8 @@ class _Order:
             raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
         if self.kubernetes and self.diff:
             raise click.UsageError("--diff names both releases: leave --kubernetes out.")
+        if self.running and not (self.diff or self.diff_config):
+            raise click.UsageError("--running is about a change: give --diff or --diff-config.")
         if self.why and (self.diff or self.diff_config):
             raise click.UsageError("--why explains one plan: what changes has its reasons already.")
         read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file]
@@ -140,7 +146,7 @@ class _Order:
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)
         ]
-        found = differences(*plans)
+        found = differences(plans[0], succession(*plans) if self.running else plans[1])
         if self.as_json:
             return json.dumps(differences_document(found, *names), indent=1)
         return differences_text(found, *names)

@@ -271,7 +271,17 @@ def test_a_configuration_from_standard_input_serves_both_releases():
     assert done.stdout.startswith(b"1.33 -> 1.35: ")
 
 
+def test_what_changes_under_running_pods(told):
+    """1.36 writes no memory.min for Burstable pods; those that run keep theirs, and so does the class above them."""
+    common = (BURSTABLE, "--diff", "1.35", "1.36", *QOS_ON)
+    fresh, running = told(*common)[1], told(*common, "--running")[1]
+    assert "  memory.min: 67108864 -> not written (0)\n" in fresh
+    assert "  memory.min: 67108864 -> not written (67108864)\n" in running
+    assert "    after  the kubelet writes no other value over the one that it wrote before" in running
+
+
 @pytest.mark.parametrize(("arguments", "says"), [
+    ((BURSTABLE, "--kubernetes", "1.36", "--running"), "--running is about a change"),
     ((BURSTABLE,), "Missing option '--kubernetes'"),
     (("--kubernetes", "1.36"), "Missing argument 'FILE...'"),
     ((BURSTABLE, "--diff", "1.22", "1.23", "--kubernetes", "1.36"), "leave --kubernetes out"),

@@ -1,0 +1,126 @@
+"""What a node holds after its kubelet came back with another configuration or release, its pods still running.
+
+The kubelet writes the levels above pods when it starts and every minute; a pod's cgroup when it makes it, and a
+container's when the container is made. Where the new rules write nothing, the old value stays: nothing is reset,
+except what 1.37 resets by writing zeros.
+Sources: KEP-2570, disabling and rollback; kubelet podContainerManagerImpl.EnsureExists, qosContainerManagerImpl,
+containerManagerImpl.enforceNodeAllocatableCgroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.ruling import UNEXPLAINED
+from memqos.model.knob import ABSENT, Knob
+
+__all__ = ["left_behind", "succession"]
+
+_SOURCE = "KEP-2570, disabling and rollback; kubelet EnsureExists, UpdateCgroups"
+_KEPT = {
+    Level.NODE: "the kubelet writes no other value over the one that it wrote before",
+    Level.QOS: "the kubelet writes no other value over the one that it wrote before",
+    Level.RESERVED: "the kubelet writes no other value over the one that it wrote before",
+    Level.POD: "the kubelet writes a pod's cgroup when it makes it, and this one was there already",
+    Level.CONTAINER: "a container keeps what it was made with until it is made again",
+}
+
+
+def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]] = ()) -> Plan:
+    """The plan of `after` as it is for pods that were started under `before` and have run on.
+
+    remade: (pod uid, container name) of the containers that were made again since; their cgroups are as `after` says.
+    A pod that `before` does not have, or whose cgroup has another place now, is as `after` says; a pod that only
+    `before` has is gone. Where a value stays, `written` is ABSENT, `value` is what was there, and the reason says so.
+    """
+    old = {pod.uid: pod for pod in before.pods}
+    above = {(cgroup.level, cgroup.path): cgroup for cgroup in (before.node, *before.qos, *before.reserved)}
+    now = {cgroup.path for cgroup in after.reserved}
+    return replace(
+        after,
+        node=_over(above.get((Level.NODE, after.node.path)), after.node),
+        qos=tuple(_over(above.get((Level.QOS, one.path)), one) for one in after.qos),
+        reserved=(
+            *(_over(above.get((Level.RESERVED, one.path)), one) for one in after.reserved),
+            *(_over(one, replace(one, knobs=_nothing(one))) for one in before.reserved if one.path not in now),
+        ),
+        pods=tuple(_pod(old[pod.uid], pod, remade) if pod.uid in old else pod for pod in after.pods),
+    )
+
+
+def left_behind(
+    before: Plan, after: Plan, *, remade: Collection[tuple[str, str]] = ()
+) -> Iterator[tuple[PlannedCgroup, Expected]]:
+    """Every file that shows something else than it would on a fresh node, with its cgroup, in the plan's order."""
+    fresh = {_key(cgroup): cgroup.knobs for cgroup in after.cgroups()}
+    for cgroup in succession(before, after, remade=remade).cgroups():
+        wanted = fresh.get(_key(cgroup), {})
+        for knob, expected in cgroup.knobs.items():
+            value = wanted[knob].value if knob in wanted else knob.kernel_default
+            if expected.value != value:
+                yield cgroup, expected
+
+
+def _key(cgroup: PlannedCgroup) -> tuple[object, ...]:
+    return cgroup.level, cgroup.path, cgroup.pod, cgroup.container
+
+
+def _nothing(cgroup: PlannedCgroup) -> dict[Knob, Expected]:
+    """The knobs of a cgroup that nobody writes any more."""
+    return {
+        knob: replace(expected, written=ABSENT, value=knob.kernel_default) for knob, expected in cgroup.knobs.items()
+    }
+
+
+def _over(old: PlannedCgroup | None, new: PlannedCgroup) -> PlannedCgroup:
+    """A cgroup in which the new values are written over the old ones."""
+    if old is None:
+        return new
+    kept = {knob: _kept(old, old.knobs[knob], one) for knob, one in new.knobs.items() if _stays(old.knobs, one)}
+    return replace(new, knobs={**new.knobs, **kept})
+
+
+def _stays(old: Mapping[Knob, Expected], new: Expected) -> bool:
+    return new.written is ABSENT and new.knob in old and old[new.knob].value != new.value
+
+
+def _untouched(old: PlannedCgroup, new: PlannedCgroup) -> PlannedCgroup:
+    """A cgroup that is not written again at all."""
+    kept = {
+        knob: _kept(old, old.knobs[knob], one)
+        for knob, one in new.knobs.items()
+        if knob in old.knobs and old.knobs[knob].value != one.value
+    }
+    return replace(new, knobs={**new.knobs, **kept})
+
+
+def _kept(cgroup: PlannedCgroup, old: Expected, new: Expected) -> Expected:
+    if new.reason is UNEXPLAINED:
+        return replace(old, written=ABSENT)
+    reason = Reason(rule=_KEPT[cgroup.level], revision=new.reason.revision, source=_SOURCE, because=(old.reason,))
+    return replace(old, written=ABSENT, reason=reason)
+
+
+def _pod(old: PlannedPod, new: PlannedPod, remade: Collection[tuple[str, str]]) -> PlannedPod:
+    if old.cgroup.path != new.cgroup.path:
+        return new
+    was = {container.name: container for container in old.containers}
+    return replace(
+        new,
+        cgroup=_untouched(old.cgroup, new.cgroup),
+        containers=tuple(
+            one if (new.uid, one.name) in remade else _container(was[one.name], one) for one in new.containers
+        ),
+    )
+
+
+def _container(old: PlannedContainer, new: PlannedContainer) -> PlannedContainer:
+    return replace(
+        new,
+        resources=old.resources,
+        cgroup=_untouched(old.cgroup, new.cgroup),
+        oom_score_adj=old.oom_score_adj,
+        oom_score_adj_reason=old.oom_score_adj_reason,
+    )

@@ -1,0 +1,151 @@
+"""What disabling, upgrading and rolling back leave behind, release by release."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from memqos.engine.expect import expect
+from memqos.engine.succession import left_behind, succession
+from memqos.model.knob import ABSENT, MAX, Bytes, Knob
+from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
+from memqos.model.quantity import Quantity
+from tests.unit.engine.pods import container, equal, pod
+
+MI = 1 << 20
+NODE = NodeFacts(memory=4096 * MI, cpus=2)
+ON = KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=Fraction(9, 10))
+OFF = KubeletSettings(feature_gates={"MemoryQoS": False})
+TIERED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
+PODS = (
+    pod(container({"memory": "64Mi"}, {"memory": "200Mi"}), name="b"),
+    pod(equal("100m", "64Mi"), name="g"),
+)
+HIGH = (64 * MI + int((200 - 64) * MI * 0.9)) // 4096 * 4096
+
+
+def planned(settings, release, pods=PODS, **more):
+    return expect(pods, node=NODE, settings=settings, release=release, **more)
+
+
+def left(before, after, **more):
+    return {
+        (cgroup.level.value, cgroup.pod or cgroup.path.name, expected.knob.value): str(expected.value)
+        for cgroup, expected in left_behind(before, after, **more)
+    }
+
+
+IN_PODS_TIERED = {
+    ("pod", "uid-b", "memory.low"): str(64 * MI),
+    ("container", "uid-b", "memory.low"): str(64 * MI),
+    ("pod", "uid-g", "memory.min"): str(64 * MI),
+    ("container", "uid-g", "memory.min"): str(64 * MI),
+}
+CONTAINER_HIGH = {("container", "uid-b", "memory.high"): str(HIGH)}
+
+
+def test_disabling_leaves_everything_up_to_135():
+    for release in ("1.27", "1.35"):
+        assert left(planned(ON, release), planned(OFF, release)) == CONTAINER_HIGH | {
+            ("node", "kubepods", "memory.min"): str(128 * MI),
+            ("qos", "burstable", "memory.min"): str(64 * MI),
+            ("pod", "uid-b", "memory.min"): str(64 * MI),
+            ("container", "uid-b", "memory.min"): str(64 * MI),
+            ("pod", "uid-g", "memory.min"): str(64 * MI),
+            ("container", "uid-g", "memory.min"): str(64 * MI),
+        }
+
+
+def test_disabling_leaves_everything_in_136():
+    assert left(planned(TIERED, "1.36"), planned(OFF, "1.36")) == IN_PODS_TIERED | CONTAINER_HIGH | {
+        ("node", "kubepods", "memory.min"): str(128 * MI),
+        ("qos", "burstable", "memory.low"): str(64 * MI),
+    }
+
+
+def test_the_policy_none_of_136_writes_zeros_above_the_pods():
+    assert left(planned(TIERED, "1.36"), planned(ON, "1.36")) == IN_PODS_TIERED
+
+
+def test_disabling_resets_the_levels_above_the_pods_in_137():
+    assert left(planned(TIERED, "1.37"), planned(OFF, "1.37")) == IN_PODS_TIERED | CONTAINER_HIGH
+
+
+def test_a_container_that_is_made_again_is_as_new():
+    before, after = planned(TIERED, "1.37"), planned(OFF, "1.37")
+    remade = {("uid-b", "c"), ("uid-g", "c")}
+    assert left(before, after, remade=remade) == {
+        ("pod", "uid-b", "memory.low"): str(64 * MI),
+        ("pod", "uid-g", "memory.min"): str(64 * MI),
+    }
+    [burstable, _] = succession(before, after, remade=remade).pods
+    assert burstable.containers[0].cgroup.knobs[Knob.MEMORY_HIGH].written is MAX
+
+
+def test_upgrading_leaves_a_stale_minimum_on_burstable():
+    """1.35 protected Burstable pods with memory.min, which 1.36 writes no more."""
+    found = left(planned(ON, "1.35"), planned(TIERED, "1.36"))
+    assert found["qos", "burstable", "memory.min"] == str(64 * MI)
+    assert ("node", "kubepods", "memory.min") not in found
+    # The running pod lacks its memory.low, and keeps memory.min.
+    assert found["pod", "uid-b", "memory.low"] == "0"
+    assert found["pod", "uid-b", "memory.min"] == str(64 * MI)
+
+
+def test_a_sum_that_drops_to_zero_is_not_written_up_to_135():
+    assert left(planned(ON, "1.35"), planned(ON, "1.35", pods=())) == {
+        ("node", "kubepods", "memory.min"): str(128 * MI),
+        ("qos", "burstable", "memory.min"): str(64 * MI),
+    }
+    assert left(planned(TIERED, "1.36"), planned(TIERED, "1.36", pods=())) == {}
+
+
+@pytest.mark.parametrize("release", ["1.22", "1.27", "1.36", "1.37"])
+@pytest.mark.parametrize("settings", [ON, OFF, TIERED])
+def test_a_restart_without_a_change_leaves_nothing(release, settings):
+    settings = replace(settings, memory_reservation_policy=None) if release < "1.36" else settings
+    plan = planned(settings, release)
+    assert left(plan, plan) == {}
+    assert succession(plan, plan) == plan
+
+
+def test_what_stays_says_why():
+    before, after = planned(TIERED, "1.36"), planned(OFF, "1.36")
+    node = succession(before, after).node.knobs[Knob.MEMORY_MIN]
+    assert (node.written, node.value) == (ABSENT, Bytes(128 * MI))
+    assert node.reason.rule == "the kubelet writes no other value over the one that it wrote before"
+    assert node.reason.because == (before.node.knobs[Knob.MEMORY_MIN].reason,)
+    bare = succession(planned(TIERED, "1.36", reasons=False), planned(OFF, "1.36", reasons=False))
+    assert (bare.node.knobs[Knob.MEMORY_MIN].value, bare.node.knobs[Knob.MEMORY_MIN].reason.rule) == (
+        Bytes(128 * MI),
+        "",
+    )
+
+
+def test_running_containers_keep_their_message_and_score():
+    before, after = planned(TIERED, "1.36"), planned(OFF, "1.37")
+    [burstable, _] = succession(before, after).pods
+    assert burstable.containers[0].resources == before.pods[0].containers[0].resources
+    assert burstable.containers[0].oom_score_adj == before.pods[0].containers[0].oom_score_adj
+
+
+def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
+    enforced = replace(
+        TIERED,
+        system_reserved={"memory": Quantity.parse("100Mi")},
+        system_reserved_cgroup="/sys",
+        enforce_node_allocatable=("pods", "system-reserved"),
+    )
+    free = replace(enforced, enforce_node_allocatable=("pods",))
+    found = left(planned(enforced, "1.36"), planned(free, "1.36"))
+    assert found["reserved", "sys", "memory.max"] == str(100 * MI)
+    assert found["reserved", "sys", "memory.min"] == str(100 * MI)
+    assert left(planned(free, "1.36"), planned(enforced, "1.36")) == {}
+
+
+def test_new_pods_and_pods_elsewhere_are_as_new():
+    alone = planned(TIERED, "1.36", pods=PODS[:1])
+    found = succession(alone, planned(TIERED, "1.36"))
+    assert found.pod("uid-g") == planned(TIERED, "1.36").pod("uid-g")
+    moved = (pod(equal("100m", "64Mi"), name="b"),)
+    assert succession(alone, planned(OFF, "1.36", pods=moved)).pods == planned(OFF, "1.36", pods=moved).pods
