@@ -20,7 +20,7 @@ from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import amount, pod_level_set, pod_limits, pod_requests
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
 from memqos.model.knob import ABSENT, Knob
-from memqos.model.pod import Container, Pod, QosClass
+from memqos.model.pod import Container, Pod, QosClass, ResourceList
 from memqos.model.quantity import Quantity
 
 __all__ = [
@@ -132,8 +132,13 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later)."""
     if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
         return ContainerResources()
-    requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
-    limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
+    requests: ResourceList
+    limits: ResourceList
+    if len(pod.containers) == 1 and not pod.init_containers and pod.resources is None:
+        requests, limits = pod.containers[0].resources.requests, pod.containers[0].resources.limits
+    else:
+        requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
+        limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
     return _message(_basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory")))
 
 

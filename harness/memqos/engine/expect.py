@@ -97,7 +97,8 @@ class _Planner:
     def plan(self, pods: Sequence[Pod]) -> Plan:
         """The whole node."""
         kubelet = self._kubelet
-        demand = self._demand(pods)
+        classed = [(pod, pod_qos(pod, pod_level=kubelet.pod_level)) for pod in pods]
+        demand = self._demand(classed)
         per_qos = kubelet.cgroups_per_qos
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
         return Plan(
@@ -121,26 +122,29 @@ class _Planner:
                 )
                 for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
             ),
-            pods=tuple(self._pod(pod) for pod in pods),
+            pods=tuple(self._pod(pod, qos) for pod, qos in classed),
             refusals=self._placement.refusals,
         )
 
-    def _demand(self, pods: Sequence[Pod]) -> Demand:
+    def _demand(self, classed: Sequence[tuple[Pod, QosClass]]) -> Demand:
         """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
         guaranteed = burstable = milli = 0
-        for pod in pods:
-            qos = pod_qos(pod, pod_level=self._kubelet.pod_level)
-            memory = amount(pod_requests(pod, pod_level=True), "memory").value
+        for pod, qos in classed:
+            if qos is QosClass.BEST_EFFORT:
+                continue
+            requests = pod_requests(pod, pod_level=True)
+            memory = amount(requests, "memory").value
             if qos is QosClass.GUARANTEED:
                 guaranteed += memory
-            elif qos is QosClass.BURSTABLE:
-                burstable += memory
-                milli += amount(pod_requests(pod, pod_level=self._kubelet.pod_level), "cpu").milli_value
+                continue
+            burstable += memory
+            if pod.resources is not None and not self._kubelet.pod_level:
+                requests = pod_requests(pod, pod_level=False)
+            milli += amount(requests, "cpu").milli_value
         return Demand(guaranteed_memory=guaranteed, burstable_memory=burstable, burstable_milli_cpu=milli)
 
-    def _pod(self, pod: Pod) -> PlannedPod:
+    def _pod(self, pod: Pod, qos: QosClass) -> PlannedPod:
         kubelet = self._kubelet
-        qos = pod_qos(pod, pod_level=kubelet.pod_level)
         per_qos = kubelet.cgroups_per_qos
         path = self._path(layout.pod_name(self._root, qos, pod.uid) if per_qos else self._root)
         rulings = pod_rulings(pod_config(pod, qos, kubelet), pod, qos, kubelet) if per_qos else None

@@ -69,9 +69,13 @@ def pod_level_set(pod: Pod) -> bool:
 
 def _added(total: ResourceList, more: ResourceList) -> _Totals:
     result = dict(total)
-    for name, quantity in more.items():
-        result[name] = result[name] + quantity if name in result else quantity
+    _add(result, more)
     return result
+
+
+def _add(total: _Totals, more: ResourceList) -> None:
+    for name, quantity in more.items():
+        total[name] = total[name] + quantity if name in total else quantity
 
 
 def _larger(one: ResourceList, other: ResourceList) -> _Totals:
@@ -95,7 +99,7 @@ def _walk(pod: Pod, pick: _Pick) -> tuple[_Totals, list[_Step]]:
     steps = [_Step(one, pick(one.resources)) for one in pod.containers]
     total: _Totals = {}
     for step in steps:
-        total = _added(total, step.counted)
+        _add(total, step.counted)
     sidecars: _Totals = {}
     init: _Totals = {}
     for one in pod.init_containers:
@@ -108,7 +112,7 @@ def _walk(pod: Pod, pick: _Pick) -> tuple[_Totals, list[_Step]]:
             counted = _added(own, sidecars)
         steps.append(_Step(one, counted))
         init = _larger(init, counted)
-    return _larger(total, init), steps
+    return (_larger(total, init) if init else total), steps
 
 
 def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:

@@ -67,17 +67,17 @@ class Quantity:
     @property
     def value(self) -> int:
         """Base units (bytes, CPUs), rounded up to a whole one: upstream's Value()."""
-        return math.ceil(self.amount)
+        return -(-self.amount.numerator // self.amount.denominator)
 
     @property
     def milli_value(self) -> int:
         """Thousandths of a base unit, rounded up: upstream's MilliValue()."""
-        return math.ceil(self.amount * 1000)
+        return -(-self.amount.numerator * 1000 // self.amount.denominator)
 
     @property
     def is_zero(self) -> bool:
         """Whether the amount is exactly zero."""
-        return self.amount == 0
+        return not self.amount.numerator
 
     def defaulted(self) -> Quantity:
         """The same, rounded up to whole milli units, as API defaulting leaves every quantity of a pod."""
@@ -124,8 +124,8 @@ def _plain(amount: Fraction) -> str:
     """Base units if whole, else milli, else nano units."""
     if amount.denominator == 1:
         return str(amount.numerator)
-    milli = amount * 1000
-    return f"{milli.numerator}m" if milli.denominator == 1 else f"{math.ceil(amount / _NANO)}n"
+    milli, rest = divmod(amount.numerator * 1000, amount.denominator)
+    return f"{math.ceil(amount / _NANO)}n" if rest else f"{milli}m"
 
 
 ZERO = Quantity(amount=Fraction(0), text="0")
