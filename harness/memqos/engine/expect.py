@@ -91,7 +91,14 @@ class _Planner:
         sizes = [KNOB_OF_SIZE[size] for size in kubelet.node.hugepage_sizes if size in KNOB_OF_SIZE]
         self._knobs = (*PLANNED_KNOBS, *sizes) if kubelet.v2 else ()
         self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if kubelet.v2 and placement.manages else self._knobs
-        self._left_alone = {level: _untouched(text) for level, text in _WRITER.items()}
+        page = kubelet.node.page_size
+        self._left_alone = {
+            level: {
+                knob: expected(knob, _untouched(text), page_size=page, reasons=reasons)
+                for knob in self._container_knobs
+            }
+            for level, text in _WRITER.items()
+        }
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
@@ -213,8 +220,11 @@ class _Planner:
             untouched = self._left_alone[level]
             page = self._kubelet.node.page_size
             for knob in self._container_knobs if level is Level.CONTAINER else self._knobs:
-                ruling = rulings.get(knob, untouched)
-                knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
+                ruling = rulings.get(knob)
+                if ruling is None:
+                    knobs[knob] = untouched[knob]
+                else:
+                    knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
 
 

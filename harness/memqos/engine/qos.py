@@ -41,9 +41,10 @@ def pod_qos(pod: Pod, *, pod_level: bool) -> QosClass:
         candidate = not pod.resources.limits or len(limits) == len(_COUNTED)
     else:
         counted = pod.containers + pod.init_containers
+        all_limits = [_positive(one.resources.limits) for one in counted]
         requests = _total(_positive(one.resources.requests) for one in counted)
-        limits = _total(_positive(one.resources.limits) for one in counted)
-        candidate = all(len(_positive(one.resources.limits)) == len(_COUNTED) for one in counted)
+        limits = _total(all_limits)
+        candidate = all(len(one) == len(_COUNTED) for one in all_limits)
     if not requests and not limits:
         return QosClass.BEST_EFFORT
     return QosClass.GUARANTEED if candidate and requests == limits else QosClass.BURSTABLE
