@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from memqos.engine import layout
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
+from memqos.engine.gates import Gate
 from memqos.engine.hugepages import KNOB_OF_SIZE
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
-from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Family, Release, Variant
@@ -41,6 +42,7 @@ PLANNED_KNOBS = (
 """The knobs of every planned cgroup; hugetlb.<size>.max follow for every huge page size of the node."""
 
 _NO_SETTINGS = KubeletSettings()
+_MEMORY_QOS_KNOBS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 _WRITER = {
     Level.NODE: "the kubelet does not write it at this level",
     Level.RESERVED: "the kubelet does not write it at this level",
@@ -94,7 +96,7 @@ class _Planner:
         page = kubelet.node.page_size
         self._left_alone = {
             level: {
-                knob: expected(knob, _untouched(text), page_size=page, reasons=reasons)
+                knob: expected(knob, _untouched(kubelet, knob, text), page_size=page, reasons=reasons)
                 for knob in self._container_knobs
             }
             for level, text in _WRITER.items()
@@ -228,8 +230,13 @@ class _Planner:
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
 
 
-def _untouched(text: str) -> Ruling:
-    """A file that nobody writes."""
+def _untouched(kubelet: Kubelet, knob: Knob, text: str) -> Ruling:
+    """A file that nobody writes; with memory QoS off, that is what the reason says of the files it is about."""
     source = "kernel, Documentation/admin-guide/cgroup-v2.rst"
-    reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source)
+    inputs: tuple[Input, ...] = ()
+    if knob in _MEMORY_QOS_KNOBS and not kubelet.memory_qos:
+        gate = f"featureGates.{Gate.MEMORY_QOS}"
+        inputs = (Input(gate, "false", kubelet.settings.origin.get(gate, f"default of {kubelet.release}")),)
+        text = f"without memory QoS {text}"
+    reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source, inputs=inputs)
     return Ruling(ABSENT, lambda: reason)
