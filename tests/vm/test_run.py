@@ -75,7 +75,7 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     wrapper = program(tmp_path / "my-runc", DROPS_UNIFIED)
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "(v1.27-burstable or v1.36-tiered) and values")
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "(v1.27-burstable or v1.36-tiered-burstable) and containers")
 
     assert done.returncode == 1, done.stdout + done.stderr
     results = bundle(folder)["results"]
@@ -95,7 +95,7 @@ def test_a_runtime_that_ends_with_1_is_machinery_and_no_deviation(tmp_path):
     wrapper = program(tmp_path / "my-runc", ENDS_WITH_1)
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "v1.27-burstable")
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "v1.27-burstable and containers")
 
     assert done.returncode == 3, done.stdout + done.stderr
     written = bundle(folder)

@@ -52,18 +52,21 @@ class Admission:
     ) -> None:
         """Start every pod of the plan.
 
-        standing: pods whose sandboxes are used again. into: receives each pod before it is started, so that whatever
-        exists can be removed after any error. A pod that does not come up keeps its MachineryError and does not keep
-        the others from starting.
+        standing: pods whose sandboxes, and whose containers as far as they still have any, are used again.
+        into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
+        that does not come up keeps its MachineryError and does not keep the others from starting.
         """
         by_uid = {pod.uid: pod for pod in pods}
         for planned in plan.pods:
             admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
-            if planned.uid in standing and (handle := standing[planned.uid].sandbox) is not None:
+            before = standing.get(planned.uid)
+            if before is not None and before.sandbox is not None:
                 # CreateContainer repeats the sandbox's configuration, which is the new plan's.
-                admitted.sandbox = SandboxHandle(id=handle.id, spec=_sandbox_spec(planned))
+                admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
+                admitted.containers, admitted.early = before.containers, before.early
             into[planned.uid] = admitted
-        self._for_each(into, lambda admitted: self._start_pod(plan, admitted))
+        missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
+        self._for_each(missing, lambda admitted: self._start_pod(plan, admitted))
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
@@ -188,6 +191,7 @@ class Admission:
             )
             self.runtime.remove(handle, deadline=deadline)
             del admitted.containers[name]
+        admitted.early.clear()
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

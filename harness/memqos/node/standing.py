@@ -1,9 +1,9 @@
-"""What stands on a node between populations: the cgroups of a plan and the pods' sandboxes.
+"""What stands on a node between populations: the cgroups of a plan and its pods.
 
-Making a sandbox costs as much as making a container, and a suite puts the same pods on the node under one kubelet
-after another. So a standing may be kept: pod cgroups then get the next plan's values, and, unlike a kubelet's, also the
-kernel's defaults for what the next plan leaves alone, so that nothing of the earlier plan is left in them. Containers
-are always made anew.
+A suite puts the same pods on the node under one kubelet after another, and making sandboxes and containers is most of
+its time. So a standing may be kept. Pod cgroups then get the next plan's values and, unlike a kubelet's, the kernel's
+defaults for what the next plan leaves alone, so that nothing of the earlier plan is left in them. Sandboxes stay.
+Containers are made anew, unless the runtime would be asked for exactly the same again for all of their pod.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.apply import Enforcement
-from memqos.engine.plan import Expected, Plan, PlannedCgroup
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
 from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
 from memqos.node.admission import Admission
@@ -35,29 +35,29 @@ class Standing:
         self._pods: dict[str, AdmittedPod] = {}
 
     def bring(self, plan: Plan) -> None:
-        """Bring the node's cgroups to this plan; sandboxes that have no place in it are removed first."""
-        places = {pod.uid: pod.cgroup.path for pod in plan.pods}
-        strays = {uid: pod for uid, pod in self._pods.items() if places.get(uid) != pod.planned.cgroup.path}
-        self._remove(strays)
+        """Bring the node's cgroups to this plan.
+
+        Pods that did not come up or have no place in it are removed first, and the containers of those of which the
+        plan asks something else.
+        """
+        planned = {pod.uid: pod for pod in plan.pods}
+        self._remove({uid: pod for uid, pod in self._pods.items() if not _fits(pod, planned.get(uid))})
+        self._admission.remove_containers(
+            {uid: pod for uid, pod in self._pods.items() if not _asks_the_same(pod.planned, planned[uid])}
+        )
         renewed = renewing(plan, self._written)
         self._enforcement.apply(renewed, deadline=Deadline.after(ENFORCE_SECONDS))
         for cgroup in renewed.cgroups():
             self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
     def adopt(self, pods: Mapping[str, AdmittedPod]) -> None:
-        """Take over pods that were started, so that they are removed, and their sandboxes can be used again."""
+        """Take over pods that were started, so that they are removed, and what is left of them can be used again."""
         self._pods = dict(pods)
 
     @property
     def pods(self) -> Mapping[str, AdmittedPod]:
         """The pods of the last population, by uid."""
         return self._pods
-
-    def empty(self) -> None:
-        """End and remove the containers; a pod that did not come up whole loses its sandbox too."""
-        whole = {uid: pod for uid, pod in self._pods.items() if pod.failure is None}
-        self._remove({uid: pod for uid, pod in self._pods.items() if pod.failure is not None})
-        self._admission.remove_containers(whole)
 
     def clear(self) -> None:
         """Remove everything; the first error is raised when all has been tried."""
@@ -75,6 +75,17 @@ class Standing:
         finally:
             for uid in pods:
                 self._pods.pop(uid, None)
+
+
+def _fits(pod: AdmittedPod, planned: PlannedPod | None) -> bool:
+    return pod.failure is None and planned is not None and pod.planned.cgroup.path == planned.cgroup.path
+
+
+def _asks_the_same(before: PlannedPod, after: PlannedPod) -> bool:
+    """Whether the runtime was asked for these very containers."""
+    return [(one.name, one.resources) for one in before.containers] == [
+        (one.name, one.resources) for one in after.containers
+    ]
 
 
 def renewing(plan: Plan, written: Mapping[CgroupPath, Sequence[Knob] | set[Knob]]) -> Plan:

@@ -112,8 +112,8 @@ class NodeUnderTest:
         )
 
     @contextlib.contextmanager
-    def keeping_sandboxes(self) -> Iterator[None]:
-        """Until the context ends, populations leave cgroups and sandboxes standing for the next one."""
+    def keeping_pods(self) -> Iterator[None]:
+        """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
         standing = self._new_standing("memqos")
         self._kept = standing
         try:
@@ -135,7 +135,7 @@ class NodeUnderTest:
         self._recorder.plan(plan)
         kept = self._kept
         standing = kept or self._new_standing(f"memqos {kubelet.id}")
-        ending = self._emptying(standing) if kept else self._clearing(standing)
+        ending = self._ending(lambda: None, standing.clear) if kept else self._clearing(standing)
         with self._guarded(), ending:
             standing.bring(plan)
             started: dict[str, AdmittedPod] = {}
@@ -188,10 +188,6 @@ class NodeUnderTest:
 
     def _new_standing(self, name: str) -> Standing:
         return Standing(tree=self.tree, admission=self._admission, name=name)
-
-    def _emptying(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
-        """End with empty pods; after an error with nothing, since nobody knows what state it left."""
-        return self._ending(standing.empty, standing.clear)
 
     def _clearing(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""

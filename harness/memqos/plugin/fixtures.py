@@ -27,7 +27,7 @@ __all__ = [
     "qos_kubelet",
     "qos_node",
     "qos_population",
-    "qos_sandboxes",
+    "qos_standing",
     "qos_zone",
 ]
 
@@ -71,16 +71,16 @@ def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..
 
 
 @pytest.fixture(scope="module")
-def qos_sandboxes(qos_node: NodeUnderTest) -> Iterator[None]:
-    """Sandboxes and pod cgroups that the populations of a module share, one after the other."""
-    with qos_node.keeping_sandboxes():
+def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
+    """What stands on the node between the populations of a module: see memqos.node.standing."""
+    with qos_node.keeping_pods():
         yield
 
 
 @pytest.fixture(scope="module")
 def qos_population(
     request: pytest.FixtureRequest,
-    qos_sandboxes: None,  # noqa: ARG001 - what stands between populations
+    qos_standing: None,  # noqa: ARG001 - what stands between populations
     qos_kubelet: KubeletCase,
     qos_catalog: Catalogue,
 ) -> Iterator[Population]:

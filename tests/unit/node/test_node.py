@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from memqos.engine.finding import Verdict, worst
+from memqos.engine.release import Variant
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
@@ -97,7 +98,7 @@ def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
     tiered = kubelet("1.36", memory_reservation_policy=ReservationPolicy.TIERED)
     none = kubelet("1.36", memory_reservation_policy=ReservationPolicy.NONE)
 
-    with bench.node.keeping_sandboxes():
+    with bench.node.keeping_pods():
         for case in (kubelet("1.27"), tiered, none, kubelet("1.22", throttling_factor=None)):
             with bench.node.admitted([web], case) as population:
                 findings = [*population.judge_pod(web), *population.judge_class(QosClass.BURSTABLE)]
@@ -107,10 +108,29 @@ def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
     assert bench.planned_cgroups == []
 
 
+def test_containers_are_made_anew_unless_the_runtime_would_be_asked_for_the_same():
+    bench = Bench()
+    web, best = pod("web", init=True), pod("best", request="", limit="")
+    documented = dataclasses.replace(kubelet("1.27"), variant=Variant.DOCUMENTED)
+
+    with bench.node.keeping_pods():
+        with bench.node.admitted([web, best], kubelet("1.27")) as population:
+            before = population.ids
+        # Only BestEffort has another memory.high where the enhancement and the kubelet differ.
+        with bench.node.admitted([web, best], documented) as population:
+            after = population.ids
+            assert worst(population.judge_pod(web)) is Verdict.CONFORMS
+            assert worst(population.judge_pod(best)) is Verdict.CONFORMS
+
+    assert {key for key in before if before[key] == after[key]} == {("uid-web", "init"), ("uid-web", "app")}
+    assert before["uid-best", "app"] != after["uid-best", "app"]
+    assert bench.planned_cgroups == []
+
+
 def test_a_pod_whose_place_changes_gets_a_new_sandbox():
     bench = Bench()
 
-    with bench.node.keeping_sandboxes():
+    with bench.node.keeping_pods():
         with bench.node.admitted([pod("web")], kubelet()):
             pass
         with bench.node.admitted([pod("web", request="", limit="")], kubelet()) as population:
@@ -124,7 +144,7 @@ def test_a_pod_that_failed_does_not_keep_its_sandbox():
     bench.runtime.init_exit_code = 1
     job = pod("job", init=True)
 
-    with bench.node.keeping_sandboxes():
+    with bench.node.keeping_pods():
         with bench.node.admitted([job], kubelet()) as population:
             assert population.failures
         bench.runtime.init_exit_code = 0
