@@ -75,7 +75,8 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     wrapper = program(tmp_path / "my-runc", DROPS_UNIFIED)
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "(v1.27-burstable or v1.36-tiered-burstable) and containers")
+    chosen = "(v1.27-burstable or v1.36-tiered-burstable) and containers"
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", chosen)
 
     assert done.returncode == 1, done.stdout + done.stderr
     results = bundle(folder)["results"]
