@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memqos.model.topology import Topology
-from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
+from memqos.model.topology import Zone
+from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec, RamUse
 
 __all__ = ["overlay_arguments", "qemu_arguments"]
 
@@ -19,11 +19,12 @@ def qemu_arguments(spec: MachineSpec, program: Path) -> list[str]:
         str(program),
         *identity(spec),
         *processor(spec),
-        *memory(spec.topology),
+        *memory(spec),
         *kernel(spec),
         *disks(spec),
         *network(spec),
         *channels(spec),
+        *(["-incoming", "defer"] if spec.is_clone else []),
     ]
 
 
@@ -50,17 +51,31 @@ def processor(spec: MachineSpec) -> list[str]:
     ]  # fmt: skip
 
 
-def memory(topology: Topology) -> list[str]:
+def memory(spec: MachineSpec) -> list[str]:
     """One memory backend and one NUMA node a zone, then the distances that are declared."""
+    topology = spec.topology
     arguments = ["-m", f"size={topology.memory_bytes}B"]
     for zone in topology.zones:
         cpus = "".join(f",cpus={cpu}" for cpu in zone.cpus)
-        arguments += ["-object", f"memory-backend-ram,id=zone{zone.id},size={zone.memory_bytes}B"]
+        arguments += ["-object", backend(spec, zone)]
         arguments += ["-numa", f"node,nodeid={zone.id},memdev=zone{zone.id}{cpus}"]
     for source, row in enumerate(topology.distances):
         for target, distance in enumerate(row):
             arguments += ["-numa", f"dist,src={source},dst={target},val={distance}"]
     return arguments
+
+
+def backend(spec: MachineSpec, zone: Zone) -> str:
+    """The object that holds a zone's memory.
+
+    A clone maps its file privately and opens it read-only: what it changes stays its own, and a file that many clones
+    use cannot be harmed. rom=off, because a private mapping of a read-only file would otherwise be a ROM.
+    """
+    size = f"size={zone.memory_bytes}B"
+    if spec.ram is None:
+        return f"memory-backend-ram,id=zone{zone.id},{size}"
+    sharing = "share=on" if spec.ram.use is RamUse.SAVED else "share=off,readonly=on,rom=off"
+    return f"memory-backend-file,id=zone{zone.id},{size},mem-path={quoted(str(spec.ram.of(zone.id)))},{sharing}"
 
 
 def kernel(spec: MachineSpec) -> list[str]:
@@ -79,7 +94,7 @@ def disks(spec: MachineSpec) -> list[str]:
     """
     arguments = disk("root", spec.disk, spec.disk_format, serial="memqos-root")
     for number, path in enumerate(spec.swap_disks):
-        arguments += disk(f"swap{number}", path, DiskFormat.RAW, serial=f"memqos-swap{number}")
+        arguments += disk(f"swap{number}", path, spec.swap_format, serial=f"memqos-swap{number}")
     return arguments
 
 
@@ -100,22 +115,30 @@ def network(spec: MachineSpec) -> list[str]:
 
 
 def channels(spec: MachineSpec) -> list[str]:
-    """Entropy, the serial console's file and QMP's socket."""
+    """Entropy, the serial console's file and QMP's socket.
+
+    vmgenid: its number is new in each machine, which tells the kernel of a clone to mix its entropy anew.
+    A clone's console goes on in the file where that of the booted machine ended.
+    """
+    append = ",append=on" if spec.is_clone else ""
     return [
         "-device", "virtio-rng-pci",
-        "-chardev", f"file,id=console,path={quoted(str(spec.serial_log))}",
+        "-device", "vmgenid,guid=auto",
+        "-chardev", f"file,id=console,path={quoted(str(spec.serial_log))}{append}",
         "-serial", "chardev:console",
         "-qmp", f"unix:{quoted(str(spec.qmp_socket))},server=on,wait=off",
     ]  # fmt: skip
 
 
-def overlay_arguments(program: Path, base: Path, overlay: Path) -> list[str]:
-    """qemu-img's command that makes an empty overlay over a raw, frozen disk."""
+def overlay_arguments(
+    program: Path, base: Path, overlay: Path, *, base_format: DiskFormat = DiskFormat.RAW
+) -> list[str]:
+    """qemu-img's command that makes an empty overlay over a frozen disk."""
     return [
         str(program), "create",
         "-q",
         "-f", "qcow2",
-        "-F", "raw",
+        "-F", str(base_format),
         "-b", str(base),
         str(overlay),
     ]  # fmt: skip

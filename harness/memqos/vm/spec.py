@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memqos.model.topology import Topology
 
-__all__ = ["Accelerator", "DiskFormat", "MachineSpec"]
+__all__ = ["Accelerator", "DiskFormat", "MachineSpec", "RamFiles", "RamUse"]
 
 
 class Accelerator(StrEnum):
@@ -30,6 +30,28 @@ class DiskFormat(StrEnum):
     QCOW2 = "qcow2"
 
 
+class RamUse(StrEnum):
+    """What a machine does with the files that hold its memory."""
+
+    SAVED = "saved"
+    """It writes to them, so that they hold its memory when it is stopped."""
+
+    CLONED = "cloned"
+    """It begins with what they hold, reads them only, and waits for the rest of its state before it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RamFiles:
+    """The files that hold a machine's memory, one for each zone that has any, in one folder."""
+
+    folder: Path
+    use: RamUse
+
+    def of(self, zone: int) -> Path:
+        """The file of the zone of this id."""
+        return self.folder / f"zone{zone}.ram"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
     """A machine about to be started.
@@ -40,7 +62,9 @@ class MachineSpec:
     serial_log: the file that the serial console is written to.
     qmp_socket: the UNIX socket that QEMU listens on for QMP; at most 107 bytes long.
     kernel_arguments: the command line's words, without those that the topology asks for.
+    swap_format: the swap disks' format.
     ssh_port: the loopback port that leads to the guest's sshd; 0 lets the host's kernel choose a free one.
+    ram: the files that hold the memory; None for memory that ends with the machine.
     """
 
     name: str
@@ -54,8 +78,15 @@ class MachineSpec:
     swap_disks: tuple[Path, ...]
     serial_log: Path
     qmp_socket: Path
+    swap_format: DiskFormat = DiskFormat.RAW
     machine_type: str = "q35"
     ssh_port: int = 0
+    ram: RamFiles | None = None
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether it waits for a checkpoint's state instead of booting."""
+        return self.ram is not None and self.ram.use is RamUse.CLONED
 
     @property
     def command_line(self) -> str:

@@ -9,7 +9,7 @@ from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm.accelerator import probe_arguments
 from memqos.vm.command import overlay_arguments, qemu_arguments
 from memqos.vm.programs import Qemu
-from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
+from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
@@ -55,6 +55,15 @@ MANY = replace(
     ssh_port=2222,
 )
 
+SAVED = replace(TWO_ZONES, ram=RamFiles(folder=Path("/cache/checkpoints/.making-1"), use=RamUse.SAVED))
+
+CLONE = replace(
+    TWO_ZONES,
+    swap_disks=(Path("/cache/machines/m/swap0.qcow2"),),
+    swap_format=DiskFormat.QCOW2,
+    ram=RamFiles(folder=Path("/cache/checkpoints/trixie-two-zones-0"), use=RamUse.CLONED),
+)
+
 
 def lines(arguments: list[str]) -> str:
     """An option and what follows it on one line."""
@@ -69,6 +78,8 @@ def lines(arguments: list[str]) -> str:
     [
         ("two-zones", qemu_arguments(TWO_ZONES, PROGRAM)),
         ("many", qemu_arguments(MANY, PROGRAM)),
+        ("saved", qemu_arguments(SAVED, PROGRAM)),
+        ("clone", qemu_arguments(CLONE, PROGRAM)),
         ("overlay", overlay_arguments(Path("/usr/bin/qemu-img"), Path("/c/disk.img"), Path("/m/overlay.qcow2"))),
         (
             "kvm-probe",
