@@ -1,4 +1,17 @@
-"""Loads vm/profiles/NAME.toml, with everything of ours that goes into the image, into a Profile."""
+"""Loads vm/profiles/NAME.toml on top of vm/recipe.toml, with everything of ours that goes into the image.
+
+The recipe says what is the same for every profile; a profile's lists are added to the recipe's.
+
+    purpose = "what it is there for"
+    suite = "trixie"                        # Debian's code name
+    kernel = "linux-image-cloud-amd64"      # the package
+    kernel_suite = "trixie-backports"       # where the kernel comes from, if not from the suite
+    overlays = ["containerd-v2"]            # folders of vm/guest
+
+    [cgroup_v1]
+    kernel_arguments = [...]                # the words that boot it with cgroup v1, or:
+    refused = "why it cannot"
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from pathlib import Path
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
-from memqos.vm.profile import GuestFile, Profile, Source
+from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Source
 
 __all__ = ["DEFAULT_PROFILE", "load_profile", "profile_names"]
 
@@ -16,6 +29,8 @@ DEFAULT_PROFILE = "trixie"
 
 TEXTS = ("purpose", "suite", "kernel")
 LISTS = ("packages", "overlays", "kernel_arguments", "masked_units", "enabled_units")
+KERNEL_SUITE = "kernel_suite"
+CGROUP_V1 = "cgroup_v1"
 
 
 def profile_names(root: Path | None = None) -> list[str]:
@@ -33,19 +48,44 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
     if name not in known:
         raise UnknownNameError.of("profile", name, known)
     vm = _vm(root)
-    file = vm / "profiles" / f"{name}.toml"
+    recipe_file, file = vm / "recipe.toml", vm / "profiles" / f"{name}.toml"
+    recipe = _document(recipe_file, fields=LISTS)
+    document = _document(file, fields=(*TEXTS, *LISTS, KERNEL_SUITE, CGROUP_V1))
+    texts = {field: _text(document, field, file) for field in TEXTS}
+    lists = {field: _texts(recipe, field, recipe_file) + _texts(document, field, file) for field in LISTS}
+    overlays = lists.pop("overlays")
+    return Profile(
+        name=name,
+        **texts,
+        **lists,  # type: ignore[arg-type]
+        files=tuple(found for overlay in overlays for found in _guest_files(vm / "guest" / overlay, file)),
+        sources=tuple(_sources(vm / "workload")),
+        kernel_suite=_text(document, KERNEL_SUITE, file) if KERNEL_SUITE in document else "",
+        cgroup_v1=_legacy_boot(document, file),
+    )
+
+
+def _document(file: Path, *, fields: tuple[str, ...]) -> dict[str, object]:
+    """A TOML file that has no other fields than these."""
     try:
         document = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ManifestError.at(f"is not TOML: {error}.", file=str(file)) from error
     for field in document:
-        if field not in (*TEXTS, *LISTS):
+        if field not in fields:
             raise ManifestError.at("is not a field of a profile.", file=str(file), field=field)
-    texts = {field: _text(document, field, file) for field in TEXTS}
-    lists = {field: _texts(document, field, file) for field in LISTS}
-    overlays = lists.pop("overlays")
-    files = tuple(found for overlay in overlays for found in _guest_files(vm / "guest" / overlay, file))
-    return Profile(name=name, **texts, **lists, files=files, sources=tuple(_sources(vm / "workload")))  # type: ignore[arg-type]
+    return document
+
+
+def _legacy_boot(document: dict[str, object], file: Path) -> LegacyBoot:
+    """The table cgroup_v1: the words, or the refusal."""
+    table = document.get(CGROUP_V1)
+    if not isinstance(table, dict) or len(table) != 1 or not set(table) <= {"kernel_arguments", "refused"}:
+        what = "must be a table with either kernel_arguments or refused."
+        raise ManifestError.at(what, file=str(file), field=CGROUP_V1, got=table)
+    if "refused" in table:
+        return LegacyBoot(refused=_text(table, "refused", file))
+    return LegacyBoot(kernel_arguments=_texts(table, "kernel_arguments", file))
 
 
 def _vm(root: Path | None) -> Path:
@@ -60,7 +100,7 @@ def _text(document: dict[str, object], field: str, file: Path) -> str:
 
 
 def _texts(document: dict[str, object], field: str, file: Path) -> tuple[str, ...]:
-    value = document.get(field)
+    value = document.get(field, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ManifestError.at("must be a list of texts.", file=str(file), field=field, got=value)
     return tuple(value)

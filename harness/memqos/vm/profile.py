@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GuestFile", "Profile", "Source"]
+__all__ = ["GuestFile", "LegacyBoot", "Profile", "Source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,24 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyBoot:
+    """How a system boots with cgroup v1: by further words of the kernel's command line, or not at all.
+
+    refused: why it cannot, as a sentence without its full stop; empty where it can, and then there are words.
+    """
+
+    kernel_arguments: tuple[str, ...] = ()
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What a machine's image is made of.
 
     suite: Debian's code name; kernel: the package that brings it; packages: the others.
+    kernel_suite: where the kernel is taken from, such as "trixie-backports"; empty is the suite itself.
     kernel_arguments: the words of the kernel's command line, whatever the topology.
+    cgroup_v1: how its kernel and systemd boot with cgroup v1.
     masked_units, enabled_units: systemd units that are made impossible to start, and started with multi-user.target.
     files: laid over the installed root, later ones over earlier ones.
     sources: programs that become container images in the guest's store.
@@ -52,3 +65,5 @@ class Profile:
     enabled_units: tuple[str, ...]
     files: tuple[GuestFile, ...]
     sources: tuple[Source, ...]
+    kernel_suite: str = ""
+    cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not say how")

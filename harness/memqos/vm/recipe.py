@@ -28,6 +28,12 @@ BUILD_BYTES = 2 << 30
 DISK_BYTES = 4 << 30
 """The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
 
+DEBIAN = ""
+"""mmdebstrap's own default, for when it has to be said."""
+
+NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1")
+"""Fields of a profile that change nothing in its image."""
+
 UNWANTED_PATHS = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 
 
@@ -60,7 +66,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
         "mmdebstrap", profile, Mirror(), mode="", target="", overlay="", boot="", stale=False
     )
     facts = {
-        "profile": asdict(profile),
+        "profile": {name: value for name, value in asdict(profile).items() if name not in NOT_IN_THE_IMAGE},
         "client": client_public,
         "commands": [install, IN_MEMORY, PACK, compile_arguments("gcc", "", "")],
         "disk": DISK_BYTES,
@@ -77,14 +83,17 @@ def mmdebstrap_arguments(
     mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of our files.
     boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until.
     """
-    sources = [f"deb {mirror.uri} {profile.suite} main"] if mirror.uri else []
+    kernel, suites = profile.kernel, [profile.suite]
+    if profile.kernel_suite:
+        kernel, suites = f"{kernel}/{profile.kernel_suite}", [*suites, profile.kernel_suite]
+    sources = [f"deb {mirror.uri or DEBIAN} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []
     return [
         program,
         f"--mode={mode}",
         "--variant=apt",
         "--architectures=amd64",
         "--components=main",
-        f"--include={','.join((profile.kernel, *profile.packages))}",
+        f"--include={','.join((kernel, *profile.packages))}",
         *([f"--keyring={mirror.keyring}"] if mirror.keyring else []),
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=APT::Install-Recommends "false"',

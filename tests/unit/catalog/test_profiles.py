@@ -2,16 +2,23 @@ import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
 from memqos.errors import ManifestError, UnknownNameError
+from memqos.vm.profile import LegacyBoot
+
+RECIPE = """
+packages = ["dbus"]
+overlays = ["common"]
+kernel_arguments = ["psi=1"]
+masked_units = ["fstrim.timer"]
+"""
 
 GOOD = """
 purpose = "tests"
 suite = "trixie"
 kernel = "linux-image-cloud-amd64"
 packages = ["runc"]
-overlays = ["common", "more"]
-kernel_arguments = ["psi=1"]
-masked_units = []
-enabled_units = []
+overlays = ["more"]
+[cgroup_v1]
+refused = "systemd cannot"
 """
 
 
@@ -19,6 +26,7 @@ enabled_units = []
 def root(tmp_path):
     for folder in ("profiles", "workload", "guest/common/etc", "guest/more/etc"):
         (tmp_path / "vm" / folder).mkdir(parents=True)
+    (tmp_path / "vm/recipe.toml").write_text(RECIPE)
     (tmp_path / "vm/profiles/mine.toml").write_text(GOOD)
     (tmp_path / "vm/workload/pause.c").write_bytes(b"int main;")
     (tmp_path / "vm/guest/common/etc/first").write_bytes(b"1")
@@ -28,13 +36,42 @@ def root(tmp_path):
 
 def test_a_profile_carries_everything_that_goes_in(root):
     profile = load_profile("mine", root)
-    assert (profile.name, profile.suite, profile.packages) == ("mine", "trixie", ("runc",))
+    assert (profile.name, profile.suite, profile.kernel_suite) == ("mine", "trixie", "")
     assert [(file.path, file.content) for file in profile.files] == [("/etc/first", b"1"), ("/etc/second", b"2")]
     assert [(source.program, source.content) for source in profile.sources] == [("pause", b"int main;")]
 
 
-def test_the_shipped_profile_has_what_vendors_need():
-    profile = load_profile("trixie")
+def test_a_profiles_lists_are_added_to_the_recipes(root):
+    profile = load_profile("mine", root)
+    assert profile.packages == ("dbus", "runc")
+    assert (profile.kernel_arguments, profile.masked_units, profile.enabled_units) == (
+        ("psi=1",),
+        ("fstrim.timer",),
+        (),
+    )
+
+
+def test_a_profile_says_how_it_boots_with_the_old_hierarchy(root):
+    assert load_profile("mine", root).cgroup_v1 == LegacyBoot(refused="systemd cannot")
+    file = root / "vm/profiles/mine.toml"
+    file.write_text(GOOD.replace('refused = "systemd cannot"', 'kernel_arguments = ["swapaccount=1"]'))
+    assert load_profile("mine", root).cgroup_v1 == LegacyBoot(kernel_arguments=("swapaccount=1",))
+
+
+def test_the_shipped_profiles_are_four_kernels_and_their_runtimes():
+    profiles = {name: load_profile(name) for name in profile_names()}
+    assert {name: (profile.suite, profile.kernel_suite) for name, profile in profiles.items()} == {
+        "bookworm": ("bookworm", ""),
+        "forky": ("forky", ""),
+        "trixie": ("trixie", ""),
+        "trixie-bpo": ("trixie", "trixie-backports"),
+    }
+    assert [name for name, profile in profiles.items() if profile.cgroup_v1.refused] == ["forky"]
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_the_shipped_profiles_have_what_vendors_need(name):
+    profile = load_profile(name)
     assert {"containerd", "runc", "crun", "python3", "jq", "openssh-server", "numactl"} <= set(profile.packages)
     assert "psi=1" in profile.kernel_arguments
     assert "/etc/containerd/config.toml" in [file.path for file in profile.files]
@@ -52,9 +89,14 @@ def test_unknown_name_lists_the_known_ones(root):
     [
         ('suite = "trixie"', "suite = 13", "suite: must be a text that is not empty"),
         ('suite = "trixie"', "", "suite: must be a text that is not empty"),
+        ('suite = "trixie"', 'suite = "trixie"\nkernel_suite = ""', "kernel_suite: must be a text that is not empty"),
+        ('refused = "systemd cannot"', "", "cgroup_v1: must be a table with either"),
+        ('refused = "systemd cannot"', 'how = "so"', "cgroup_v1: must be a table with either"),
+        ('refused = "systemd cannot"', "refused = []", "refused: must be a text that is not empty"),
+        ('refused = "systemd cannot"', "kernel_arguments = 1", "kernel_arguments: must be a list of texts"),
         ('packages = ["runc"]', 'packages = "runc"', "packages: must be a list of texts"),
-        ('["common", "more"]', '["common", "less"]', "overlays: there is no folder"),
-        ("masked_units = []", "masked_unit = []", "masked_unit: is not a field of a profile"),
+        ('["more"]', '["less"]', "overlays: there is no folder"),
+        ('packages = ["runc"]', "package = []", "package: is not a field of a profile"),
         ("purpose =", "purpose", "is not TOML"),
     ],
 )
