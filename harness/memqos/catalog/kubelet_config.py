@@ -21,7 +21,7 @@ from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
-from memqos.model.quantity import Quantity, QuantityError
+from memqos.model.quantity import ZERO, Quantity, QuantityError
 
 __all__ = ["load_settings", "settings_of"]
 
@@ -222,7 +222,7 @@ class _Reader:
                 found[resource] = Quantity.parse(text)
             except QuantityError as error:
                 raise self._error(f"{name}.{resource}", f"{error}.", got=text[:80]) from None
-            if found[resource].amount < 0:
+            if found[resource] < ZERO:
                 raise self._error(f"{name}.{resource}", f"a reservation must not be negative, got {text}.", got=text)
         return found
 

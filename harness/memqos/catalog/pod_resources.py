@@ -9,7 +9,7 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
 from memqos.engine.hugepages import PREFIX
 from memqos.engine.sums import aggregate, supported_at_pod_level
 from memqos.model.pod import Pod, Resources
-from memqos.model.quantity import Quantity
+from memqos.model.quantity import ZERO, Quantity
 
 __all__ = ["ResourceReader", "check_pod_level"]
 
@@ -61,7 +61,7 @@ class ResourceReader:
                 quantity = Quantity.of_bytes(0)
             else:
                 quantity = quantity_of(entry.value, own)
-            if quantity.amount < 0:
+            if quantity < ZERO:
                 raise own.error(f"an amount must not be negative, got {quantity}.", entry.line, got=str(quantity))
             found[entry.key] = quantity
             self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"

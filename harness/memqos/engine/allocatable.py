@@ -7,8 +7,6 @@ eviction threshold is not subtracted, unlike in Node.status.allocatable. Source:
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from memqos.engine.sums import amount
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import ResourceList
@@ -27,7 +25,7 @@ def allocatable(node: NodeFacts, settings: KubeletSettings) -> dict[str, Quantit
     left = {}
     for name, whole in capacity(node).items():
         rest = whole - _reserved(settings.system_reserved, name) - _reserved(settings.kube_reserved, name)
-        left[name] = rest if rest.amount > Fraction(0) else ZERO
+        left[name] = rest if rest > ZERO else ZERO
     return left
 
 

@@ -125,7 +125,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
     if kubelet.pod_level and pod_level_set(pod) and kubelet.release.since(_CPU_MANAGER_SKIPS_POD_LEVEL_SINCE):
         return False
     cpu = amount(container.resources.requests, "cpu")
-    return not cpu.is_zero and cpu.amount.denominator == 1
+    return not cpu.is_zero and cpu.is_whole
 
 
 def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:

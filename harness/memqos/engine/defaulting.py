@@ -59,7 +59,7 @@ def container_defaults(container: Container) -> Container:
 
 
 def _whole_millis(amounts: ResourceList) -> ResourceList:
-    if all(1000 % value.amount.denominator == 0 for value in amounts.values()):
+    if all(value.is_whole_millis for value in amounts.values()):
         return amounts
     return {name: value.defaulted() for name, value in amounts.items()}
 

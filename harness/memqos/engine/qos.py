@@ -18,7 +18,7 @@ _COUNTED = ("cpu", "memory")
 
 def _positive(amounts: ResourceList) -> dict[str, Quantity]:
     """The cpu and memory entries above zero; nothing else makes a class."""
-    return {name: amounts[name] for name in _COUNTED if name in amounts and amounts[name].amount.numerator > 0}
+    return {name: amounts[name] for name in _COUNTED if name in amounts and amounts[name].nanos > 0}
 
 
 def _total(lists: Iterable[dict[str, Quantity]]) -> dict[str, Quantity]:

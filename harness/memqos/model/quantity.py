@@ -13,8 +13,9 @@ from fractions import Fraction
 
 __all__ = ["ZERO", "Quantity", "QuantityError"]
 
-_CAP = Fraction(2**63 - 1)
-_NANO = Fraction(1, 10**9)
+_NANOS = 10**9
+_NANOS_IN_A_MILLI = 10**6
+_CAP = (2**63 - 1) * _NANOS
 _LONGEST = 128
 _FORM = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[a-zA-Z]*|[eE][+-]?[0-9]+)")
 _SUFFIXES: dict[str, Fraction] = {
@@ -31,15 +32,16 @@ class QuantityError(ValueError):
     """A text that is not a quantity; the message says what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
     """An exact amount, with the text it was written as.
 
-    Two quantities are equal when their amounts are, whatever their texts: "1Gi" equals "1073741824".
+    nanos: the amount in thousand millionths of a base unit (byte, CPU); no quantity is finer. written: "" for an amount
+    that was computed. Two quantities are equal when their amounts are, whatever their texts: "1Gi" equals "1073741824".
     """
 
-    amount: Fraction
-    text: str
+    nanos: int
+    written: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -56,55 +58,73 @@ class Quantity:
                 f"'{text}' is not a quantity: write a number and a suffix such as Mi, Gi, M, G, m or e3"
             )
         amount = Fraction(match["number"].rstrip(".")) * _scale(match["suffix"], text)
-        rounded = min(Fraction(math.ceil(amount / _NANO)) * _NANO, _CAP)
-        return cls(amount=-rounded if match["sign"] == "-" else rounded, text=text)
+        nanos = min(math.ceil(amount * _NANOS), _CAP)
+        return cls(-nanos if match["sign"] == "-" else nanos, text)
 
     @classmethod
     def of_bytes(cls, count: int) -> Quantity:
         """A whole amount in base units."""
-        return cls(amount=Fraction(count), text=str(count))
+        return cls(count * _NANOS)
+
+    @property
+    def amount(self) -> Fraction:
+        """Base units, exactly."""
+        return Fraction(self.nanos, _NANOS)
 
     @property
     def value(self) -> int:
         """Base units (bytes, CPUs), rounded up to a whole one: upstream's Value()."""
-        return -(-self.amount.numerator // self.amount.denominator)
+        return -(-self.nanos // _NANOS)
 
     @property
     def milli_value(self) -> int:
         """Thousandths of a base unit, rounded up: upstream's MilliValue()."""
-        return -(-self.amount.numerator * 1000 // self.amount.denominator)
+        return -(-self.nanos // _NANOS_IN_A_MILLI)
 
     @property
     def is_zero(self) -> bool:
         """Whether the amount is exactly zero."""
-        return not self.amount.numerator
+        return not self.nanos
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the amount is a whole number of base units."""
+        return not self.nanos % _NANOS
+
+    @property
+    def is_whole_millis(self) -> bool:
+        """Whether the amount is a whole number of thousandths of a base unit."""
+        return not self.nanos % _NANOS_IN_A_MILLI
 
     def defaulted(self) -> Quantity:
         """The same, rounded up to whole milli units, as API defaulting leaves every quantity of a pod."""
-        return Quantity(amount=Fraction(self.milli_value, 1000), text=self.text)
+        return Quantity(self.milli_value * _NANOS_IN_A_MILLI, self.written)
 
     def __add__(self, other: Quantity) -> Quantity:
-        total = self.amount + other.amount
-        return Quantity(amount=total, text=_plain(total))
+        return Quantity(self.nanos + other.nanos)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        rest = self.amount - other.amount
-        return Quantity(amount=rest, text=_plain(rest))
+        return Quantity(self.nanos - other.nanos)
 
     def __lt__(self, other: Quantity) -> bool:
-        return self.amount < other.amount
+        return self.nanos < other.nanos
 
     def __le__(self, other: Quantity) -> bool:
-        return self.amount <= other.amount
+        return self.nanos <= other.nanos
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.amount == other.amount
+        return isinstance(other, Quantity) and self.nanos == other.nanos
 
     def __hash__(self) -> int:
-        return hash(self.amount)
+        return hash(self.nanos)
 
     def __str__(self) -> str:
-        return self.text
+        """As it was written; a computed amount in base units if it is whole, else in milli, else in nano units."""
+        if self.written:
+            return self.written
+        if self.is_whole:
+            return str(self.value)
+        return f"{self.milli_value}m" if self.is_whole_millis else f"{self.nanos}n"
 
 
 def _scale(suffix: str, text: str) -> Fraction:
@@ -120,12 +140,4 @@ def _scale(suffix: str, text: str) -> Fraction:
     )
 
 
-def _plain(amount: Fraction) -> str:
-    """Base units if whole, else milli, else nano units."""
-    if amount.denominator == 1:
-        return str(amount.numerator)
-    milli, rest = divmod(amount.numerator * 1000, amount.denominator)
-    return f"{math.ceil(amount / _NANO)}n" if rest else f"{milli}m"
-
-
-ZERO = Quantity(amount=Fraction(0), text="0")
+ZERO = Quantity(0)

@@ -89,7 +89,7 @@ def _guaranteed(container: Container) -> bool:
 
 def _whole(requests: ResourceList) -> dict[str, int] | None:
     counted = {name: quantity for name, quantity in requests.items() if is_counted(name)}
-    if any(quantity.amount.denominator != 1 for quantity in counted.values()):
+    if not all(quantity.is_whole for quantity in counted.values()):
         return None
     return _ordered({name: quantity.value for name, quantity in counted.items()})
 

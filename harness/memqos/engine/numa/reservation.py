@@ -53,11 +53,11 @@ def check_fields(settings: KubeletSettings) -> None:
                     f"'{kind}' of zone {zone} is no type of memory.",
                     "Use memory or hugepages-*.",
                 )
-            if quantity.amount <= 0:
+            if quantity <= ZERO:
                 raise configuration_error(
                     settings, _FIELD, f"{kind} of zone {zone} is {quantity}, and must be more than zero."
                 )
-            if quantity.amount.denominator != 1:
+            if not quantity.is_whole:
                 raise configuration_error(
                     settings, _FIELD, f"{kind} of zone {zone} is {quantity}, which is not a whole number of bytes."
                 )
@@ -85,7 +85,7 @@ def hard_eviction(settings: KubeletSettings, capacity: int) -> Quantity:
         threshold = Quantity.parse(text)
     except QuantityError as error:
         raise configuration_error(settings, "evictionHard", f"{_SIGNAL}: {error}.") from error
-    if threshold.amount <= 0:
+    if threshold <= ZERO:
         raise configuration_error(settings, "evictionHard", f"{_SIGNAL} is {text}, and must be more than zero.")
     return threshold
 
