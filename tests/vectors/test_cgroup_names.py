@@ -69,3 +69,9 @@ def test_pod_path(qos, driver, path):
 )
 def test_container_leaf(driver, flavour, leaf):
     assert container_path(CgroupPath(("pod",)), "0a1b", driver, flavour) == CgroupPath(("pod", leaf))
+
+
+def test_the_cgroup_below_a_scope_is_systemds_alone():
+    pod = CgroupPath(("pod",))
+    assert str(container_path(pod, "0a1b", SYSTEMD, subgroup="container")) == "/pod/cri-containerd-0a1b.scope/container"
+    assert str(container_path(pod, "0a1b", CGROUPFS, subgroup="container")) == "/pod/0a1b"

@@ -16,6 +16,7 @@ __all__ = [
     "MIN_SHARES",
     "milli_to_quota",
     "milli_to_shares",
+    "quota_per_second",
     "quota_to_milli",
     "quotient",
     "shares_to_milli",
@@ -85,11 +86,17 @@ def weight_to_shares(weight: int) -> int:
 def systemd_quota(quota: int, period: int) -> int:
     """The quota that a driver writes which rounds as systemd does: up to a whole percent of one CPU.
 
-    Only a positive quota is rounded. Source: opencontainers/cgroups from 0.0.2, `addCPUQuota`.
+    Only a positive quota is rounded, and one that is a whole percent but for a fraction of a µs per second is left as
+    it is. Source: opencontainers/cgroups from 0.0.2, `addCPUQuota`.
     """
     if quota <= 0:
         return quota
-    per_second = quotient(quota * 1_000_000, period)
-    if per_second % _SYSTEMD_STEP == 0:
+    rounded = quota_per_second(quota, period)
+    if rounded == quotient(quota * 1_000_000, period):
         return quota
-    return quotient((per_second // _SYSTEMD_STEP + 1) * _SYSTEMD_STEP * period, 1_000_000)
+    return quotient(rounded * period, 1_000_000)
+
+
+def quota_per_second(quota: int, period: int) -> int:
+    """A positive quota as systemd's CPUQuotaPerSecUSec: µs per second, a whole percent of one CPU, rounded up."""
+    return -(-quotient(quota * 1_000_000, period) // _SYSTEMD_STEP) * _SYSTEMD_STEP

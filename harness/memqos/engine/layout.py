@@ -83,10 +83,19 @@ def reserved_path(configured: str, driver: CgroupDriver) -> CgroupPath:
 
 
 def container_path(
-    pod_path: CgroupPath, container_id: str, driver: CgroupDriver, flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD
+    pod_path: CgroupPath,
+    container_id: str,
+    driver: CgroupDriver,
+    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
+    *,
+    subgroup: str = "",
 ) -> CgroupPath:
-    """The cgroup of a container (or sandbox) of this id: a scope of the pod's slice, or a folder below the pod's."""
+    """The cgroup of a container (or sandbox) of this id: a scope of the pod's slice, or a folder below the pod's.
+
+    subgroup: where below a scope the OCI runtime keeps the processes (`RuntimeTraits.subgroup`); "" names the scope.
+    """
     if driver is CgroupDriver.SYSTEMD:
         prefix = "cri-containerd" if flavour is RuntimeFlavour.CONTAINERD else "crio"
-        return pod_path.child(f"{prefix}-{container_id}.scope")
+        scope = pod_path.child(f"{prefix}-{container_id}.scope")
+        return scope.child(subgroup) if subgroup else scope
     return pod_path.child(container_id if flavour is RuntimeFlavour.CONTAINERD else f"crio-{container_id}")

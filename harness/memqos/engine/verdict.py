@@ -30,15 +30,17 @@ def judge(
     *,
     ids: ContainerIds,
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
+    subgroup: str = "",
 ) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
     ids: which cgroup a planned container became; a container without an id is not observable. oom_score_adj is
-    judged for the containers of which the reading holds it.
+    judged for the containers of which the reading holds it. flavour, subgroup: as in the runtime's traits; where the
+    reading has no such cgroup below a container's scope, the scope itself is judged.
     """
     findings = list(judge_node(plan, reading))
     for pod in plan.pods:
-        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour)
+        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour, subgroup=subgroup)
     return tuple(findings)
 
 
@@ -57,6 +59,7 @@ def judge_pod(
     *,
     ids: ContainerIds,
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
+    subgroup: str = "",
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
@@ -70,7 +73,9 @@ def judge_pod(
                 for expected in container.cgroup.knobs.values()
             ]
             continue
-        path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
+        path = container_path(container.cgroup.path, container_id, plan.driver, flavour, subgroup=subgroup)
+        if path not in reading.cgroups and path.parent in reading.cgroups and subgroup:
+            path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
         findings += _cgroup(container.cgroup, path, name, reading)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):

@@ -31,6 +31,8 @@ class RuntimeTraits:
     swap_follows_memory: whether a memory limit without a swap limit means "no swap" (containerd from 1.6.13, CRI-O).
     systemd_rounds_quota: whether the systemd driver rounds a container's quota up to whole percents of a CPU and
     writes the rounded one into cpu.max (newer opencontainers/cgroups; runc 1.1 rounds the unit property only).
+    subgroup: the cgroup below a systemd scope in which the OCI runtime keeps the processes and writes the files
+    ("container" for crun); "" for the scope itself. The cgroupfs driver has no such thing.
     """
 
     name: str
@@ -39,6 +41,7 @@ class RuntimeTraits:
     hugetlb: bool = False
     swap_follows_memory: bool = True
     systemd_rounds_quota: bool = False
+    subgroup: str = ""
 
 
 CONTAINERD_1_7_RUNC_1_1 = RuntimeTraits(name="containerd 1.7 with runc 1.1")

@@ -38,13 +38,14 @@ LOGS = "/var/log/pods"
 class Admission:
     """Starts and removes pods through one runtime.
 
-    parallel: pods at the same time (>= 1).
+    parallel: pods at the same time (>= 1). flavour, subgroup: as in the runtime's traits.
     """
 
     runtime: Runtime
     tree: CgroupTree
     driver: CgroupDriver
     flavour: RuntimeFlavour
+    subgroup: str = ""
     parallel: int = 1
 
     def start(
@@ -148,7 +149,7 @@ class Admission:
         admitted.containers[container.name] = handle
         self.runtime.start(handle, deadline=deadline)
         if container.kind is ContainerKind.INIT:
-            path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour)
+            path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour, subgroup=self.subgroup)
             reading = self.tree.read_cgroups([path], KNOB_FILES, deadline=deadline)
             admitted.early.update(reading.cgroups)
             self._await_completion(handle, container.name, deadline)

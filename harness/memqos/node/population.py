@@ -49,12 +49,14 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
+    flavour, subgroup: as in the runtime's traits, which say where a container's cgroup is.
     """
 
     plan: Plan
     pods: Mapping[str, AdmittedPod]
     reading: Reading
     flavour: RuntimeFlavour
+    subgroup: str = ""
 
     @property
     def ids(self) -> dict[tuple[str, str], str]:
@@ -73,7 +75,9 @@ class Population:
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
         self.pods[pod.uid].require()
-        return verdict.judge_pod(self.plan, pod.uid, self.reading, ids=self.ids, flavour=self.flavour)
+        return verdict.judge_pod(
+            self.plan, pod.uid, self.reading, ids=self.ids, flavour=self.flavour, subgroup=self.subgroup
+        )
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
@@ -88,8 +92,12 @@ class Population:
         return [finding for finding in verdict.judge_node(self.plan, self.reading) if finding.cgroup in paths]
 
     def path_of(self, pod: Pod, container: str) -> CgroupPath:
-        """The cgroup of a container."""
+        """The cgroup that holds a container's processes."""
         admitted = self.pods[pod.uid]
         return container_path(
-            admitted.planned.cgroup.path, admitted.containers[container].id, self.plan.driver, self.flavour
+            admitted.planned.cgroup.path,
+            admitted.containers[container].id,
+            self.plan.driver,
+            self.flavour,
+            subgroup=self.subgroup,
         )

@@ -75,7 +75,12 @@ class NodeUnderTest:
         self._check_alive = check_alive
         self._kept: Standing | None = None
         self._admission = Admission(
-            runtime=runtime, tree=self.tree, driver=driver, flavour=traits.flavour, parallel=parallel
+            runtime=runtime,
+            tree=self.tree,
+            driver=driver,
+            flavour=traits.flavour,
+            subgroup=traits.subgroup,
+            parallel=parallel,
         )
 
     @property
@@ -147,7 +152,11 @@ class NodeUnderTest:
 
     def _population(self, plan: Plan, started: dict[str, AdmittedPod]) -> Population:
         population = Population(
-            plan=plan, pods=started, flavour=self.flavour, reading=Reading(source=self.target.address, at=0.0)
+            plan=plan,
+            pods=started,
+            flavour=self.flavour,
+            subgroup=self._traits.subgroup,
+            reading=Reading(source=self.target.address, at=0.0),
         )
         complete = dataclasses.replace(population, reading=self.read(population))
         self._recorder.reading(complete.reading)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from memqos.clock import Deadline
 from memqos.engine.cpu import shares_to_weight
+from memqos.engine.layout import container_path
 from memqos.engine.plan import ContainerResources
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
@@ -92,7 +93,7 @@ class FakeRuntime:
         if parent not in self._cgroups:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
         sandbox_id = self._new_id()
-        self._sandboxes[sandbox_id] = self._make_cgroup(parent, sandbox_id)
+        self._sandboxes[sandbox_id] = self._leaf(parent, sandbox_id)
         self._apply(self._sandboxes[sandbox_id], ContainerResources(cpu_shares=2))
         return SandboxHandle(id=sandbox_id, spec=spec)
 
@@ -113,7 +114,6 @@ class FakeRuntime:
         known = self._known(container, "StartContainer")
         if known.state is not ContainerState.CREATED:
             raise _error("StartContainer", f"the container is {known.state}")
-        self._cgroups.make(known.cgroup)
         self._apply(known.cgroup, known.resources)
         known.state = ContainerState.RUNNING
 
@@ -190,18 +190,19 @@ class FakeRuntime:
         return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
 
     def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
-        systemd = self._driver is CgroupDriver.SYSTEMD
-        return parent.child(f"cri-containerd-{container_id}.scope" if systemd else container_id)
+        return container_path(parent, container_id, self._driver, self._traits.flavour)
 
-    def _make_cgroup(self, parent: CgroupPath, container_id: str) -> CgroupPath:
-        leaf = self._leaf(parent, container_id)
-        self._cgroups.make(leaf)
-        return leaf
+    def _holder(self, cgroup: CgroupPath) -> CgroupPath:
+        """Where the processes are and the files are written: the cgroup itself, or one below it."""
+        inside = self._driver is CgroupDriver.SYSTEMD and self._traits.subgroup
+        return cgroup.child(self._traits.subgroup) if inside else cgroup
 
     def _apply(self, cgroup: CgroupPath, resources: ContainerResources) -> None:
+        holder = self._holder(cgroup)
+        self._cgroups.make(holder)
         try:
             for name, text in self._writes(resources):
-                self._cgroups.put(cgroup, name, text)
+                self._cgroups.put(holder, name, text)
         except RefusedError as error:
             raise _error("resources", str(error)) from error
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from memqos.cgroupfs import scan
 from memqos.cgroupfs.mount import CgroupMount
 from memqos.clock import Deadline
-from memqos.model.knob import MAX, Bytes, Knob, read_back
+from memqos.engine.translate.kernel_text import shows
+from memqos.model.knob import Knob
 from memqos.model.path import ROOT, CgroupPath
 from memqos.target.fake import Handler, Outcome, RefusedError
 
@@ -74,17 +75,12 @@ class FakeCgroups:
         files = self._cgroups.get(path, {})
         if name not in files:
             raise RefusedError("No such file or directory")
+        if name not in list(Knob):
+            raise RefusedError("Permission denied")
         try:
-            knob = Knob(name)
-        except ValueError:
-            raise RefusedError("Permission denied") from None
-        try:
-            value = knob.parse(text if knob is not Knob.CPU_MAX or " " in text else f"{text} 100000")
+            files[name] = f"{shows(name, text, self._page_size)}\n"
         except ValueError:
             raise RefusedError("Invalid argument") from None
-        if isinstance(value, Bytes) and value.count >= 1 << 64:
-            value = MAX
-        files[name] = f"{read_back(knob, value, self._page_size)}\n"
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes, as FakeTarget asks."""

@@ -114,6 +114,24 @@ def test_cri_o_names_its_cgroups_itself():
     assert {finding.verdict for finding in found} == {Verdict.CONFORMS}
 
 
+def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
+    plan = planned(driver=CgroupDriver.SYSTEMD)
+    [own] = [cgroup for cgroup in plan.cgroups() if cgroup.container]
+    scope = own.path.child("cri-containerd-0a1b.scope")
+
+    def found(*paths, subgroup):
+        files = {knob.value: f"{one.value}\n" for knob, one in own.knobs.items()}
+        seen = Reading(source="t", at=0.0, cgroups={path: CgroupReading(path=path, files=files) for path in paths})
+        judged = judge_pod(plan, "uid-p", seen, ids=IDS, subgroup=subgroup)
+        return {finding.cgroup for finding in judged if finding.verdict is Verdict.CONFORMS}
+
+    inside = scope.child("container")
+    assert found(scope, inside, subgroup="container") == {str(inside)}
+    assert found(scope, inside, subgroup="") == {str(scope)}
+    # A container that the runtime left in its scope is found there.
+    assert found(scope, subgroup="container") == {str(scope)}
+
+
 def test_a_deviation_decides_over_everything():
     conforms, deviates, unseen = (
         Finding(verdict=verdict, subject="s", cgroup="/", knob="k", expected="1", observed="1") for verdict in Verdict

@@ -17,6 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node import NodeUnderTest
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
@@ -31,8 +32,8 @@ FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_
 class Runtime(FakeRuntime):
     """A fake runtime that counts sandboxes, ends init containers, and fails for the pods in `broken`."""
 
-    def __init__(self, cgroups: FakeCgroups) -> None:
-        super().__init__(cgroups)
+    def __init__(self, cgroups: FakeCgroups, traits: RuntimeTraits) -> None:
+        super().__init__(cgroups, traits=traits)
         self.sandboxes: list[str] = []
         self.handles: dict[str, ContainerHandle] = {}
         self.init_exit_code = 0
@@ -73,9 +74,9 @@ class Log:
 class Bench:
     """The node with everything that a test may want to look at behind it."""
 
-    def __init__(self, **facts: Any) -> None:
+    def __init__(self, *, traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1, **facts: Any) -> None:
         self.cgroups = FakeCgroups()
-        self.runtime = Runtime(self.cgroups)
+        self.runtime = Runtime(self.cgroups, traits)
         self.log = Log()
         self.refused: str = ""
         self.target = FakeTarget(
@@ -93,6 +94,7 @@ class Bench:
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
+            traits=traits,
         )
 
     @property

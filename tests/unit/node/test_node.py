@@ -6,6 +6,7 @@ import pytest
 
 from memqos.engine.finding import Verdict, worst
 from memqos.engine.release import Variant
+from memqos.engine.translate.versions import runtime_traits, traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
@@ -33,6 +34,20 @@ def test_pods_are_planned_enforced_started_read_and_judged():
     assert bench.planned_cgroups == []
     assert len(bench.log.plans) == 1
     assert len(bench.log.readings) == 1
+
+
+def test_crun_keeps_containers_in_a_cgroup_below_their_scope():
+    bench = Bench(traits=runtime_traits(traits_of("containerd", "1.7.24"), traits_of("crun", "1.21"), hugetlb=False))
+    job = pod("job", init=True)
+
+    with bench.node.admitted([job], kubelet()) as population:
+        findings = population.judge_pod(job)
+        app = population.path_of(job, "app")
+
+    assert (app.name, app.parent.name[:14], app.parent.name[-6:]) == ("container", "cri-containerd", ".scope")
+    assert worst(findings) is Verdict.CONFORMS
+    assert {finding.cgroup for finding in findings if finding.subject.startswith("container app")} == {str(app)}
+    assert bench.planned_cgroups == []
 
 
 def test_init_containers_run_first_and_are_read_while_they_run():

@@ -40,3 +40,19 @@ def test_swap_and_names_follow_the_cri_runtime(cri, version, follows, flavour):
     traits = traits_of(cri=cri, cri_version=version, oci="runc", oci_version="1.1", hugetlb=False)
 
     assert (traits.swap_follows_memory, traits.flavour) == (follows, flavour)
+
+
+def test_the_one_table_of_versions_decides():
+    """What the engine's table knows of a version reaches a node: systemd's rounding, and crun's cgroup."""
+    old = traits_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.1", hugetlb=False)
+    new = traits_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.2", hugetlb=False)
+    crun = traits_of(cri="containerd", cri_version="1.7", oci="crun", oci_version="1.8.1", hugetlb=False)
+
+    assert (old.systemd_rounds_quota, new.systemd_rounds_quota, crun.systemd_rounds_quota) == (False, True, False)
+    assert (old.subgroup, new.subgroup, crun.subgroup) == ("", "", "container")
+
+
+def test_a_cri_runtime_that_nobody_knows_is_taken_for_an_old_containerd():
+    traits = traits_of(cri="other", cri_version="9", oci="runc", oci_version="1.1", hugetlb=False)
+
+    assert (traits.name, traits.swap_follows_memory) == ("other 9 with runc 1.1", False)

@@ -16,7 +16,6 @@ from memqos.model.node import CgroupDriver
 
 __all__ = ["crun_writes"]
 
-_SUBGROUP = "container"
 _WORD = 2**64
 
 
@@ -35,7 +34,7 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
         return RuntimeWrites(refusal=str(refused))
     files += [(f"hugetlb.{size}.max", str(limit)) for size, limit in resources.hugepage_limits]
     files += [(name, text) for name, text in resources.unified.items() if text]
-    subgroup = (_SUBGROUP if host.subgroup is None else host.subgroup) if systemd else ""
+    subgroup = (traits.subgroup if host.subgroup is None else host.subgroup) if systemd else ""
     return RuntimeWrites(
         files=tuple((str(name), text) for name, text in files), properties=properties, subgroup=subgroup
     )

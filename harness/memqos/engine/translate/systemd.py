@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
+from memqos.engine import cpu
 from memqos.model.knob import Knob
 
 __all__ = ["INFINITY", "PROPERTY_OF", "Survival", "after_reload", "property_number", "quota_per_second", "survival"]
@@ -39,7 +40,6 @@ _DEFAULTS: Mapping[str, str] = {
     "memory.zswap.max": "max",
     Knob.MEMORY_OOM_GROUP: "0",
 }
-_STEP = 10_000
 
 
 class Survival(Enum):
@@ -69,9 +69,7 @@ def property_number(name: str, text: str) -> int:
 
 def quota_per_second(quota: int, period: int) -> int:
     """CPUQuotaPerSecUSec in µs, a whole percent of one CPU rounded up; INFINITY without a (positive) quota."""
-    if quota <= 0:
-        return INFINITY
-    return -(-(quota * 1_000_000 // period) // _STEP) * _STEP
+    return INFINITY if quota <= 0 else cpu.quota_per_second(quota, period)
 
 
 def survival(name: str, properties: Mapping[str, int | str]) -> Survival:

@@ -95,6 +95,14 @@ class Traits:
         """The conversion of cpu.shares; of use for OCI runtimes."""
         return WeightConversion.QUADRATIC if self.has(Feature.QUADRATIC_WEIGHT) else WeightConversion.LINEAR
 
+    @property
+    def subgroup(self) -> str:
+        """The cgroup below a systemd scope that holds the processes on cgroup v2, "" for the scope itself.
+
+        Every version of crun in the table makes one, unless the annotation `run.oci.systemd.subgroup` says otherwise.
+        """
+        return "container" if self.runtime is Runtime.CRUN else ""
+
     def __str__(self) -> str:
         return f"{self.runtime} {self.version}"
 
@@ -123,4 +131,5 @@ def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
         hugetlb=hugetlb,
         swap_follows_memory=cri.has(Feature.SWAP_FOLLOWS_MEMORY),
         systemd_rounds_quota=oci.has(Feature.ROUNDED_QUOTA_IN_FILE),
+        subgroup=oci.subgroup,
     )
