@@ -190,7 +190,6 @@ def test_without_a_swap_file(traits, limit, both, refused):
         ({"memory.swap.high": "4096"}, {}),
         ({"hugetlb.2MB.max": "0"}, {}),
     ],
-    ids=str,
 )
 def test_unified_entries_as_properties_of_runc(unified, properties):
     assert written(OciResources(unified=unified), RUNC).properties == properties
@@ -427,7 +426,6 @@ def test_crun_without_the_cgroup_below():
         (CRUN_1_8_1, 100, 0, [], "cannot set memory+swap limit less than the memory limit"),
         (CRUN_1_8_1, None, -1, [("memory.swap.max", "max")], ""),
     ],
-    ids=str,
 )
 def test_memory_of_crun(traits, limit, both, files, refusal):
     found = written(OciResources(memory_limit=limit, memory_swap=both), traits, CGROUPFS)
