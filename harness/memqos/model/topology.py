@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LOCAL_DISTANCE", "REMOTE_DISTANCE", "SwapDevice", "Topology", "Zone"]
+__all__ = [
+    "LOCAL_DISTANCE",
+    "REMOTE_DISTANCE",
+    "HugePages",
+    "Processors",
+    "SwapDevice",
+    "Topology",
+    "Zone",
+]
 
 LOCAL_DISTANCE = 10
 """What ACPI's SLIT says of a zone's way to itself."""
@@ -14,12 +22,25 @@ REMOTE_DISTANCE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HugePages:
+    """Huge pages of one size that a zone sets aside at boot: the size of each in bytes, and how many (> 0)."""
+
+    size_bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One NUMA zone: its id, its memory in bytes (> 0) and the CPUs that are local to it (none: memory only)."""
+    """One NUMA zone: its id, its memory in bytes and the CPUs that are local to it.
+
+    No memory (0) is a zone of CPUs alone, no CPUs a zone of memory alone; a zone has one of them at least.
+    hugepages: set aside from its memory, at most one of each size; empty is none.
+    """
 
     id: int
     memory_bytes: int
     cpus: tuple[int, ...] = ()
+    hugepages: tuple[HugePages, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +55,24 @@ class SwapDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processors:
+    """How CPUs are put together; each number is 1 or more, and counts what is in one of the thing before it.
+
+    CPUs are numbered thread by thread, core by core, die by die, package by package.
+    """
+
+    packages: int = 1
+    dies: int = 1
+    cores: int = 1
+    threads: int = 1
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs that makes."""
+        return self.packages * self.dies * self.cores * self.threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """A machine's hardware.
 
@@ -41,6 +80,8 @@ class Topology:
     zones: in the order of their ids, which count from 0.
     distances: one row a zone, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's default.
     swap: empty is a machine without swap.
+    zswap: whether pages are compressed in memory before they go to a swap device; None leaves it to the kernel.
+    processors: how the CPUs are put together; None is one package whose cores have one thread each.
     """
 
     name: str
@@ -48,6 +89,8 @@ class Topology:
     zones: tuple[Zone, ...]
     distances: tuple[tuple[int, ...], ...] = ()
     swap: tuple[SwapDevice, ...] = ()
+    zswap: bool | None = None
+    processors: Processors | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -58,3 +101,8 @@ class Topology:
     def swap_bytes(self) -> int:
         """Swap of all devices together, in bytes; 0 is a machine without swap."""
         return sum(device.size_bytes for device in self.swap)
+
+    @property
+    def layout(self) -> Processors:
+        """How the CPUs are put together, said or not."""
+        return self.processors or Processors(cores=self.cpus)

@@ -43,22 +43,26 @@ def identity(spec: MachineSpec) -> list[str]:
 def processor(spec: MachineSpec) -> list[str]:
     """Machine type, accelerator, CPU model and count."""
     accelerator = "tcg,thread=multi" if spec.accelerator is Accelerator.TCG else "kvm"
+    cpus = spec.topology.layout
+    smp = f"sockets={cpus.packages},dies={cpus.dies},cores={cpus.cores},threads={cpus.threads}"
     return [
         "-machine", spec.machine_type,
         "-accel", accelerator,
         "-cpu", spec.accelerator.cpu_model,
-        "-smp", f"cpus={spec.topology.cpus},sockets=1,cores={spec.topology.cpus},threads=1",
+        "-smp", f"cpus={spec.topology.cpus},{smp}",
     ]  # fmt: skip
 
 
 def memory(spec: MachineSpec) -> list[str]:
-    """One memory backend and one NUMA node a zone, then the distances that are declared."""
+    """One NUMA node a zone, with a memory backend if it has memory, then the distances that are declared."""
     topology = spec.topology
     arguments = ["-m", f"size={topology.memory_bytes}B"]
     for zone in topology.zones:
         cpus = "".join(f",cpus={cpu}" for cpu in zone.cpus)
-        arguments += ["-object", backend(spec, zone)]
-        arguments += ["-numa", f"node,nodeid={zone.id},memdev=zone{zone.id}{cpus}"]
+        if zone.memory_bytes:
+            arguments += ["-object", backend(spec, zone)]
+        memdev = f",memdev=zone{zone.id}" if zone.memory_bytes else ""
+        arguments += ["-numa", f"node,nodeid={zone.id}{memdev}{cpus}"]
     for source, row in enumerate(topology.distances):
         for target, distance in enumerate(row):
             arguments += ["-numa", f"dist,src={source},dst={target},val={distance}"]

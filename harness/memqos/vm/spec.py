@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -90,10 +91,27 @@ class MachineSpec:
 
     @property
     def command_line(self) -> str:
-        """The kernel's command line: the profile's words, then the swap priorities that the topology declares."""
-        priorities = (
-            f"memqos.swap{number}={device.priority}"
-            for number, device in enumerate(self.topology.swap)
-            if device.priority is not None
-        )
-        return " ".join((*self.kernel_arguments, *priorities))
+        """The kernel's command line: the profile's words, then those that the topology asks for."""
+        return " ".join((*self.kernel_arguments, *topology_words(self.topology)))
+
+
+def topology_words(topology: Topology) -> Iterator[str]:
+    """The words of the kernel's command line that make a topology's huge pages and swap.
+
+    hugepages= by zone is the kernel's own (5.16 and newer); memqos.* are read by the guest's /usr/lib/memqos/swap-on.
+    """
+    sizes = sorted({pages.size_bytes for zone in topology.zones for pages in zone.hugepages})
+    for size in sizes:
+        counts = [
+            f"{zone.id}:{pages.count}"
+            for zone in topology.zones
+            for pages in zone.hugepages
+            if pages.size_bytes == size
+        ]
+        yield f"hugepagesz={size >> 10}K"
+        yield f"hugepages={','.join(counts)}"
+    for number, device in enumerate(topology.swap):
+        if device.priority is not None:
+            yield f"memqos.swap{number}={device.priority}"
+    if topology.zswap is not None:
+        yield f"memqos.zswap={int(topology.zswap)}"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from memqos.catalog.topologies import load_topology, topology_names
 from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm.accelerator import probe_arguments
 from memqos.vm.command import overlay_arguments, qemu_arguments
@@ -94,6 +95,14 @@ def lines(arguments: list[str]) -> str:
 )
 def test_command_line_is_the_golden_one(golden, arguments):
     assert lines(arguments) == (HERE / f"{golden}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", topology_names())
+def test_each_shipped_topology_is_this_machine(name):
+    topology = load_topology(name)
+    swap_disks = tuple(Path(f"/cache/machines/m/swap{number}.img") for number in range(len(topology.swap)))
+    spec = replace(TWO_ZONES, name=f"trixie-{name}", topology=topology, swap_disks=swap_disks)
+    assert lines(qemu_arguments(spec, PROGRAM)) == (HERE / f"topology-{name}.txt").read_text()
 
 
 def test_swap_priority_is_said_only_where_it_is_declared():

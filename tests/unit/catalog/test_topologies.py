@@ -3,8 +3,8 @@ import json
 import pytest
 
 from memqos.catalog.topologies import load_topology, parse_topology, topology_names
-from memqos.errors import ManifestError, UnknownNameError
-from memqos.model.topology import SwapDevice, Zone
+from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.model.topology import HugePages, Processors, SwapDevice, Zone
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -17,10 +17,14 @@ def parse(document) -> object:
 
 
 def test_shipped_topologies_load():
-    assert topology_names() == ["one-zone", "two-zones", "two-zones-no-swap"]
-    assert {name: load_topology(name).memory_bytes for name in topology_names()} == dict.fromkeys(
-        topology_names(), 2 * GIB
-    )
+    assert {name: load_topology(name).memory_bytes for name in topology_names()} == {
+        "far-memory": 2 * GIB,
+        "four-zones": 2 * GIB,
+        "hugepages": 3 * GIB,
+        "one-zone": 2 * GIB,
+        "two-zones": 2 * GIB,
+        "two-zones-no-swap": 2 * GIB,
+    }
 
 
 def test_two_zones_is_what_it_says():
@@ -40,7 +44,7 @@ def test_no_swap_is_no_swap():
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(UnknownNameError, match="there is no topology 'three-zones'") as caught:
         load_topology("three-zones")
-    assert "one-zone, two-zones, two-zones-no-swap" in caught.value.next_step
+    assert "far-memory, four-zones, hugepages, one-zone, two-zones, two-zones-no-swap" in caught.value.next_step
 
 
 def test_priority_and_distances_may_be_left_out():
@@ -54,6 +58,33 @@ def test_a_zone_may_have_no_cpu():
     assert topology.zones[1] == Zone(id=1, memory_bytes=64 * MIB, cpus=())
 
 
+def test_a_zone_may_have_no_memory():
+    topology = parse({"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 0, "cpus": [1]}]})
+    assert topology.zones[1] == Zone(id=1, memory_bytes=0, cpus=(1,))
+
+
+def test_a_zone_sets_huge_pages_aside_from_its_memory():
+    topology = parse(with_zone({"memoryMiB": 1088 + 4, "cpus": [0], "hugepages": {"1G": 1, "2M": 2}}))
+    assert topology.zones[0].hugepages == (
+        HugePages(size_bytes=2 * MIB, count=2),
+        HugePages(size_bytes=GIB, count=1),
+    )
+
+
+def test_processors_and_zswap_may_be_said():
+    topology = parse({**GOOD, "processors": {"packages": 2}, "zswap": False})
+    assert (topology.processors, topology.zswap) == (Processors(packages=2), False)
+    assert parse(GOOD).layout == Processors(cores=2)
+
+
+def test_a_file_of_ones_own_is_named_by_its_path(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(GOOD))
+    assert load_topology(str(file)).name == "mine"
+    with pytest.raises(UsageError, match="the topology cannot be read: No such file"):
+        load_topology(str(tmp_path / "other.json"))
+
+
 def with_zone(zone):
     return {"cpus": 1, "zones": [zone]}
 
@@ -61,22 +92,48 @@ def with_zone(zone):
 @pytest.mark.parametrize(
     ("document", "field", "words"),
     [
-        ([], "mine.json: must be an object", ""),
-        ({**GOOD, "cpu": 2}, "cpu", "is not known here. Known: cpus, distances, purpose, swap, zones"),
+        (1, "mine.json: must be an object", ""),
+        (
+            {**GOOD, "cpu": 2},
+            "cpu",
+            "is not known here. Known: cpus, distances, processors, purpose, swap, zones, zswap",
+        ),
         ({**GOOD, "cpus": 0}, "cpus", "must be a whole number from 1 to 64 (got 0)"),
         ({**GOOD, "cpus": "2"}, "cpus", 'got "2"'),
         ({**GOOD, "cpus": True}, "cpus", "got true"),
         ({**GOOD, "cpus": 3}, "zones", "must name each CPU from 0 to 2 once (they name [0, 1])"),
         ({**GOOD, "zones": []}, "zones", "must be a list that is not empty"),
         ({"cpus": 1}, "zones", "must be a list that is not empty"),
-        (with_zone({"memoryMiB": 63, "cpus": [0]}), "zones[0].memoryMiB", "from 64 to 1048576 (got 63)"),
+        (with_zone({"memoryMiB": 63, "cpus": [0]}), "zones[0].memoryMiB", "must be 0, or 64 MiB or more (got 63 MiB)"),
         (with_zone({"memoryMiB": 1.5, "cpus": [0]}), "zones[0].memoryMiB", "got 1.5"),
         (with_zone({"memoryMiB": 512, "cpus": [1]}), "zones[0].cpus", "from 0 to 0 (got 1)"),
         (with_zone({"memoryMiB": 512, "cpus": [0, 0]}), "zones", "once (they name [0, 0])"),
         (with_zone({"memoryMiB": 256, "cpus": [0]}), "zones", "must have 512 MiB together"),
         (with_zone({"memory": 512}), "zones[0].memory", "is not known here"),
+        (
+            {**GOOD, "zones": [*GOOD["zones"], {"memoryMiB": 0}]},
+            "zones[2].memoryMiB",
+            "must not be 0 in a zone that has no",
+        ),
+        (
+            {**GOOD, "zones": [{"memoryMiB": 0, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]},
+            "zones",
+            "512 MiB together",
+        ),
+        (with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"4M": 1}}), "zones[0].hugepages.4M", "Known: 1G, 2M"),
+        (with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"2M": 0}}), "zones[0].hugepages.2M", "(got 0)"),
+        (
+            with_zone({"memoryMiB": 1087, "cpus": [0], "hugepages": {"1G": 1}}),
+            "zones[0].hugepages",
+            "take 1024 MiB, and the zone's 1087 MiB must keep 64 MiB",
+        ),
+        ({**GOOD, "zswap": 1}, "zswap", "must be true or false (got 1)"),
+        ({**GOOD, "processors": {"cores": 3}}, "processors", "must multiply to 2 CPUs (they are 3)"),
+        ({**GOOD, "processors": {"sockets": 2}}, "processors.sockets", "is not known here"),
         ({**GOOD, "swap": [{"sizeMiB": 0}]}, "swap[0].sizeMiB", "got 0"),
         ({**GOOD, "swap": [{"sizeMiB": 1, "priority": -1}]}, "swap[0].priority", "from 0 to 32767 (got -1)"),
+        ({**GOOD, "distances": [[10, "20"], [20, 10]]}, "distances[0][1]", "got '20'"),
+        ({**GOOD, "distances": [10, 20]}, "distances", "must be 2 rows of 2 numbers"),
         ({**GOOD, "distances": [[10, 20]]}, "distances", "must be 2 rows of 2 numbers"),
         ({**GOOD, "distances": [[11, 20], [20, 10]]}, "distances[0][0]", "from 10 to 10 (got 11)"),
         ({**GOOD, "distances": [[10, 10], [20, 10]]}, "distances[0][1]", "from 11 to 255 (got 10)"),
