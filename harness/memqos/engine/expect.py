@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from memqos.engine import layout
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
 from memqos.engine.gates import Gate
-from memqos.engine.hugepages import KNOB_OF_SIZE
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
-from memqos.engine.plan import Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Expected, Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Family, Release, Variant
 from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
 from memqos.engine.sums import amount, pod_requests
+from memqos.engine.translate.container import translate
+from memqos.engine.translate.translation import ContainerTranslation
+from memqos.engine.translate.versions import Runtimes
+from memqos.engine.unavailable import unavailable
 from memqos.engine.validation import check_settings
-from memqos.model.knob import ABSENT, Knob, Text
+from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 
-__all__ = ["PLANNED_KNOBS", "expect"]
-
-PLANNED_KNOBS = (
-    Knob.MEMORY_MIN,
-    Knob.MEMORY_LOW,
-    Knob.MEMORY_HIGH,
-    Knob.MEMORY_MAX,
-    Knob.MEMORY_SWAP_MAX,
-    Knob.MEMORY_OOM_GROUP,
-    Knob.CPU_WEIGHT,
-    Knob.CPU_MAX,
-)
-"""The knobs of every planned cgroup; hugetlb.<size>.max follow for every huge page size of the node."""
+__all__ = ["expect"]
 
 _NO_SETTINGS = KubeletSettings()
 _MEMORY_QOS_KNOBS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
@@ -61,6 +53,7 @@ def expect(
     driver: CgroupDriver | None = None,
     variant: Variant = Variant.SHIPPED,
     traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+    runtimes: Runtimes | None = None,
     reasons: bool = True,
     table: ZoneTable | None = None,
 ) -> Plan:
@@ -68,36 +61,47 @@ def expect(
 
     The plan lists pods by namespace, name and uid. Their order matters to the Memory Manager only (policy Static),
     which admits them as they are given; it refuses some, perhaps, and adds cpuset.mems to what is planned for
-    containers. table: what it holds already, None for nothing. driver None is the configured
-    one, else cgroupfs, the kubelet's default. variant chooses where documentation and code differ. traits is what
-    runs the containers. reasons False leaves every reason empty, which is several times faster.
-    On a node with cgroup v1 the CRI messages are planned, the cgroups have no knobs: the knobs are cgroup v2's.
+    containers. table: what it holds already, None for nothing. driver None is the configured one, else cgroupfs, the
+    kubelet's default. variant chooses where documentation and code differ. traits is what runs the containers;
+    runtimes says the same by names and versions, wins over traits, and has every container's request translated to
+    OCI, to Docker and to files (`PlannedContainer.translation`). reasons False leaves every reason empty, which is
+    several times faster.
+    On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
+    cgroup v2 are not there.
 
     Raises UnknownNameError for a release without rules, ManifestError for settings that this release's kubelet refuses,
     UsageError for zones that cannot hold what is reserved in them.
     """
+    if runtimes is not None:
+        traits = runtimes.traits
     kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
     placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table)
     ordered = sorted(placement.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
-    return _Planner(kubelet, placement, reasons=reasons).plan(ordered)
+    return _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
 
 
 class _Planner:
     """Puts rulings into cgroups."""
 
-    def __init__(self, kubelet: Kubelet, placement: Placement, *, reasons: bool) -> None:
+    def __init__(self, kubelet: Kubelet, placement: Placement, runtimes: Runtimes | None, *, reasons: bool) -> None:
+        self._runtimes = runtimes
         self._kubelet = kubelet
         self._placement = placement
         self._reasons = reasons
-        sizes = [KNOB_OF_SIZE[size] for size in kubelet.node.hugepage_sizes if size in KNOB_OF_SIZE]
-        self._knobs = (*PLANNED_KNOBS, *sizes) if kubelet.v2 else ()
-        self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if kubelet.v2 and placement.manages else self._knobs
-        page = kubelet.node.page_size
+        files = kubelet.files
+        sizes = [files.huge_pages[size] for size in kubelet.node.hugepage_sizes if size in files.huge_pages]
+        self._knobs = tuple(knob for knob in (*files.planned, *sizes) if kubelet.v2 or _exists_on_v1(knob, kubelet))
+        self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if placement.manages else self._knobs
+        self._counts_pids = (kubelet.settings.pod_pids_limit or -1) > 0 or any(
+            "pid" in amounts
+            for amounts in (kubelet.capacity, *(one for _, one, _ in reserved_cgroups(kubelet).values()))
+        )
+        self._defaults = {} if kubelet.v2 else _node_defaults(kubelet)
         self._left_alone = {
             level: {
-                knob: expected(knob, _untouched(kubelet, knob, text), page_size=page, reasons=reasons)
-                for knob in self._container_knobs
+                knob: self._expected(knob, _untouched(kubelet, knob, text))
+                for knob in (*self._container_knobs, Knob.PIDS_MAX)
             }
             for level, text in _WRITER.items()
         }
@@ -110,7 +114,7 @@ class _Planner:
         demand = self._demand(classed)
         per_qos = kubelet.cgroups_per_qos
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
-        return Plan(
+        plan = Plan(
             release=str(kubelet.release),
             driver=kubelet.driver,
             revisions={family.value: name for family, name in kubelet.revisions.items()},
@@ -133,7 +137,12 @@ class _Planner:
             ),
             pods=tuple(self._pod(pod, qos) for pod, qos in classed),
             refusals=self._placement.refusals,
+            cgroup_version=kubelet.node.cgroup_version,
         )
+        if not self._reasons:
+            return plan
+        planned = {knob for cgroup in plan.cgroups() for knob in cgroup.knobs} or set(self._knobs)
+        return replace(plan, unavailable=unavailable(kubelet, planned))
 
     def _demand(self, classed: Sequence[tuple[Pod, QosClass]]) -> Demand:
         """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
@@ -194,13 +203,23 @@ class _Planner:
 
     def _container(self, request: ContainerRequest, pod: Pod, qos: QosClass, path: CgroupPath) -> PlannedContainer:
         name = request.container.name
-        rulings = container_rulings(request, pod, self._kubelet) if self._kubelet.v2 else {}
+        rulings = container_rulings(request, pod, self._kubelet)
+        cgroup = self._cgroup(Level.CONTAINER, path, rulings, qos=qos, pod=pod.uid, container=name)
         return PlannedContainer(
             name=name,
             resources=request.resources,
-            cgroup=self._cgroup(Level.CONTAINER, path, rulings, qos=qos, pod=pod.uid, container=name),
+            cgroup=cgroup,
             oom_score_adj=request.oom.value,
             oom_score_adj_reason=request.oom.reason() if self._reasons else UNEXPLAINED,
+            translation=self._translation(request, cgroup),
+        )
+
+    def _translation(self, request: ContainerRequest, cgroup: PlannedCgroup) -> ContainerTranslation | None:
+        if self._runtimes is None:
+            return None
+        kubelet = self._kubelet
+        return translate(
+            request.resources, self._runtimes, node=kubelet.node, driver=kubelet.driver, planned=cgroup.knobs
         )
 
     def _path(self, name: layout.CgroupName) -> CgroupPath:
@@ -220,19 +239,44 @@ class _Planner:
         knobs = {}
         if rulings is not None:
             untouched = self._left_alone[level]
-            page = self._kubelet.node.page_size
-            for knob in self._container_knobs if level is Level.CONTAINER else self._knobs:
+            for knob in self._knobs_of(level, rulings):
                 ruling = rulings.get(knob)
-                if ruling is None:
-                    knobs[knob] = untouched[knob]
-                else:
-                    knobs[knob] = expected(knob, ruling, page_size=page, reasons=self._reasons)
+                knobs[knob] = untouched[knob] if ruling is None else self._expected(knob, ruling)
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
+
+    def _knobs_of(self, level: Level, rulings: Rulings) -> tuple[Knob, ...]:
+        """The knobs of a cgroup: pids.max and cpuset.cpus only where something is known of them."""
+        if level is Level.CONTAINER:
+            return self._container_knobs
+        cpus = (Knob.CPUSET_CPUS,) if Knob.CPUSET_CPUS in rulings else ()
+        # The capacity of kubepods is a fact that may be missing; every other level is at "max" unless it is written.
+        pids = self._counts_pids and (level is not Level.NODE or Knob.PIDS_MAX in rulings)
+        return (*self._knobs, *cpus, Knob.PIDS_MAX) if pids else (*self._knobs, *cpus)
+
+    def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
+        page = self._kubelet.node.page_size
+        return expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+
+
+def _node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:
+    """What files of cgroup v1 show that nobody wrote, where new cgroups take it over from their parents.
+
+    libcontainer copies the parent's cpuset into a new cgroup of v1, which could run nothing without one.
+    """
+    zones = ",".join(str(zone.id) for zone in kubelet.node.zones)
+    return {Knob.MEMORY_SWAPPINESS: Number(kubelet.node.swappiness), Knob.CPUSET_MEMS: Text(zones)}
+
+
+def _exists_on_v1(knob: Knob, kubelet: Kubelet) -> bool:
+    """Whether the kernel has the file: memory+swap is counted only with swap accounting."""
+    return knob is not Knob.MEMORY_MEMSW_LIMIT_IN_BYTES or kubelet.node.swap_controller
 
 
 def _untouched(kubelet: Kubelet, knob: Knob, text: str) -> Ruling:
     """A file that nobody writes; with memory QoS off, that is what the reason says of the files it is about."""
-    source = "kernel, Documentation/admin-guide/cgroup-v2.rst"
+    source = f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if kubelet.v2 else 'v1'}"
+    if knob is Knob.MEMORY_SWAPPINESS:
+        return Ruling(ABSENT, lambda: _swappiness_reason(kubelet, source))
     inputs: tuple[Input, ...] = ()
     if knob in _MEMORY_QOS_KNOBS and not kubelet.memory_qos:
         gate = f"featureGates.{Gate.MEMORY_QOS}"
@@ -240,3 +284,10 @@ def _untouched(kubelet: Kubelet, knob: Knob, text: str) -> Ruling:
         text = f"without memory QoS {text}"
     reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source, inputs=inputs)
     return Ruling(ABSENT, lambda: reason)
+
+
+def _swappiness_reason(kubelet: Kubelet, source: str) -> Reason:
+    rule = "nobody writes it: a new cgroup takes it over from its parent, and the root has vm.swappiness"
+    return Reason(
+        rule=rule, revision="", source=source, inputs=(kubelet.fact("vm.swappiness", kubelet.node.swappiness),)
+    )

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memqos.engine.translate.translation import ContainerTranslation
 from memqos.model.knob import Knob, KnobValue
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 
@@ -114,13 +115,17 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedContainer:
-    """What the kubelet asks the runtime for one container, and the cgroup that must come of it."""
+    """What the kubelet asks the runtime for one container, and the cgroup that must come of it.
+
+    translation: the request in other languages, and what named runtimes do with it; None where none were named.
+    """
 
     name: str
     resources: ContainerResources
     cgroup: PlannedCgroup
     oom_score_adj: int
     oom_score_adj_reason: Reason
+    translation: ContainerTranslation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +164,7 @@ class Plan:
     node: the kubepods cgroup; qos: the burstable and besteffort cgroups; reserved: kube- and system-reserved
     cgroups, if enforced.
     revisions: rule family to revision, in the words that reasons use.
+    unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
     """
 
     release: str
@@ -169,6 +175,8 @@ class Plan:
     reserved: tuple[PlannedCgroup, ...]
     pods: tuple[PlannedPod, ...]
     refusals: tuple[Refusal, ...] = ()
+    cgroup_version: CgroupVersion = CgroupVersion.V2
+    unavailable: Mapping[Knob, Reason] = field(default_factory=dict)
 
     def cgroups(self) -> Iterator[PlannedCgroup]:
         """Every planned cgroup, parents before children."""

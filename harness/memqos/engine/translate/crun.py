@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.systemd import PROPERTY_OF, property_number, quota_per_second
+from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_per_second
 from memqos.engine.translate.versions import Feature, Traits
 from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked_unified
 from memqos.model.knob import Knob
@@ -30,6 +30,7 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
         checked_unified(resources.unified)
         properties = _properties(resources, traits) if systemd else None
         files = [*_memory(resources, traits, host), *_cpu(resources, traits)]
+        properties = known_properties(properties, host.systemd) if properties is not None else None
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
     files += [(f"hugetlb.{size}.max", str(limit)) for size, limit in resources.hugepage_limits]

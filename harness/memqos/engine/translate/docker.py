@@ -8,11 +8,10 @@ memory.oom.group, huge pages, nor any other control file by its name. Source: mo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.kernel_text import memparse
-from memqos.engine.translate.resources import Unsayable
+from memqos.engine.translate.resources import DockerTranslation, Unsayable
 from memqos.engine.translate.systemd import property_number
 from memqos.model.knob import Knob
 
@@ -31,20 +30,6 @@ _WHY: Mapping[str, str] = {
     Knob.MEMORY_OOM_GROUP: "HostConfig has no field for memory.oom.group: OomKillDisable is ignored on cgroup v2.",
     Knob.CPU_WEIGHT: "HostConfig has CpuShares, which the OCI runtime converts: a weight cannot be chosen.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DockerTranslation:
-    """A HostConfig, and what it leaves unsaid.
-
-    host_config: the JSON object that `POST /containers/create` takes, with what must be said only.
-    annotations: OCI annotations by which runc and crun set memory.min and memory.high through systemd all the same:
-    `HostConfig.Annotations`, engine 24 (API 1.43) and later, systemd driver; what they say stays in `unsayable`.
-    """
-
-    host_config: Mapping[str, int | str]
-    unsayable: tuple[Unsayable, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def host_config(

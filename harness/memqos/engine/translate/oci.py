@@ -6,10 +6,10 @@ Sources: containerd `WithResources` (1.6 to 2.1), CRI-O's container factory and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memqos.engine.plan import ContainerResources
-from memqos.engine.translate.resources import OciResources, Unsayable
+from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import Feature, Runtime, Traits
 from memqos.model.knob import Knob
 
@@ -20,21 +20,6 @@ _MIB = 1 << 20
 
 # CRI-O refuses less memory than the OCI runtime itself needs to start a container.
 _CRIO_MINIMUM = {Runtime.RUNC: 12 * _MIB, Runtime.CRUN: 500 << 10}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OciTranslation:
-    """What reaches the OCI runtime.
-
-    resources: linux.resources of the container (create) or of the update request. oom_score_adj: what goes into
-    process.oomScoreAdj, None in updates, which cannot change it. refusal: the runtime's own error, "" if it has none;
-    nothing reaches the OCI runtime then.
-    """
-
-    resources: OciResources
-    oom_score_adj: int | None = None
-    unsayable: tuple[Unsayable, ...] = ()
-    refusal: str = ""
 
 
 def create(

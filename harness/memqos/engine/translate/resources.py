@@ -1,11 +1,11 @@
-"""OCI linux.resources as a value, and what a translation could not say."""
+"""What translations are made of, as values: linux.resources, what reaches a runtime, and what could not be said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["OciResources", "Unsayable"]
+__all__ = ["DockerTranslation", "OciResources", "OciTranslation", "Unsayable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +64,32 @@ class OciResources:
         if self.unified:
             found["unified"] = dict(self.unified)
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciTranslation:
+    """What reaches the OCI runtime.
+
+    resources: linux.resources of the container (create) or of the update request. oom_score_adj: what goes into
+    process.oomScoreAdj, None in updates, which cannot change it. refusal: the runtime's own error, "" if it has none;
+    nothing reaches the OCI runtime then.
+    """
+
+    resources: OciResources
+    oom_score_adj: int | None = None
+    unsayable: tuple[Unsayable, ...] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerTranslation:
+    """A HostConfig, and what it leaves unsaid.
+
+    host_config: the JSON object that `POST /containers/create` takes, with what must be said only.
+    annotations: OCI annotations by which runc and crun set memory.min and memory.high through systemd all the same:
+    `HostConfig.Annotations`, engine 24 (API 1.43) and later, systemd driver; what they say stays in `unsayable`.
+    """
+
+    host_config: Mapping[str, int | str]
+    unsayable: tuple[Unsayable, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)

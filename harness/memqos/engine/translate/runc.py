@@ -10,7 +10,7 @@ from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.runtime_files import swap_max_of
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, property_number, quota_per_second
+from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_per_second
 from memqos.engine.translate.versions import Feature, Traits
 from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked_unified
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
@@ -36,6 +36,7 @@ def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
             quota = systemd_quota(quota, resources.cpu_period or DEFAULT_PERIOD)
         properties = _properties(resources, swap, traits) if systemd else None
         files = [*_memory(resources, swap, traits, host), *_cpu(resources, quota, traits)]
+        properties = known_properties(properties, host.systemd) if properties is not None else None
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
     for size, limit in resources.hugepage_limits:

@@ -9,7 +9,7 @@ from memqos.engine.translate.crun import crun_writes
 from memqos.engine.translate.kernel_text import shows
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import runc_writes
-from memqos.engine.translate.systemd import PROPERTY_OF, after_reload
+from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
 from memqos.engine.translate.versions import Runtime, Traits
 from memqos.engine.translate.writes import Host, RuntimeWrites
 from memqos.model.knob import Knob
@@ -52,14 +52,14 @@ def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
     return _shown(texts, page_size)
 
 
-def held_after_reload(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
-    """What the container's own files show after `systemctl daemon-reload`.
+def held_after_reload(writes: RuntimeWrites, *, page_size: int = 4096, systemd: int = SYSTEMD) -> dict[str, str]:
+    """What the container's own files show after `systemctl daemon-reload`; systemd: its version.
 
     Files below the scope are delegated: systemd leaves them alone, as it does without a scope. ValueError as `held`.
     """
     if writes.subgroup or writes.properties is None:
         return held(writes, page_size=page_size)
-    return _shown(after_reload(writes.texts, writes.properties), page_size)
+    return _shown(after_reload(writes.texts, writes.properties, systemd), page_size)
 
 
 def _shown(texts: dict[str, str], page_size: int) -> dict[str, str]:

@@ -13,7 +13,20 @@ from enum import Enum
 from memqos.engine import cpu
 from memqos.model.knob import Knob
 
-__all__ = ["INFINITY", "PROPERTY_OF", "Survival", "after_reload", "property_number", "quota_per_second", "survival"]
+__all__ = [
+    "INFINITY",
+    "PROPERTY_OF",
+    "SYSTEMD",
+    "Survival",
+    "after_reload",
+    "known_properties",
+    "property_number",
+    "quota_per_second",
+    "survival",
+]
+
+SYSTEMD = 257
+"""The version that is meant where none is said: Debian trixie's."""
 
 INFINITY = 2**64 - 1
 """The property value that stands for "max"."""
@@ -33,8 +46,17 @@ PROPERTY_OF: Mapping[str, str] = {
 }
 """Control file to the property that systemd writes it from."""
 
+# The first version that has a property, and so writes the file behind it; the others are as old as 240.
+_SINCE: Mapping[str, int] = {
+    "CPUQuotaPeriodUSec": 242,
+    "OOMPolicy": 243,
+    "AllowedCPUs": 244,
+    "AllowedMemoryNodes": 244,
+    "MemoryZSwapMax": 253,
+}
+
 # What systemd writes where no property was set. memory.oom.group follows OOMPolicy, which cannot be changed on a
-# running scope; memory.zswap.max is written from systemd 253 on.
+# running scope.
 _DEFAULTS: Mapping[str, str] = {
     **{name: str(Knob(name).kernel_default) for name in PROPERTY_OF if name != "memory.zswap.max"},
     "memory.zswap.max": "max",
@@ -72,23 +94,31 @@ def quota_per_second(quota: int, period: int) -> int:
     return INFINITY if quota <= 0 else cpu.quota_per_second(quota, period)
 
 
-def survival(name: str, properties: Mapping[str, int | str]) -> Survival:
-    """What a daemon-reload does to a file of a unit with these properties."""
-    if name not in _DEFAULTS:
+def known_properties(properties: Mapping[str, int | str], systemd: int) -> dict[str, int | str]:
+    """Those properties that this version of systemd has: runtimes leave the others out."""
+    return {name: value for name, value in properties.items() if systemd >= _SINCE.get(name, 0)}
+
+
+def survival(name: str, properties: Mapping[str, int | str], systemd: int = SYSTEMD) -> Survival:
+    """What a daemon-reload does to a file of a unit with these properties; systemd: its version."""
+    prop = "OOMPolicy" if name == Knob.MEMORY_OOM_GROUP else PROPERTY_OF.get(name, "")
+    if name not in _DEFAULTS or systemd < _SINCE.get(prop, 0):
         return Survival.UNKNOWN
     return Survival.KEPT if PROPERTY_OF.get(name) in properties else Survival.RESET
 
 
-def after_reload(files: Mapping[str, str], properties: Mapping[str, int | str]) -> dict[str, str]:
+def after_reload(
+    files: Mapping[str, str], properties: Mapping[str, int | str], systemd: int = SYSTEMD
+) -> dict[str, str]:
     """The texts that the unit's files hold after a daemon-reload, before the kernel's rounding.
 
-    files: what they hold before, by name.
+    files: what they hold before, by name. systemd: its version.
     """
-    return {name: _reloaded(name, text, properties) for name, text in files.items()}
+    return {name: _reloaded(name, text, properties, systemd) for name, text in files.items()}
 
 
-def _reloaded(name: str, text: str, properties: Mapping[str, int | str]) -> str:
-    fate = survival(name, properties)
+def _reloaded(name: str, text: str, properties: Mapping[str, int | str], systemd: int) -> str:
+    fate = survival(name, properties, systemd)
     if fate is Survival.UNKNOWN:
         return text
     if fate is Survival.RESET:

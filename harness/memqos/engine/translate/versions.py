@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import RuntimeFlavour
 from memqos.model.traits import RuntimeTraits, WeightConversion
 
-__all__ = ["Feature", "Runtime", "Traits", "runtime_traits", "traits_of"]
+__all__ = ["TRIXIE", "Feature", "Runtime", "Runtimes", "Traits", "runtime_traits", "traits_of"]
 
 
 class Runtime(StrEnum):
@@ -133,3 +134,26 @@ def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
         systemd_rounds_quota=oci.has(Feature.ROUNDED_QUOTA_IN_FILE),
         subgroup=oci.subgroup,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtimes:
+    """What runs containers on a node.
+
+    cri, oci: the CRI runtime and its OCI runtime. hugetlb: whether containerd is configured to pass huge page limits
+    on (`disable_hugetlb_controller = false`); CRI-O always does. systemd: its version.
+    """
+
+    cri: Traits
+    oci: Traits
+    hugetlb: bool = False
+    systemd: int = SYSTEMD
+
+    @property
+    def traits(self) -> RuntimeTraits:
+        """What a plan reads of them."""
+        return runtime_traits(self.cri, self.oci, hugetlb=self.hugetlb or self.cri.runtime is Runtime.CRIO)
+
+
+TRIXIE = Runtimes(cri=traits_of(Runtime.CONTAINERD, "1.7.24"), oci=traits_of(Runtime.RUNC, "1.1.15"))
+"""What Debian trixie has: meant where no runtime is said."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver
 
 __all__ = ["Host", "Refused", "RuntimeWrites", "checked_unified"]
@@ -19,13 +20,14 @@ class Host:
     """What of the node decides.
 
     driver: who makes the container's cgroup. swap_file: whether memory.swap.max exists. hugetlb_reservations: whether
-    hugetlb.<size>.rsvd.max exists (Linux 5.7). subgroup: the annotation `run.oci.systemd.subgroup`, which crun alone
-    reads; None is not given, "" is "none".
+    hugetlb.<size>.rsvd.max exists (Linux 5.7). systemd: its version, 240 at least. subgroup: the annotation
+    `run.oci.systemd.subgroup`, which crun alone reads; None is not given, "" is "none".
     """
 
     driver: CgroupDriver = CgroupDriver.SYSTEMD
     swap_file: bool = True
     hugetlb_reservations: bool = True
+    systemd: int = SYSTEMD
     subgroup: str | None = None
 
 
