@@ -9,7 +9,7 @@ Revisions: v1.22 (an init container counts alone), v1.28 (sidecars add up, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.hugepages import PREFIX
@@ -86,38 +86,33 @@ def _larger(one: ResourceList, other: ResourceList) -> _Totals:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One container's turn: its kind, and the list that counts for it (sidecars and init containers cumulate)."""
+def _init_steps(pod: Pod, pick: _Pick) -> Iterator[tuple[Container, ResourceList]]:
+    """Each init container and sidecar in order, with the list that counts for it.
 
-    container: Container
-    counted: ResourceList
-
-
-def _walk(pod: Pod, pick: _Pick) -> tuple[_Totals, list[_Step]]:
-    """The pod's total over its containers, and what counted at each step."""
-    steps = [_Step(one, pick(one.resources)) for one in pod.containers]
-    total: _Totals = {}
-    for step in steps:
-        _add(total, step.counted)
-    sidecars: _Totals = {}
-    init: _Totals = {}
+    For a sidecar that is what all sidecars so far have together, for an init container its own beside them.
+    """
+    sidecars: ResourceList = {}
     for one in pod.init_containers:
         own = pick(one.resources)
         if one.kind is ContainerKind.SIDECAR:
-            total = _added(total, own)
             sidecars = _added(sidecars, own)
-            counted = sidecars
+            yield one, sidecars
         else:
-            counted = _added(own, sidecars)
-        steps.append(_Step(one, counted))
-        init = _larger(init, counted)
-    return (_larger(total, init) if init else total), steps
+            yield one, _added(own, sidecars)
 
 
 def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
     """The sum over containers alone, without pod-level values and without overhead."""
-    return _walk(pod, _limits if limits else _requests)[0]
+    pick = _limits if limits else _requests
+    total: _Totals = {}
+    for one in pod.containers:
+        _add(total, pick(one.resources))
+    most: _Totals = {}
+    for one, counted in _init_steps(pod, pick):
+        if one.kind is ContainerKind.SIDECAR:
+            _add(total, pick(one.resources))
+        most = _larger(most, counted)
+    return _larger(total, most) if most else total
 
 
 def pod_requests(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:
@@ -157,16 +152,16 @@ def limits_declared(pod: Pod, release: Release, *, pod_level: bool) -> LimitsDec
     limit behind a limited sidecar counts as limited. With pod-level resources (1.32) a non-zero pod-level limit is
     enough. Source: kubelet `cm.ResourceConfigForPod`.
     """
+    counted = [(one, one.resources.limits) for one in pod.containers]
     if release.since(27):
-        steps = _walk(pod, _limits)[1]
-    else:
-        looked_at: Iterable[Container] = pod.containers + (pod.init_containers if release.since(23) else ())
-        steps = [_Step(one, one.resources.limits) for one in looked_at]
+        counted += _init_steps(pod, _limits)
+    elif release.since(23):
+        counted += [(one, one.resources.limits) for one in pod.init_containers]
     missing: dict[str, str] = {}
-    for step in steps:
+    for one, limits in counted:
         for name in ("cpu", "memory"):
-            if amount(step.counted, name).is_zero:
-                missing.setdefault(name, step.container.name)
+            if amount(limits, name).is_zero:
+                missing.setdefault(name, one.name)
     if pod_level and pod.resources is not None:
         for name in ("cpu", "memory"):
             if not amount(pod.resources.limits, name).is_zero:
