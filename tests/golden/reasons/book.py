@@ -1,0 +1,66 @@
+"""Every kind of reason once, with the first knob that has it. To write the book anew, and then to read the difference:
+
+python -m tests.golden.reasons.book
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memqos.engine.expect import expect
+from memqos.engine.explain import reason_lines
+from memqos.engine.plan import Plan, Reason
+from memqos.engine.verdict import subject
+from memqos.model.knob import ABSENT
+from tests.golden.reasons.nodes import PLANS, Planned
+
+BOOK = Path(__file__).parent / "reasons.txt"
+
+
+def plan_of(planned: Planned, *, reasons: bool = True) -> Plan:
+    return expect(
+        planned.pods,
+        node=planned.node,
+        settings=planned.settings,
+        release=planned.release,
+        reasons=reasons,
+        **planned.more,
+    )
+
+
+def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:
+    """What has a reason, in words, and the reason."""
+    pods = {pod.uid: pod for pod in plan.pods}
+    for cgroup in plan.cgroups():
+        where = subject(cgroup, pods.get(cgroup.pod))
+        for knob, one in cgroup.knobs.items():
+            text = f"not written, reads {one.value}" if one.written is ABSENT else str(one.written)
+            yield f"{knob} of {where}: {text}", one.reason
+    for pod in plan.pods:
+        yield f"QoS class of pod '{pod.name}': {pod.qos}", pod.qos_reason
+        for container in pod.containers:
+            yield f"oom_score_adj of '{container.name}': {container.oom_score_adj}", container.oom_score_adj_reason
+    for refusal in plan.refusals:
+        yield f"refused: {refusal.name}: {refusal.reason_name}: {refusal.message}", refusal.reason
+
+
+def kind(reason: Reason) -> object:
+    """What makes two reasons the same in kind: all but the numbers and the lines of files in them."""
+    shown = "=" in reason.arithmetic, ";" in reason.arithmetic
+    inputs = tuple((one.name, "" if ".yaml" in one.origin else one.origin) for one in reason.inputs)
+    return reason.rule, reason.source, reason.rounding, shown, inputs, tuple(kind(one) for one in reason.because)
+
+
+def book() -> str:
+    parts: list[str] = []
+    seen = set()
+    for planned in PLANS:
+        parts.append(f"== {planned.title}")
+        for head, reason in explained(plan_of(planned)):
+            if kind(reason) not in seen:
+                seen.add(kind(reason))
+                parts.append("\n".join([head, *reason_lines(reason, indent="  ")]))
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    BOOK.write_text(book())
