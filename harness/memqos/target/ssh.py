@@ -251,7 +251,7 @@ def open_ssh(
         f"ssh connects to {destination}",
         lambda: control.exists() or master.poll() is not None,
         deadline=deadline,
-        every=0.05,
+        every=0.01,
     )
     if not control.exists():
         said = log.read_text(errors="backslashreplace").strip()

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
@@ -26,13 +26,25 @@ from memqos.vm.command import overlay_arguments
 from memqos.vm.machine import Machine, started
 from memqos.vm.ownership import ProcessGroup
 from memqos.vm.programs import Qemu, find_program
-from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec
+from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
 
-__all__ = ["HOST_ALIAS", "Ingredients", "launch", "shell_arguments"]
+__all__ = [
+    "HOST_ALIAS",
+    "ROOT_OVERLAY",
+    "Ingredients",
+    "Run",
+    "connected",
+    "launch",
+    "make_overlay",
+    "opened_run",
+    "shell_arguments",
+    "spec_of",
+]
 
 HOST_ALIAS = "memqos"
 """The guest's name in ssh's configuration and in known_hosts."""
 
+ROOT_OVERLAY = "root.qcow2"
 SSH_CONFIG = "ssh_config"
 RUN_PREFIX = "memqos-run-"
 
@@ -68,27 +80,61 @@ class Ingredients:
     writes_through: bool = False
 
 
-@contextlib.contextmanager
-def launch(ingredients: Ingredients, *, cache: Cache, deadline: Deadline) -> Iterator[Machine]:
-    """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one machine has on the host while it runs: its folders and its processes.
 
-    Raises MachineError if it does not come up, with the console's tail.
+    sockets: a short path; sockets, and the copy of the key that ssh is given. disks: its own disks' folder.
+    """
+
+    sockets: Path
+    disks: Path
+    group: ProcessGroup
+
+
+@contextlib.contextmanager
+def opened_run(cache: Cache) -> Iterator[Run]:
+    """Folders and a process group for one machine, gone at the end, also if we are killed.
+
+    Raises NoSpaceError if the cache's disk has no room for a machine.
     """
     sockets_base = runtime_folder(os.environ)
     disks_base = cache.folder("machines")
     for base in (sockets_base, disks_base):
         sweep(base, RUN_PREFIX)
     need_space(disks_base, DISK_BYTES)
+    with (
+        locked_folder(sockets_base, RUN_PREFIX) as sockets,
+        locked_folder(disks_base, RUN_PREFIX) as disks,
+        ProcessGroup(folders=(sockets, disks)) as group,
+    ):
+        yield Run(sockets=sockets, disks=disks, group=group)
+
+
+@contextlib.contextmanager
+def launch(
+    ingredients: Ingredients, *, cache: Cache, deadline: Deadline, saving: Path | None = None
+) -> Iterator[Machine]:
+    """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
+
+    saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
+    then be checkpointed.
+
+    Raises MachineError if it does not come up, with the console's tail.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = stack.enter_context(locked_folder(sockets_base, RUN_PREFIX))
-        disks = stack.enter_context(locked_folder(disks_base, RUN_PREFIX))
-        group = stack.enter_context(ProcessGroup(folders=(sockets, disks)))
-        spec = machine_spec(ingredients, sockets=sockets, disks=disks)
-        machine = Machine(spec, qemu=ingredients.qemu, group=group, qemu_log=ingredients.log_dir / "qemu.log")
+        run = stack.enter_context(opened_run(cache))
+        spec = spec_of(ingredients, sockets=run.sockets, disks=saving or run.disks)
+        make_disks(ingredients, spec)
+        if saving is not None:
+            spec = replace(spec, ram=RamFiles(folder=saving, use=RamUse.SAVED))
+        machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / "qemu.log")
         stack.enter_context(started(machine))
-        target = stack.enter_context(connected(machine, ingredients, group, sockets, deadline))
+        wait_for_sshd(machine, deadline)
+        connection = stack.enter_context(contextlib.ExitStack())
+        target = connection.enter_context(connected(machine, ingredients, run, deadline))
         wait_for_units(machine, target, deadline)
-        machine.ready(target)
+        machine.ready(target, disconnect=connection.close)
         yield machine
 
 
@@ -104,16 +150,9 @@ def runtime_folder(environment: Mapping[str, str]) -> Path:
     return Path("/tmp")  # noqa: S108 - only a private folder with an unpredictable name is made there
 
 
-def machine_spec(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineSpec:
-    """The machine's spec; makes its disks."""
-    disk = ingredients.disk
-    if not ingredients.writes_through:
-        disk = disks / "overlay.qcow2"
-        make_overlay(ingredients.disk, disk)
-    swap_disks = tuple(disks / f"swap{number}.img" for number in range(len(ingredients.topology.swap)))
-    for path, device in zip(swap_disks, ingredients.topology.swap, strict=True):
-        with path.open("wb") as file:
-            file.truncate(device.size_bytes)
+def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineSpec:
+    """The spec of a machine whose sockets and disks are in these folders; nothing is made."""
+    through = ingredients.writes_through
     return MachineSpec(
         name=ingredients.name,
         accelerator=ingredients.accelerator,
@@ -121,44 +160,54 @@ def machine_spec(ingredients: Ingredients, *, sockets: Path, disks: Path) -> Mac
         kernel=ingredients.kernel,
         initrd=ingredients.initrd,
         kernel_arguments=ingredients.kernel_arguments,
-        disk=disk,
-        disk_format=DiskFormat.RAW if ingredients.writes_through else DiskFormat.QCOW2,
-        swap_disks=swap_disks,
+        disk=ingredients.disk if through else disks / ROOT_OVERLAY,
+        disk_format=DiskFormat.RAW if through else DiskFormat.QCOW2,
+        swap_disks=tuple(disks / f"swap{number}.img" for number in range(len(ingredients.topology.swap))),
         serial_log=ingredients.log_dir / "serial.log",
         qmp_socket=sockets / "qmp.sock",
     )
 
 
-def make_overlay(base: Path, overlay: Path) -> None:
+def make_disks(ingredients: Ingredients, spec: MachineSpec) -> None:
+    """The disks of a machine that boots: a layer over the image, and empty swap disks."""
+    if not ingredients.writes_through:
+        make_overlay(ingredients.disk, spec.disk)
+    for path, device in zip(spec.swap_disks, ingredients.topology.swap, strict=True):
+        with path.open("wb") as file:
+            file.truncate(device.size_bytes)
+
+
+def make_overlay(base: Path, overlay: Path, *, base_format: DiskFormat = DiskFormat.RAW) -> None:
     """An empty overlay over a frozen disk; raises MachineryError with what qemu-img said."""
-    told = subprocess.run(
-        overlay_arguments(find_program("qemu-img"), base, overlay), capture_output=True, text=True, check=False
-    )
+    argv = overlay_arguments(find_program("qemu-img"), base, overlay, base_format=base_format)
+    told = subprocess.run(argv, capture_output=True, text=True, check=False)
     if told.returncode != 0:
         raise MachineryError(f"the overlay could not be made: {told.stderr.strip()}", where=str(overlay))
 
 
 @contextlib.contextmanager
-def connected(
-    machine: Machine, ingredients: Ingredients, group: ProcessGroup, sockets: Path, deadline: Deadline
-) -> Iterator[Target]:
-    """Wait for the guest's sshd and connect to it."""
-    port = machine.ssh_port()
-    identity = Path(shutil.copy(ingredients.identity, sockets / "identity"))
-    config = sockets / SSH_CONFIG
-    config.write_text(ssh_config(port=port, identity=identity, known_hosts=ingredients.known_hosts))
-    with machine.failing("it was booting"):
-        wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
+def connected(machine: Machine, ingredients: Ingredients, run: Run, deadline: Deadline) -> Iterator[Target]:
+    """Connect to the guest's sshd, which listens already."""
+    identity = Path(shutil.copy(ingredients.identity, run.sockets / "identity"))
+    config = run.sockets / SSH_CONFIG
+    config.write_text(ssh_config(port=machine.ssh_port(), identity=identity, known_hosts=ingredients.known_hosts))
     with open_ssh(
         HOST_ALIAS,
         address=f"vm://{ingredients.name}",
         deadline=deadline,
-        start=group.start,
-        folder=sockets,
+        start=run.group.start,
+        folder=run.sockets,
         config=config,
         diagnose=machine.diagnose,
     ) as target:
         yield target
+
+
+def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
+    """Wait until the guest's sshd listens; while it boots, connecting would only fail."""
+    port = machine.ssh_port()
+    with machine.failing("it was booting"):
+        wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
 
 
 def sshd_answers(machine: Machine, port: int) -> bool:
@@ -202,7 +251,10 @@ def shell_arguments(spec: MachineSpec, words: Sequence[str]) -> list[str]:
 
 
 def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
-    """An ssh_config with which `ssh -F FILE memqos` gets into the machine and nowhere else."""
+    """An ssh_config with which `ssh -F FILE memqos` gets into the machine and nowhere else.
+
+    The key exchange is the cheapest one: what it protects never leaves this host, and the guest may be emulated.
+    """
     return f"""Host {HOST_ALIAS}
   HostName 127.0.0.1
   Port {port}
@@ -215,6 +267,7 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
   GlobalKnownHostsFile /dev/null
   StrictHostKeyChecking yes
   HostKeyAlgorithms ssh-ed25519
+  KexAlgorithms curve25519-sha256
   BatchMode yes
   ForwardAgent no
   ForwardX11 no

@@ -3,8 +3,9 @@
 States and the verbs that each accepts:
 
     off ──start──▶ booting ──ready──▶ ready ──mark_dirty──▶ dirty
-                      └────────────────┴── any failure ─────▶ broken
-    power_off: from ready and dirty, back to off
+                      │                └──checkpoint──▶ checkpointed
+                      └── any failure, also of the states after it ──▶ broken
+    resume: booting, for a clone; power_off: from ready and dirty, back to off
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from memqos.target.base import Target
 from memqos.vm.command import qemu_arguments
 from memqos.vm.console import TAIL_LINES, Console
 from memqos.vm.entry import Image
+from memqos.vm.migration import come_to_rest, load_state, save_state
 from memqos.vm.ownership import ProcessGroup
 from memqos.vm.profile import Profile
 from memqos.vm.programs import Qemu
@@ -43,6 +45,7 @@ class MachineState(StrEnum):
     OFF = "off"
     BOOTING = "booting"
     READY = "ready"
+    CHECKPOINTED = "checkpointed"
     DIRTY = "dirty"
     BROKEN = "broken"
 
@@ -75,6 +78,8 @@ class Machine:
         self._target: Target | None = None
         self._failure: MachineError | None = None
         self._stopping = False
+        self._kept = False
+        self._disconnect: Callable[[], None] = lambda: None
 
     @property
     def target(self) -> Target:
@@ -137,11 +142,35 @@ class Machine:
             raise MachineError("QEMU does not tell its forwarded port.", where=self.spec.name, data={"told": told})
         return int(match[1])
 
-    def ready(self, target: Target) -> None:
-        """The guest is up and this is how it is reached: booting to ready."""
+    def ready(self, target: Target, *, disconnect: Callable[[], None] = lambda: None) -> None:
+        """The guest is up and this is how it is reached, and how the connection is ended: booting to ready."""
         self.require(MachineState.BOOTING, doing="become ready")
         self._target = target
+        self._disconnect = disconnect
         self.state = MachineState.READY
+
+    def resume(self, state: Path, *, deadline: Deadline) -> None:
+        """Let a clone go on where its checkpoint stopped; it stays booting until somebody is connected to it."""
+        self.require(MachineState.BOOTING, doing="resume")
+        with self.failing("its checkpoint was being restored"):
+            load_state(self.qmp, state, deadline=deadline)
+
+    def checkpoint(self, state: Path, *, deadline: Deadline) -> float:
+        """Write everything but the memory to this file: ready to checkpointed, after which it can only be stopped.
+
+        Returns the seconds from stopping the guest to its state being written.
+
+        The connection is ended first, since a clone could not go on with it, and the guest is left to come to rest.
+        """
+        self.require(MachineState.READY, doing="checkpoint")
+        self._disconnect()
+        with self.failing("its checkpoint was being made"):
+            come_to_rest(self.qmp, self._running().pid, deadline=deadline)
+            self._stopping = True
+            stopwatch = deadline.sooner(deadline.remaining)
+            save_state(self.qmp, state, deadline=deadline)
+        self.state = MachineState.CHECKPOINTED
+        return round(stopwatch.elapsed, 3)
 
     def mark_dirty(self, reason: str) -> None:
         """Something was left behind in the guest: ready to dirty. It can still be used, but not as a fresh one."""
@@ -161,7 +190,9 @@ class Machine:
         self.state = MachineState.OFF
 
     def stop(self) -> None:
-        """End QEMU at once, in any state; a broken machine stays broken."""
+        """End QEMU at once, in any state; a broken machine stays broken, and one that is kept goes on."""
+        if self._kept:
+            return
         self._stopping = True
         if self._process is not None:
             self._group.stop(self._process)
@@ -227,6 +258,11 @@ class Machine:
         except DeadlineError as error:
             self.check_alive(doing)
             raise self._break(MachineError(f"{error.what.rstrip('.')} while {doing}.", data=error.data)) from error
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise self._wrong_state("use QEMU", MachineState.BOOTING, MachineState.READY, MachineState.DIRTY)
+        return self._process
 
     def _exit_status(self) -> int | None:
         return None if self._process is None else self._process.poll()
