@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,13 +14,27 @@ from pathlib import Path
 
 from memqos.vm.cache import Cache
 
-__all__ = ["DISK", "INITRD", "KERNEL", "KNOWN_HOSTS", "MANIFEST", "Image", "list_images", "load_image", "remove_image"]
+__all__ = [
+    "DISK",
+    "INITRD",
+    "KERNEL",
+    "KNOWN_HOSTS",
+    "MANIFEST",
+    "Image",
+    "file_facts",
+    "images_of",
+    "list_images",
+    "load_image",
+    "remove_image",
+]
 
 DISK = "disk.img"
 KERNEL = "vmlinuz"
 INITRD = "initrd.img"
 KNOWN_HOSTS = "known_hosts"
 MANIFEST = "image.json"
+
+BLOCK = 1 << 20
 
 FILES = (DISK, KERNEL, INITRD, KNOWN_HOSTS)
 
@@ -25,7 +43,8 @@ FILES = (DISK, KERNEL, INITRD, KNOWN_HOSTS)
 class Image:
     """A whole image. Its files are frozen: machines write to overlays.
 
-    manifest: image.json as it was written: profile, fingerprint, created, versions, packages, sizes of the files.
+    manifest: image.json as it was written: profile, suite, created, versions, packages, and of the files their sizes
+    and hashes; what the machine brings up first (kernel, initrd) and what it runs from (disk).
     """
 
     folder: Path
@@ -83,6 +102,47 @@ def load_image(folder: Path) -> Image | None:
     if not isinstance(manifest, dict) or not isinstance(manifest.get("profile"), str):
         return None
     return Image(folder=folder, manifest=manifest) if manifest.get("files") == sizes else None
+
+
+def file_facts(folder: Path) -> dict[str, object]:
+    """What the manifest says of an entry's files: their sizes in bytes, and the hashes of kernel, initrd and disk.
+
+    The kernel's and the initrd's are those of sha256sum; the disk's is sparse_hash.
+    """
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (KERNEL, INITRD)}
+    return {
+        "files": {name: (folder / name).stat().st_size for name in FILES},
+        "sha256": {**hashes, DISK: sparse_hash(folder / DISK)},
+    }
+
+
+def sparse_hash(path: Path) -> str:
+    """The SHA-256 of a file's blocks of 1 MiB that hold anything but zeros, each after its offset in 8 bytes.
+
+    It depends on nothing but the content, and takes the time of what is there, not of the gigabytes of holes.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        size = path.stat().st_size
+        offset = 0
+        while offset < size:
+            try:
+                offset = os.lseek(file.fileno(), offset, os.SEEK_DATA) // BLOCK * BLOCK
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # nothing but holes from here on
+            block = os.pread(file.fileno(), BLOCK, offset)
+            if block.count(0) != len(block):
+                digest.update(offset.to_bytes(8) + block)
+            offset += BLOCK
+    return digest.hexdigest()
+
+
+def images_of(cache: Cache, profile: str) -> list[Path]:
+    """The entries of one profile, whole or not, also those that were derived from its image."""
+    own = re.compile(rf"{re.escape(profile)}-[0-9a-f]{{12}}(-with-[0-9a-f]{{12}})?")
+    return sorted(folder for folder in cache.images.iterdir() if own.fullmatch(folder.name))
 
 
 def list_images(cache: Cache) -> Iterator[Image]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -236,7 +235,6 @@ class Build:
 
     def write_manifest(self, finished: Path, facts: dict[str, object]) -> None:
         """image.json: what the image is and holds."""
-        sizes = {path.name: path.stat().st_size for path in sorted(finished.iterdir())}
         for path in finished.iterdir():
             path.chmod(0o444)
         manifest = {
@@ -244,11 +242,7 @@ class Build:
             "profile": self.profile.name,
             "suite": self.profile.suite,
             "created": utc_now().isoformat(timespec="seconds"),
-            "files": sizes,
-            "sha256": {
-                name: hashlib.sha256((finished / name).read_bytes()).hexdigest()
-                for name in (entry.KERNEL, entry.INITRD)
-            },
+            **entry.file_facts(finished),
             **facts,
         }
         (finished / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")

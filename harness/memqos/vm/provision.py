@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memqos.clock import Deadline
-from memqos.errors import ImageError
 from memqos.model.topology import Topology, Zone
 from memqos.target.base import Target, checked
 from memqos.vm import entry
 from memqos.vm.cache import Cache
+from memqos.vm.guest_facts import packages_of, versions_of
 from memqos.vm.launch import Ingredients, launch
 from memqos.vm.profile import Profile
 from memqos.vm.programs import Qemu
@@ -21,15 +21,6 @@ __all__ = ["provision"]
 PROVISION_SECONDS = 300
 
 TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
-
-VERSIONS: dict[str, tuple[str, ...]] = {
-    "kernel": ("uname", "-r"),
-    "systemd": ("systemctl", "--version"),
-    "containerd": ("containerd", "--version"),
-    "runc": ("runc", "--version"),
-    "crun": ("crun", "--version"),
-}
-"""Component to the command whose first line tells its version."""
 
 
 def provision(
@@ -69,8 +60,8 @@ def provision(
         stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         facts: dict[str, object] = {
             "container_images": sorted(stored),
-            "versions": {name: version_in(run(target, argv, deadline)) for name, argv in VERSIONS.items()},
-            "packages": packages_in(run(target, ["dpkg-query", "-W"], deadline)),
+            "versions": versions_of(target, deadline=deadline),
+            "packages": packages_of(target, deadline=deadline),
         }
         machine.power_off(deadline=deadline)
     return facts
@@ -79,18 +70,3 @@ def provision(
 def run(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
     """A command's output in the guest; it must succeed."""
     return checked(target.run(argv, deadline=deadline, stdin=stdin), where=target.address).text
-
-
-def version_in(text: str) -> str:
-    """The version in a program's first line: the first word that begins with a digit, or holds `~ds` or `+ds`."""
-    words = text.partition("\n")[0].split()
-    version = next((word for word in words if word[:1].isdigit()), None)
-    if version is None:
-        raise ImageError(f"no version is in '{text.strip()[:200]}'.")
-    return version
-
-
-def packages_in(text: str) -> dict[str, str]:
-    """Package to version, from dpkg-query's lines."""
-    pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
-    return {name: version for name, version in pairs}  # noqa: C416 - a dict of pairs reads worse to a type checker

@@ -1,0 +1,207 @@
+"""What a guest says of its own hardware, held against the topology that it was declared with.
+
+A machine that is not what its topology says would make every verdict about zones, swap or huge pages worthless, so it
+is asked once, when it has booted, and one that differs is broken before anything is judged on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
+from memqos.errors import MachineError
+from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
+from memqos.target.base import Target, checked
+
+__all__ = ["GuestView", "differences", "parse_view", "read_view", "verify_topology"]
+
+NODES = "/sys/devices/system/node"
+CPUS = "/sys/devices/system/cpu"
+ZSWAP = "/sys/module/zswap/parameters/enabled"
+SWAPS = "/proc/swaps"
+
+PATTERNS = (
+    f"{NODES}/node*/cpulist",
+    f"{NODES}/node*/distance",
+    f"{NODES}/node*/meminfo",
+    f"{NODES}/node*/hugepages/hugepages-*/nr_hugepages",
+    f"{CPUS}/cpu[0-9]*/topology/physical_package_id",
+    f"{CPUS}/cpu[0-9]*/topology/die_id",
+    f"{CPUS}/cpu[0-9]*/topology/thread_siblings_list",
+    SWAPS,
+    ZSWAP,
+)
+"""The files that are read: globs of the guest's shell."""
+
+READ_ALL = 'for file; do [ ! -r "$file" ] || grep -H \'\' "$file"; done'
+"""Prints PATH:LINE for every line of every file that is there."""
+
+KIB = 1 << 10
+SWAP_HEADER = 4096
+"""The first page of a swap device holds its header, and cannot be used."""
+
+OWN_SHARE = 0.12
+OWN_BYTES = 160 << 20
+"""What the kernel, its page tables and the firmware may keep of a zone's memory, as a share and at most beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """One swap device that is on: its bytes that can be used, and its priority."""
+
+    size_bytes: int
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestView:
+    """What the guest says: zones with what they have, distances, swap by device name, zswap, and its CPUs' places.
+
+    zswap: None where the kernel has none. places: for each CPU its package, its die, and its core's threads.
+    """
+
+    zones: tuple[Zone, ...]
+    distances: tuple[tuple[int, ...], ...]
+    swap: tuple[Swap, ...]
+    zswap: bool | None
+    places: tuple[tuple[int, int, int], ...]
+
+
+def read_view(target: Target, *, deadline: Deadline) -> GuestView:
+    """Ask a guest; one command."""
+    script = f"set -- {' '.join(PATTERNS)}\n{READ_ALL}"
+    return parse_view(checked(target.run(["sh", "-c", script], deadline=deadline), where=target.address).text)
+
+
+def verify_topology(target: Target, topology: Topology, *, deadline: Deadline) -> None:
+    """Raise MachineError, naming each difference, if the guest is not what the topology declares."""
+    found = list(differences(topology, read_view(target, deadline=deadline)))
+    if found:
+        raise MachineError(
+            f"the guest is not the machine that the topology '{topology.name}' declares: {'; '.join(found)}.",
+            where=target.address,
+            next_step="Change the topology's file, or report it: this QEMU or this kernel makes another machine.",
+            data={"topology": topology.name, "differences": found},
+        )
+
+
+def parse_view(text: str) -> GuestView:
+    """The view in lines of PATH:LINE."""
+    files: dict[str, str] = {}
+    for line in text.splitlines():
+        path, _, content = line.partition(":")
+        files[path] = files.get(path, "") + content + "\n"
+    ids = sorted({int(match[1]) for path in files if (match := re.match(rf"{NODES}/node(\d+)/", path))})
+    return GuestView(
+        zones=tuple(_zone(files, zone) for zone in ids),
+        distances=tuple(tuple(map(int, files.get(f"{NODES}/node{zone}/distance", "").split())) for zone in ids),
+        swap=tuple(_swaps(files.get(SWAPS, ""))),
+        zswap=files[ZSWAP].strip() == "Y" if ZSWAP in files else None,
+        places=tuple(_places(files)),
+    )
+
+
+def _zone(files: Mapping[str, str], zone: int) -> Zone:
+    folder = f"{NODES}/node{zone}"
+    total = re.search(r"MemTotal:\s+(\d+) kB", files.get(f"{folder}/meminfo", ""))
+    sizes = {
+        int(match[1]) * KIB: int(content)
+        for path, content in files.items()
+        if (match := re.match(rf"{folder}/hugepages/hugepages-(\d+)kB/", path)) and int(content)
+    }
+    return Zone(
+        id=zone,
+        memory_bytes=int(total[1]) * KIB if total else 0,
+        cpus=tuple(_numbers(files.get(f"{folder}/cpulist", ""))),
+        hugepages=tuple(HugePages(size_bytes=size, count=count) for size, count in sorted(sizes.items())),
+    )
+
+
+def _swaps(text: str) -> Iterator[Swap]:
+    for line in sorted(text.splitlines()[1:]):
+        words = line.split()
+        yield Swap(size_bytes=int(words[2]) * KIB, priority=int(words[4]))
+
+
+def _places(files: Mapping[str, str]) -> Iterator[tuple[int, int, int]]:
+    cpu = 0
+    while (folder := f"{CPUS}/cpu{cpu}/topology") and f"{folder}/physical_package_id" in files:
+        package, die = (int(files.get(f"{folder}/{name}", "0")) for name in ("physical_package_id", "die_id"))
+        yield package, die, len(list(_numbers(files.get(f"{folder}/thread_siblings_list", ""))))
+        cpu += 1
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """The kernel's list format: "0-1,4"."""
+    for span in text.strip().split(",") if text.strip() else ():
+        first, _, last = span.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def differences(topology: Topology, view: GuestView) -> Iterator[str]:
+    """What differs, each as a clause: what the guest has, and what is declared."""
+    if len(view.zones) != len(topology.zones):
+        yield f"it has {len(view.zones)} zones, declared are {len(topology.zones)}"
+        return
+    for declared, zone in zip(topology.zones, view.zones, strict=True):
+        yield from _zone_differences(declared, zone)
+    yield from _distance_differences(topology, view.distances)
+    yield from _swap_differences(topology, view)
+    yield from _place_differences(topology, view.places)
+
+
+def _zone_differences(declared: Zone, zone: Zone) -> Iterator[str]:
+    if zone.cpus != tuple(sorted(declared.cpus)):
+        yield f"zone {zone.id} has the CPUs {list(zone.cpus)}, declared are {sorted(declared.cpus)}"
+    least = max(int(declared.memory_bytes * (1 - OWN_SHARE)) - OWN_BYTES, 1 if declared.memory_bytes else 0)
+    if not least <= zone.memory_bytes <= declared.memory_bytes:
+        yield f"zone {zone.id} has {zone.memory_bytes >> 20} MiB, declared are {declared.memory_bytes >> 20}"
+    if zone.hugepages != declared.hugepages:
+        yield f"zone {zone.id} has huge pages {_pages(zone)}, declared are {_pages(declared)}"
+
+
+def _pages(zone: Zone) -> str:
+    return ", ".join(f"{pages.count} of {pages.size_bytes >> 20} MiB" for pages in zone.hugepages) or "none"
+
+
+def _distance_differences(topology: Topology, seen: Sequence[Sequence[int]]) -> Iterator[str]:
+    count = len(topology.zones)
+    usual = [[LOCAL_DISTANCE if row == column else REMOTE_DISTANCE for column in range(count)] for row in range(count)]
+    for source, (declared, row) in enumerate(zip(topology.distances or usual, seen, strict=True)):
+        if list(declared) != list(row):
+            yield f"zone {source} has the distances {list(row)}, declared are {list(declared)}"
+
+
+def _swap_differences(topology: Topology, view: GuestView) -> Iterator[str]:
+    if len(view.swap) != len(topology.swap):
+        yield f"it has {len(view.swap)} swap devices, declared are {len(topology.swap)}"
+        return
+    for number, (declared, device) in enumerate(zip(topology.swap, view.swap, strict=True)):
+        usable = declared.size_bytes - SWAP_HEADER
+        if device.size_bytes != usable:
+            yield f"swap device {number} has {device.size_bytes} bytes to use, declared are {usable}"
+        chosen = declared.priority if declared.priority is not None else min(device.priority, -1)
+        if device.priority != chosen:
+            wanted = "a negative one" if declared.priority is None else str(chosen)
+            yield f"swap device {number} has the priority {device.priority}, declared is {wanted}"
+    if topology.zswap is not None and view.zswap is not topology.zswap:
+        seen = {None: "not in its kernel", True: "on", False: "off"}[view.zswap]
+        yield f"zswap is {seen}, declared is {'on' if topology.zswap else 'off'}"
+
+
+def _place_differences(topology: Topology, places: Sequence[tuple[int, int, int]]) -> Iterator[str]:
+    """How the CPUs are put together; asked only where the topology says it."""
+    if topology.processors is None:
+        return
+    declared = topology.processors
+    packages = len({package for package, _, _ in places})
+    dies = len({(package, die) for package, die, _ in places})
+    threads = max((threads for _, _, threads in places), default=0)
+    seen = (packages, dies, threads)
+    wanted = (declared.packages, declared.packages * declared.dies, declared.threads)
+    if seen != wanted:
+        yield "it has {} packages, {} dies and {} threads a core, ".format(*seen) + "declared are {}, {} and {}".format(
+            *wanted
+        )
