@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
 import tempfile
@@ -23,9 +24,12 @@ from memqos.clock import utc_now
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
 from memqos.vm.progress import Progress
 
-__all__ = ["Cache", "default_cache", "locked_folder", "need_space", "sweep"]
+__all__ = ["KEPT_NAME", "Cache", "default_cache", "kept_guard", "locked_folder", "need_space", "no_space", "sweep"]
 
 LOCK_NAME = "owner.lock"
+KEPT_NAME = "kept.json"
+"""In a folder that outlives its maker: JSON with the number of the process that looks after it, under "guard"."""
+
 ORPHAN_SECONDS = 60
 """A folder this old that has no lock in it is nobody's: its maker died between making the folder and the lock."""
 
@@ -102,14 +106,18 @@ def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
 
 @contextlib.contextmanager
 def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
-    """A new folder, 0700, with a lock in it that is held for as long as the context lives; removed at its end."""
+    """A new folder, 0700, with a lock in it that is held for as long as the context lives; removed at its end.
+
+    A folder in which somebody put a file named KEPT_NAME stays, for as long as the process lives that the file names.
+    """
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not (folder / KEPT_NAME).exists():
+            shutil.rmtree(folder, ignore_errors=True)
         os.close(handle)
 
 
@@ -121,7 +129,22 @@ def sweep(base: Path, prefix: str) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def kept_guard(folder: Path) -> int | None:
+    """The process that looks after a kept folder; None if the folder is not kept, or that process is gone.
+
+    It was started with the folder's path as an argument, so another process with its number is not taken for it.
+    """
+    try:
+        guard = int(json.loads((folder / KEPT_NAME).read_bytes())["guard"])
+        arguments = Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return guard if os.fsencode(folder) in arguments else None
+
+
 def _is_orphan(folder: Path) -> bool:
+    if kept_guard(folder) is not None:
+        return False
     try:
         handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -31,12 +31,14 @@ from memqos.vm.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUs
 __all__ = [
     "HOST_ALIAS",
     "ROOT_OVERLAY",
+    "RUN_PREFIX",
     "Ingredients",
     "Run",
     "connected",
     "launch",
     "make_overlay",
     "opened_run",
+    "runtime_folder",
     "shell_arguments",
     "spec_of",
 ]
@@ -64,6 +66,7 @@ class Ingredients:
     disk: used through an overlay unless `writes_through`.
     identity: the private key; known_hosts: the guest's host key under HOST_ALIAS.
     log_dir: receives serial.log and qemu.log; it outlives the machine.
+    keepable: the machine may be kept when whoever started it ends.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Ingredients:
     known_hosts: Path
     log_dir: Path
     writes_through: bool = False
+    keepable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +97,10 @@ class Run:
 
 
 @contextlib.contextmanager
-def opened_run(cache: Cache) -> Iterator[Run]:
+def opened_run(cache: Cache, *, keepable: bool = False) -> Iterator[Run]:
     """Folders and a process group for one machine, gone at the end, also if we are killed.
+
+    keepable: the machine may be kept, and then they stay with it.
 
     Raises NoSpaceError if the cache's disk has no room for a machine.
     """
@@ -106,7 +112,7 @@ def opened_run(cache: Cache) -> Iterator[Run]:
     with (
         locked_folder(sockets_base, RUN_PREFIX) as sockets,
         locked_folder(disks_base, RUN_PREFIX) as disks,
-        ProcessGroup(folders=(sockets, disks)) as group,
+        ProcessGroup(folders=(sockets, disks), keepable=keepable) as group,
     ):
         yield Run(sockets=sockets, disks=disks, group=group)
 
@@ -123,7 +129,7 @@ def launch(
     Raises MachineError if it does not come up, with the console's tail.
     """
     with contextlib.ExitStack() as stack:
-        run = stack.enter_context(opened_run(cache))
+        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable))
         spec = spec_of(ingredients, sockets=run.sockets, disks=saving or run.disks)
         make_disks(ingredients, spec)
         if saving is not None:

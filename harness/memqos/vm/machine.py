@@ -178,6 +178,13 @@ class Machine:
         self.state = MachineState.DIRTY
         self.provenance.setdefault("dirty", reason)
 
+    def keep(self) -> int:
+        """Leave it running when its context ends, until its guard is told to end it; the guard's process id."""
+        self.require(MachineState.READY, MachineState.DIRTY, doing="keep the machine")
+        guard = self._group.keep(self._running())
+        self._kept = True
+        return guard
+
     def power_off(self, *, deadline: Deadline) -> None:
         """Shut the guest down in order, so that its disk is clean: ready or dirty to off."""
         self.require(MachineState.READY, MachineState.DIRTY, doing="power off")

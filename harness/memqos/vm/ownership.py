@@ -3,7 +3,7 @@
 A tiny guard process leads a process group. Everything that a machine needs (QEMU, ssh) is started in that group.
 The guard reads a pipe whose other end only we hold: when we close it, or die (kill -9 too), the guard ends the
 group and, if we died, removes the folders. The group is never the terminal's foreground group: Ctrl-C reaches
-only us.
+only us. A group that is kept has its guard as its only owner: it lives until the guard is told to end it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,23 @@ from memqos.errors import MachineryError
 __all__ = ["ProcessGroup"]
 
 # $1: seconds that the group gets between TERM and KILL when we are gone; the rest: folders to remove then.
-# An orderly end is one line on the pipe: its sender has ended the group and looks after the folders.
+# An orderly end is one line on the pipe: its sender has ended the group and looks after the folders. Another line is
+# "keep" and a process: the group then lives until that process ends, or until the guard gets a TERM.
 # The last kill takes the guard itself.
 GUARD = """
 trap '' TERM INT HUP
 grace=$1
 shift
-read -r word || word=
+read -r word member || word=
+if [ "$word" = keep ]; then
+    trap 'word=' TERM
+    while [ "$word" = keep ] && [ -e "/proc/$member/exe" ]; do
+        sleep 1 &
+        wait $!
+    done
+    trap '' TERM
+    word=
+fi
 if [ "$word" != done ]; then
     kill -TERM 0
     sleep "$grace"
@@ -38,17 +48,23 @@ fi
 kill -KILL 0
 """
 
+KEPT: list[subprocess.Popen[bytes]] = []
+"""Processes that we leave running: Python would warn of each that nobody refers to any more."""
+
 
 class ProcessGroup:
     """A process group with a guard; a context manager.
 
     folders: removed if we die; at an orderly end they are their makers' matter.
     grace: seconds between TERM and KILL, both for stop() and for the guard.
+    keepable: keep() may be called; until it is, nothing outlives us, but if the guard is killed too, members do.
     """
 
-    def __init__(self, *, folders: Sequence[Path] = (), grace: int = 1) -> None:
+    def __init__(self, *, folders: Sequence[Path] = (), grace: int = 1, keepable: bool = False) -> None:
         self._folders = tuple(folders)
         self._grace = grace
+        self._keepable = keepable
+        self._kept = False
         self._guard: subprocess.Popen[bytes] | None = None
         self._members: list[subprocess.Popen[bytes]] = []
 
@@ -65,6 +81,8 @@ class ProcessGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._kept:
+            return
         for member in reversed(self._members):
             self.stop(member)
         guard = self._running_guard()
@@ -81,9 +99,11 @@ class ProcessGroup:
         """Start a program in the group; it has no standard input, and both its streams go to `output` or nowhere.
 
         setpriv makes the kernel kill it with the thread that started it, in case the guard dies too; a thread other
-        than the main one may end long before the work does, so there the guard alone has to do.
+        than the main one may end long before the work does, so there the guard alone has to do. In a group that may
+        be kept it has to do as well.
         """
-        deadly = ["setpriv", "--pdeathsig", "KILL"] if threading.current_thread() is threading.main_thread() else []
+        mortal = threading.current_thread() is threading.main_thread() and not self._keepable
+        deadly = ["setpriv", "--pdeathsig", "KILL"] if mortal else []
         sink: IO[bytes] | int = subprocess.DEVNULL if output is None else output
         member = subprocess.Popen(
             [*deadly, *map(str, argv)],
@@ -96,8 +116,22 @@ class ProcessGroup:
         self._members.append(member)
         return member
 
+    def keep(self, member: subprocess.Popen[bytes]) -> int:
+        """Leave the group to its guard, which ends it when this member ends or a TERM comes; the guard's process id."""
+        guard = self._running_guard()
+        if not self._keepable:
+            raise MachineryError("this process group cannot be kept: it was not opened for that.")
+        self._kept = True
+        KEPT.extend([guard, *self._members])
+        if guard.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), guard.stdin as pipe:
+                pipe.write(f"keep {member.pid}\n".encode())
+        return guard.pid
+
     def stop(self, member: subprocess.Popen[bytes]) -> None:
-        """End one member: TERM, the grace, KILL; nothing to do if it ended by itself."""
+        """End one member: TERM, the grace, KILL; nothing to do if it ended by itself or the group is kept."""
+        if self._kept:
+            return
         if member.poll() is None:
             member.send_signal(signal.SIGTERM)
             try:

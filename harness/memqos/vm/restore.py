@@ -40,7 +40,7 @@ def restored(
     Raises MachineryError, with what went wrong, if it does not come to answer.
     """
     with contextlib.ExitStack() as stack:
-        run = stack.enter_context(opened_run(cache))
+        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable))
         machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
         target = stack.enter_context(connected(machine, ingredients, run, deadline))
         _wake(machine, target, deadline)

@@ -93,3 +93,49 @@ def test_nothing_outlives_an_owner_that_dies(tmp_path, end):
         owner.send_signal(end)
         owner.wait(10)
     wait("all are gone", lambda: not any(map(is_running, pids)) and not folder.exists(), deadline=Deadline.after(5))
+
+
+KEEPER = """
+    import sys
+    from pathlib import Path
+    from memqos.vm.ownership import ProcessGroup
+
+    with ProcessGroup(folders=(Path(sys.argv[1]),), keepable=True) as group:
+        member = group.start(["sleep", sys.argv[2]])
+        print(member.pid, group.keep(member), flush=True)
+"""
+
+
+def kept(folder: Path, seconds: int) -> tuple[int, int]:
+    """A member, kept by an owner that has ended already, and its guard."""
+    folder.mkdir()
+    argv = [sys.executable, "-c", textwrap.dedent(KEEPER), str(folder), str(seconds)]
+    member, guard = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split()
+    return int(member), int(guard)
+
+
+def test_a_kept_group_outlives_its_owner_until_its_guard_is_told_to_end_it(tmp_path):
+    folder = tmp_path / "run"
+    member, guard = kept(folder, 100)
+    assert is_running(member)
+    assert folder.exists()
+    os.kill(guard, signal.SIGTERM)
+    wait(
+        "all is gone",
+        lambda: not is_running(member) and not is_running(guard) and not folder.exists(),
+        deadline=Deadline.after(10),
+    )
+
+
+def test_a_kept_group_ends_with_the_member_that_it_is_kept_for(tmp_path):
+    folder = tmp_path / "run"
+    _, guard = kept(folder, 1)
+    wait("the guard is gone", lambda: not is_running(guard) and not folder.exists(), deadline=Deadline.after(15))
+
+
+def test_only_a_group_that_was_opened_for_it_is_kept():
+    with ProcessGroup() as group:
+        member = group.start(["sleep", "100"])
+        with pytest.raises(MachineryError, match="cannot be kept"):
+            group.keep(member)
+    assert member.returncode == -signal.SIGTERM

@@ -1,0 +1,87 @@
+"""Machines that outlive the run that started them: which there are, how to enter them, and how to end them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from memqos.clock import Deadline, utc_now, wait
+from memqos.errors import UnknownNameError
+from memqos.vm.cache import KEPT_NAME, kept_guard
+from memqos.vm.launch import RUN_PREFIX, runtime_folder, shell_arguments
+from memqos.vm.machine import Machine
+
+__all__ = ["Kept", "end_kept", "keep", "list_kept"]
+
+END_SECONDS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A machine that was left running.
+
+    name: what `memqos vm rm` takes. machine: its profile and topology. guard: the process that ends it when it gets a
+    TERM. shell: the command that opens a root shell in it. console: the file its serial console goes on in.
+    """
+
+    name: str
+    machine: str
+    since: str
+    guard: int
+    qemu: int
+    shell: str
+    console: str
+
+
+def keep(machine: Machine) -> Kept:
+    """Leave a machine running when its context ends, until `end_kept`, or the guest's own end.
+
+    Raises MachineryError for a machine that was not started to be kept, WrongStateError for one that is not usable.
+    """
+    sockets, disks = machine.spec.qmp_socket.parent, machine.spec.disk.parent
+    kept = Kept(
+        name=f"kept-{sockets.name.removeprefix(RUN_PREFIX)}",
+        machine=machine.spec.name,
+        since=utc_now().isoformat(timespec="seconds"),
+        guard=machine.keep(),
+        qemu=machine.pid or 0,
+        shell=shlex.join(shell_arguments(machine.spec, ())),
+        console=str(machine.console.path),
+    )
+    for folder in (sockets, disks):
+        (folder / KEPT_NAME).write_text(json.dumps(asdict(kept), indent=2) + "\n")
+    return kept
+
+
+def list_kept(environment: Mapping[str, str]) -> Iterator[Kept]:
+    """This user's kept machines, by name."""
+    for folder in sorted(runtime_folder(environment).glob(f"{RUN_PREFIX}*")):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid == os.geteuid() and kept_guard(folder) is not None:
+                yield Kept(**json.loads((folder / KEPT_NAME).read_bytes()))
+
+
+def end_kept(name: str, environment: Mapping[str, str]) -> Kept:
+    """End a kept machine and remove its folders.
+
+    Raises UnknownNameError naming those there are, DeadlineError if the guard does not do its work.
+    """
+    known = {kept.name: kept for kept in list_kept(environment)}
+    if name not in known:
+        raise UnknownNameError.of("kept machine", name, sorted(known) or ["none"])
+    kept = known[name]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(kept.guard, signal.SIGTERM)
+    wait(
+        f"the machine '{name}' is gone",
+        lambda: not Path(f"/proc/{kept.qemu}/exe").exists() and kept not in list_kept(environment),
+        deadline=Deadline.after(END_SECONDS),
+        every=0.1,
+    )
+    return kept
