@@ -10,22 +10,26 @@ import click
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
-from memqos.cli.node_options import NodeOptions, node_options
+from memqos.cli.node_options import NodeOptions, node_options, size_of
+from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.engine.difference import differences, differences_document, differences_text
 from memqos.engine.document import plan_document
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons, plan_tree
+from memqos.engine.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
+from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.succession import succession
+from memqos.engine.translate.explain import Language
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, KubeletSettings
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
 
 __all__ = ["command"]
+
+_ALL = "all"
 
 HELP = """Print what every control file must hold for the pods in FILE… under a kubelet of one release.
 
@@ -37,6 +41,8 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --kubernetes 1.27 --kubelet-config kubelet.yaml --why memory.high
   memqos expect a.yaml b.yaml --kubernetes 1.36 --capacity-memory 16Gi --swap 4Gi --cpus 8 --json
   memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
+  memqos expect pod.yaml --kubernetes 1.36 --translate docker --translate files --runtime crun@1.21 --driver systemd
+  memqos expect pod.yaml --kubernetes 1.36 --protection --usage web/app=200Mi
   memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
@@ -75,21 +81,34 @@ from the reference engine, each with its reasons.
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
-@node_options
 @click.option(
-    "--weight",
-    type=click.Choice([conversion.value for conversion in WeightConversion]),
-    default=WeightConversion.LINEAR.value,
-    show_default=True,
-    help="How the OCI runtime makes cpu.weight: quadratic from runc 1.3.2 and crun 1.23 on.",
+    "--translate",
+    multiple=True,
+    type=click.Choice([*(language.value for language in Language), _ALL]),
+    help="Print each container's resources in this language, and what it cannot say; may be repeated. files: what "
+    "the OCI runtime writes.",
 )
+@click.option(
+    "--protection",
+    is_flag=True,
+    help="Print how much of each memory.min and memory.low counts, with and without memory_recursiveprot.",
+)
+@click.option(
+    "--usage",
+    multiple=True,
+    metavar="[NAMESPACE/]POD/CONTAINER=SIZE",
+    help="What a container uses, for --protection; else all of its memory.max. May be repeated.",
+)
+@node_options
+@runtime_options
 def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: Any) -> None:
     """The page of `memqos expect`."""
     if errata:
         click.echo(json.dumps(errata_document(), indent=1) if as_json else errata_text())
         return
-    said = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
-    order = _Order(files=files, as_json=as_json, node=said, **options)
+    node = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
+    runtime = RuntimeOptions(**{field.name: options.pop(field.name) for field in fields(RuntimeOptions)})
+    order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, **options)
     order.check()
     click.echo(order.changes() if order.diff or order.diff_config else order.plan_text())
 
@@ -101,6 +120,7 @@ class _Order:
     files: tuple[str, ...]
     as_json: bool
     node: NodeOptions
+    runtime: RuntimeOptions
     kubernetes: str | None
     kubelet_config: str | None
     overrides: tuple[str, ...]
@@ -108,7 +128,9 @@ class _Order:
     variant: str
     why: str | None
     static: bool
-    weight: str
+    translate: tuple[str, ...]
+    protection: bool
+    usage: tuple[str, ...]
     diff: tuple[str, str] | None
     diff_config: str | None
     running: bool
@@ -125,6 +147,12 @@ class _Order:
             raise click.UsageError("--running is about a change: give --diff or --diff-config.")
         if self.why and (self.diff or self.diff_config):
             raise click.UsageError("--why explains one plan: what changes has its reasons already.")
+        if (self.translate or self.protection) and (self.diff or self.diff_config):
+            raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
+        if self.usage and not self.protection:
+            raise click.UsageError("--usage is for --protection.")
+        if self.translate and self.runtime.weight:
+            raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")
         read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file]
         if read.count("-") > 1:
             raise UsageError("standard input (-) can be read once only.", where="memqos expect")
@@ -132,8 +160,27 @@ class _Order:
     def plan_text(self) -> str:
         """The answer about one plan."""
         knob = _knob(self.why)
-        plan = self._plan(self._pods(), self.kubernetes or "", load_settings(self.kubelet_config, self.overrides))
-        return _text(plan, Variant(self.variant), knob, as_json=self.as_json)
+        node = self.node.facts()
+        settings = load_settings(self.kubelet_config, self.overrides)
+        plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
+        sheltered = self._shelter(plan, node)
+        if self.as_json:
+            return _json(plan, Variant(self.variant), knob, sheltered)
+        if knob is not None:
+            return knob_reasons(plan, knob)
+        parts = [translations_text(plan, self._languages())] if self.translate else []
+        parts += [shelter_text(sheltered)] if sheltered else []
+        return "\n\n".join(parts) or plan_tree(plan)
+
+    def _shelter(self, plan: Plan, node: NodeFacts) -> tuple[Sheltered, ...]:
+        if not self.protection:
+            return ()
+        if node.cgroup_version is CgroupVersion.V1:
+            raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
+        return shelter(plan, usage_of(self.usage, plan), page_size=node.page_size)
+
+    def _languages(self) -> tuple[Language, ...]:
+        return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))
 
     def changes(self) -> str:
         """The answer about two plans."""
@@ -141,7 +188,10 @@ class _Order:
         releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
         settings = {config: load_settings(config, self.overrides) for config in dict.fromkeys(configs)}
-        plans = [self._plan(pods, release, settings[config]) for release, config in zip(releases, configs, strict=True)]
+        node = self.node.facts()
+        plans = [
+            self._plan(pods, release, settings[config], node) for release, config in zip(releases, configs, strict=True)
+        ]
         names = [
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)
@@ -155,26 +205,28 @@ class _Order:
         pods = load_pods(self.files)
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
-    def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings) -> Plan:
+    def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings, node: NodeFacts) -> Plan:
+        runtimes = self.runtime.runtimes()
         return expect(
             pods,
-            node=self.node.facts(),
+            node=node,
             settings=settings,
             release=release,
             driver=CgroupDriver(self.driver) if self.driver else None,
             variant=Variant(self.variant),
-            traits=_traits(self.weight),
+            traits=self.runtime.traits(runtimes),
+            runtimes=runtimes if self.translate or self.protection else None,
         )
 
 
-def _text(plan: Plan, variant: Variant, knob: Knob | None, *, as_json: bool) -> str:
-    if as_json:
-        document = plan_document(plan, variant=variant)
-        if knob is not None:
-            for cgroup in document["cgroups"]:
-                cgroup["knobs"] = {name: one for name, one in cgroup["knobs"].items() if name == knob.value}
-        return json.dumps(document, indent=1)
-    return plan_tree(plan) if knob is None else knob_reasons(plan, knob)
+def _json(plan: Plan, variant: Variant, knob: Knob | None, sheltered: tuple[Sheltered, ...]) -> str:
+    document = plan_document(plan, variant=variant)
+    if sheltered:
+        document["protection"] = shelter_document(sheltered)
+    if knob is not None:
+        for cgroup in document["cgroups"]:
+            cgroup["knobs"] = {name: one for name, one in cgroup["knobs"].items() if name == knob.value}
+    return json.dumps(document, indent=1)
 
 
 def _knob(name: str | None) -> Knob | None:
@@ -186,7 +238,18 @@ def _knob(name: str | None) -> Knob | None:
         raise UnknownNameError.of("control file", name, [knob.value for knob in Knob], where="--why") from None
 
 
-def _traits(weight: str) -> RuntimeTraits:
-    if weight == WeightConversion.QUADRATIC:
-        return RuntimeTraits(name="a runtime with quadratic weights", weight=WeightConversion.QUADRATIC)
-    return CONTAINERD_1_7_RUNC_1_1
+def usage_of(texts: tuple[str, ...], plan: Plan) -> dict[tuple[str, str], int]:
+    """What containers use, from texts like "web/app=200Mi"; UnknownNameError for one that the plan does not have."""
+    known = {
+        f"{pod.namespace}/{pod.name}/{container.name}": (pod.uid, container.name)
+        for pod in plan.pods
+        for container in pod.containers
+    }
+    found: dict[tuple[str, str], int] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        full = name if name.count("/") > 1 else f"default/{name}"
+        if full not in known:
+            raise UnknownNameError.of("container", name, list(known), where="--usage")
+        found[known[full]] = size_of("--usage", size, least=0)
+    return found

@@ -13,7 +13,7 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["NodeOptions", "node_options"]
+__all__ = ["NodeOptions", "node_options", "size_of"]
 
 _DEFAULT = NodeFacts(memory=8 << 30, cpus=4, origin="node (options)")
 
@@ -60,9 +60,9 @@ class NodeOptions:
             if self.node_file is None:
                 changes["memory"] = sum(zone.memory for zone in changes["zones"])
         if self.capacity_memory is not None:
-            changes["memory"] = _size("--capacity-memory", self.capacity_memory, least=1)
+            changes["memory"] = size_of("--capacity-memory", self.capacity_memory, least=1)
         if self.swap is not None:
-            changes["swap"] = _size("--swap", self.swap, least=0)
+            changes["swap"] = size_of("--swap", self.swap, least=0)
         if self.cpus is not None:
             changes["cpus"] = self.cpus
         if self.page_size is not None:
@@ -87,7 +87,8 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _size(option: str, text: str, *, least: int) -> int:
+def size_of(option: str, text: str, *, least: int) -> int:
+    """The bytes that an option says; UsageError for a text that is no quantity, or for less than `least`."""
     try:
         size = Quantity.parse(text).value
     except QuantityError as error:

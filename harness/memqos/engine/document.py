@@ -1,13 +1,15 @@
 """A plan as a JSON document: the stable form that `memqos expect --json` prints.
 
-Top level: memqos_format (1), release, variant, driver, revisions (rule family to revision), pods, cgroups, refusals.
+Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
+cgroups, unavailable (control file to the reason why no cgroup has it), refusals.
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
 then shows), reason. Values are the texts of the file: "max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
-with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj.
+with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; and
+translation, where runtimes were named (`engine.translate.explain`).
 
 A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
 fields that are empty are left out.
@@ -18,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from memqos.engine.plan import ContainerResources, Expected, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.release import Variant
+from memqos.engine.translate.explain import cri_document, translation_document
 from memqos.model.knob import ABSENT
 
 __all__ = ["FORMAT", "cri_document", "plan_document", "reason_document"]
@@ -37,9 +40,11 @@ def plan_document(plan: Plan, *, variant: Variant) -> Document:
         "release": plan.release,
         "variant": variant.value,
         "driver": plan.driver.value,
+        "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
         "pods": [_pod(pod) for pod in plan.pods],
         "cgroups": [_cgroup(cgroup) for cgroup in plan.cgroups()],
+        "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "refusals": [
             {
                 "pod": refusal.pod,
@@ -61,20 +66,24 @@ def _pod(pod: PlannedPod) -> Document:
         "qos": pod.qos.value,
         "qos_reason": reason_document(pod.qos_reason),
         "cgroup": str(pod.cgroup.path),
-        "containers": [
-            {
-                "name": container.name,
-                "cri": cri_document(container.resources),
-                "oom_score_adj": container.oom_score_adj,
-                "oom_score_adj_reason": reason_document(container.oom_score_adj_reason),
-            }
-            for container in pod.containers
-        ],
+        "containers": [_container(container) for container in pod.containers],
         "sandbox": {
             "resources": cri_document(pod.sandbox_resources),
             "overhead": cri_document(pod.sandbox_overhead),
         },
     }
+
+
+def _container(container: PlannedContainer) -> Document:
+    found: Document = {
+        "name": container.name,
+        "cri": cri_document(container.resources),
+        "oom_score_adj": container.oom_score_adj,
+        "oom_score_adj_reason": reason_document(container.oom_score_adj_reason),
+    }
+    if container.translation is not None:
+        found["translation"] = translation_document(container.translation)
+    return found
 
 
 def _cgroup(cgroup: PlannedCgroup) -> Document:
@@ -94,23 +103,6 @@ def _expected(expected: Expected) -> Document:
         "value": str(expected.value),
         "reason": reason_document(expected.reason),
     }
-
-
-def cri_document(resources: ContainerResources) -> Document:
-    """The fields of a CRI message that are specified; hugepage_limits keep their zeros, which are sent."""
-    found: Document = {
-        "cpu_period": resources.cpu_period,
-        "cpu_quota": resources.cpu_quota,
-        "cpu_shares": resources.cpu_shares,
-        "memory_limit_in_bytes": resources.memory_limit_in_bytes,
-        "memory_swap_limit_in_bytes": resources.memory_swap_limit_in_bytes,
-        "oom_score_adj": resources.oom_score_adj,
-        "cpuset_cpus": resources.cpuset_cpus,
-        "cpuset_mems": resources.cpuset_mems,
-        "hugepage_limits": [{"page_size": size, "limit": limit} for size, limit in resources.hugepage_limits],
-        "unified": dict(resources.unified),
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def reason_document(reason: Reason) -> Document:

@@ -211,6 +211,7 @@ class _Planner:
             cgroup=cgroup,
             oom_score_adj=request.oom.value,
             oom_score_adj_reason=request.oom.reason() if self._reasons else UNEXPLAINED,
+            kind=request.container.kind,
             translation=self._translation(request, cgroup),
         )
 

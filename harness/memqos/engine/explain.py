@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator
 from memqos.engine.finding import Finding, Verdict
 from memqos.engine.hugepages import UNBOUNDED
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.translate.explain import Language, knob_lines, translation_lines
 from memqos.engine.verdict import subject
-from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue
+from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
+from memqos.model.node import CgroupVersion
 
-__all__ = ["amount", "failure", "knob_reasons", "plan_tree", "reason_lines"]
+__all__ = ["amount", "failure", "knob_reasons", "plan_tree", "reason_lines", "translations_text"]
 
 MOUNT = "/sys/fs/cgroup"
+_ON_V1_ALONE = frozenset(knobs_of(CgroupVersion.V1)) - frozenset(knobs_of(CgroupVersion.V2))
+_NARROWEST = len("memory.swap.max") + 2
 _UNITS = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
@@ -57,14 +61,15 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
         lines += reason_lines(finding.reason, indent="  ")
     lines += [f"  seen     {name}: {text}" for name, text in finding.evidence.items()]
     if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/"):
-        lines.append(f"  look     cat {mount}{finding.cgroup.rstrip('/')}/{finding.knob}")
+        hierarchy = f"/{Knob(finding.knob).controller}" if finding.knob in _ON_V1_ALONE else ""
+        lines.append(f"  look     cat {mount}{hierarchy}{finding.cgroup.rstrip('/')}/{finding.knob}")
     return "\n".join(lines)
 
 
 def plan_tree(plan: Plan, *, mount: str = MOUNT) -> str:
     """The plan as a tree: every cgroup with the files that are written, and those that keep the kernel's default."""
     lines = [
-        f"Kubernetes {plan.release}, cgroup driver {plan.driver}, below {mount}",
+        f"Kubernetes {plan.release}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
         f"rules: {', '.join(plan.revisions.values())}",
     ]
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
@@ -80,14 +85,21 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT) -> str:
     return "\n".join(lines)
 
 
+def _below(plan: Plan, mount: str) -> str:
+    if plan.cgroup_version is CgroupVersion.V2:
+        return mount
+    return f"{mount}/<controller> (cgroup v1: a file is in the hierarchy that its name begins with)"
+
+
 def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[str]:
     yield f"{indent}{title}"
     if cgroup.level is not Level.CONTAINER:
         yield f"{indent}  {cgroup.path}"
     left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT]
+    width = max([_NARROWEST, *(len(one.knob) for one in cgroup.knobs.values() if one.written is not ABSENT)])
     for one in cgroup.knobs.values():
         if one.written is not ABSENT:
-            yield f"{indent}  {one.knob:<17} {_written(one)}"
+            yield f"{indent}  {one.knob:<{width}} {_written(one)}"
     if left_alone:
         yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
 
@@ -98,15 +110,37 @@ def _written(expected: Expected) -> str:
 
 
 def knob_reasons(plan: Plan, knob: Knob) -> str:
-    """The reason chains of one knob in every cgroup that plans it."""
+    """The reason chains of one knob in every cgroup that plans it; for translated containers also how it is said.
+
+    Why no cgroup plans it, where that is so.
+    """
     parts: list[str] = []
+    containers = {(pod.uid, one.name): one for pod in plan.pods for one in pod.containers}
     for cgroup, pod in _with_pods(plan):
         expected = cgroup.knobs.get(knob)
         if expected is None:
             continue
         text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else _written(expected)
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
-        parts.append("\n".join([head, *reason_lines(expected.reason, indent="  ")]))
+        lines = [head, *reason_lines(expected.reason, indent="  ")]
+        own = containers.get((cgroup.pod, cgroup.container))
+        if own is not None and own.translation is not None:
+            lines += knob_lines(own.resources, own.translation, knob, indent="  ")
+        parts.append("\n".join(lines))
+    if not parts and knob in plan.unavailable:
+        return "\n".join(reason_lines(plan.unavailable[knob]))
+    return "\n\n".join(parts)
+
+
+def translations_text(plan: Plan, languages: Iterable[Language]) -> str:
+    """Every translated container in these languages, with what each cannot say; "" where nothing was translated."""
+    chosen = tuple(dict.fromkeys(languages))
+    parts: list[str] = []
+    for pod in plan.pods:
+        for one in pod.containers:
+            if one.translation is not None:
+                lines = translation_lines(one.resources, one.translation, chosen, indent="  ")
+                parts.append("\n".join([subject(one.cgroup, pod), *lines]))
     return "\n\n".join(parts)
 
 

@@ -10,7 +10,7 @@ from memqos.engine.translate.translation import ContainerTranslation
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
-from memqos.model.pod import QosClass
+from memqos.model.pod import ContainerKind, QosClass
 
 __all__ = [
     "ContainerResources",
@@ -125,6 +125,7 @@ class PlannedContainer:
     cgroup: PlannedCgroup
     oom_score_adj: int
     oom_score_adj_reason: Reason
+    kind: ContainerKind = ContainerKind.APP
     translation: ContainerTranslation | None = None
 
 

@@ -322,6 +322,32 @@ def test_quota_as_a_property(quota, period, number):
     assert quota_per_second(quota, period) == number
 
 
+@pytest.mark.parametrize(
+    ("version", "known", "reloaded"),
+    [
+        (241, set(), {"memory.oom.group": "1", "cpuset.mems": "0", "cpu.max": "34000 100000"}),
+        (242, {"CPUQuotaPeriodUSec"}, {"memory.oom.group": "1", "cpuset.mems": "0"}),
+        (243, {"CPUQuotaPeriodUSec"}, {"memory.oom.group": "0", "cpuset.mems": "0"}),
+        (244, {"CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes"}, {"memory.oom.group": "0"}),
+    ],
+)
+def test_older_systemd_knows_fewer_properties(version, known, reloaded):
+    """What it does not know is not set, and the file behind it is left alone."""
+    writes = written(TYPICAL, RUNC, Host(systemd=version))
+    newer = {"CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes"}
+    assert newer & writes.properties.keys() == known
+    found = held_after_reload(writes, systemd=version)
+    assert {name: found[name] for name in reloaded} == reloaded
+
+
+def test_zswap_is_systemds_from_253_on():
+    wish = OciResources(unified={"memory.zswap.max": "4096"})
+    old, new = (written(wish, CRUN_1_21, Host(systemd=version, subgroup="")) for version in (252, 253))
+    assert ("MemoryZSwapMax" in old.properties, "MemoryZSwapMax" in new.properties) == (False, True)
+    assert held_after_reload(old, systemd=252) == {"memory.zswap.max": "4096"}
+    assert survival("memory.zswap.max", {}, 252) is Survival.UNKNOWN
+
+
 @pytest.mark.parametrize("text", ["", "1k", "\u0661", "-1"])
 def test_what_is_no_property(text):
     with pytest.raises(ValueError, match=r"memory\.min"):

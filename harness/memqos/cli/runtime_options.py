@@ -1,0 +1,113 @@
+"""The options that say what runs the containers of a node: shared by the pages that plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from memqos.engine.translate.systemd import SYSTEMD
+from memqos.engine.translate.versions import TRIXIE, Runtime, Runtimes, Traits, traits_of
+from memqos.errors import UnknownNameError, UsageError
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
+
+__all__ = ["RuntimeOptions", "runtime_options", "runtimes_of"]
+
+_OLDEST_SYSTEMD = 240
+_CRI = (Runtime.CONTAINERD, Runtime.CRIO)
+# A plus sign is also part of Debian's versions: only one before a runtime's name separates.
+_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(Runtime)})(?:@|$))")
+_EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
+
+_OPTIONS = (
+    click.option(
+        "--runtime",
+        metavar="NAME@VERSION",
+        help="What runs the containers, such as runc@1.3.6 or cri-o@1.36+crun@1.21; else containerd 1.7.24 with "
+        "runc 1.1.15.",
+    ),
+    click.option(
+        "--systemd",
+        type=click.IntRange(_OLDEST_SYSTEMD),
+        metavar="VERSION",
+        help=f"The version of systemd; {SYSTEMD} unless told.",
+    ),
+    click.option("--hugetlb", is_flag=True, help="containerd passes huge page limits on (by default it does not)."),
+    click.option(
+        "--weight",
+        type=click.Choice([conversion.value for conversion in WeightConversion]),
+        help="How the OCI runtime makes cpu.weight, without naming one: quadratic from runc 1.3.2 and crun 1.23 on.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """What was said about the runtimes; None where nothing was."""
+
+    runtime: str | None = None
+    systemd: int | None = None
+    hugetlb: bool = False
+    weight: str | None = None
+
+    def runtimes(self, recorded: Mapping[str, str] | None = None) -> Runtimes:
+        """The runtimes: an option wins over what is `recorded` (name to version), that over Debian trixie's.
+
+        Raises UsageError for something that is no name and version, or for --weight beside --runtime.
+        """
+        if self.weight is not None and self.runtime is not None:
+            raise UsageError("--weight is for a runtime without a name: --runtime says it already.", where="--weight")
+        recorded = recorded or {}
+        found = _recorded(recorded)
+        if self.runtime is not None:
+            found = runtimes_of(self.runtime, found)
+        systemd = self.systemd or (int(recorded["systemd"]) if "systemd" in recorded else SYSTEMD)
+        return replace(found, systemd=systemd, hugetlb=self.hugetlb)
+
+    def traits(self, runtimes: Runtimes) -> RuntimeTraits:
+        """What a plan reads of the runtimes, with the conversion of --weight where one was said."""
+        found = CONTAINERD_1_7_RUNC_1_1 if runtimes == TRIXIE else runtimes.traits
+        if self.weight is None:
+            return found
+        return replace(found, name=f"a runtime with {self.weight} weights", weight=WeightConversion(self.weight))
+
+
+def runtimes_of(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
+    """The runtimes in a text like "cri-o@1.36+crun@1.21"; what it does not name is taken from `beside`.
+
+    Raises UnknownNameError for another runtime, UsageError for a missing version or two runtimes of a kind.
+    """
+    found = [_traits(part) for part in _BETWEEN.split(text)]
+    cri = [one for one in found if one.runtime in _CRI]
+    oci = [one for one in found if one.runtime not in _CRI]
+    if len(cri) > 1 or len(oci) > 1:
+        raise UsageError(f"'{text}' names two runtimes of one kind.", where="--runtime", next_step=_EXAMPLE)
+    return replace(beside, cri=cri[0] if cri else beside.cri, oci=oci[0] if oci else beside.oci)
+
+
+def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a page the options that make a `RuntimeOptions`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _recorded(recorded: Mapping[str, str]) -> Runtimes:
+    found = TRIXIE
+    for name, version in recorded.items():
+        if name in list(Runtime):
+            traits = traits_of(name, version)
+            found = replace(found, cri=traits) if traits.runtime in _CRI else replace(found, oci=traits)
+    return found
+
+
+def _traits(text: str) -> Traits:
+    name, _, version = text.partition("@")
+    if name not in list(Runtime):
+        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in Runtime], where="--runtime")
+    if not re.match(r"v?\d", version, re.ASCII):
+        raise UsageError(f"'{text}' has no version.", where="--runtime", next_step=_EXAMPLE)
+    return traits_of(name, version)

@@ -1,0 +1,206 @@
+"""Effective protection of a planned tree: how much of each memory.min and memory.low counts, for given use of memory.
+
+The plan says what each cgroup asks for; how much of that counts depends on what its ancestors have and on what it and
+its siblings use (`engine.protection`). Use that nobody gave is assumed, and each answer says which it was.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.protection import Effective, Protected, effective
+from memqos.engine.verdict import subject
+from memqos.model.knob import MAX, Bytes, Knob, Max
+from memqos.model.path import ROOT, CgroupPath
+from memqos.model.pod import ContainerKind
+
+__all__ = ["Sheltered", "shelter", "shelter_document", "shelter_text"]
+
+Usage = Mapping[tuple[str, str], int]
+"""(pod uid, container name) to the bytes that the container uses."""
+
+_ZERO = Bytes(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheltered:
+    """One cgroup: what it asks for, and what counts of it.
+
+    path: a container's ends in its name, since only the runtime knows the real one. use: where the usage came from:
+    "given", "assumed: …", or "sum of what is below". recursive, plain: with and without memory_recursiveprot, under
+    the node's own shortage of memory. limited: under its pod's own limit, where reclaim begins at the pod; None above
+    containers, and where pods have no cgroups (cgroupsPerQOS off).
+    """
+
+    subject: str
+    path: CgroupPath
+    use: str
+    asked: Protected
+    recursive: Effective
+    plain: Effective
+    limited: Effective | None
+
+
+def shelter(plan: Plan, usage: Usage | None = None, *, page_size: int = 4096) -> tuple[Sheltered, ...]:
+    """Every cgroup of the plan from kubepods down, parents first.
+
+    A container that `usage` does not name is assumed to use all of its memory.max, without one its memory.min or
+    memory.low, else nothing; an init container has ended and uses nothing. Where crun keeps a container in a cgroup
+    below its scope (`PlannedContainer.translation` says so), the scope is in between. KeyError names a container of
+    `usage` that the plan does not have.
+    """
+    given = dict(usage or {})
+    known = {(pod.uid, one.name) for pod in plan.pods for one in pod.containers}
+    for key in given:
+        if key not in known:
+            raise KeyError("/".join(key))
+    rows = list(_rows(plan, given))
+    tree = _summed(rows)
+    pods = {pod.cgroup.path for pod in plan.pods} - {plan.node.path}
+    with_mount, without = (effective(tree, recursive=on, page_size=page_size) for on in (True, False))
+    inside = {pod: effective(tree, root=pod, page_size=page_size) for pod in pods}
+    return tuple(
+        Sheltered(
+            subject=row.subject,
+            path=row.path,
+            use=row.use or "sum of what is below",
+            asked=tree[row.path],
+            recursive=with_mount[row.path],
+            plain=without[row.path],
+            limited=next((inside[pod][row.path] for pod in row.path.ancestors if pod in pods), None),
+        )
+        for row in rows
+        if row.subject
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject "" one that is only a step."""
+
+    subject: str
+    path: CgroupPath
+    min: Bytes | Max
+    low: Bytes | Max
+    usage: int = 0
+    use: str = ""
+
+
+def _rows(plan: Plan, given: Usage) -> Iterator[_Row]:
+    above = [plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)]
+    for path in sorted({path for cgroup in above for path in cgroup.path.ancestors} - {one.path for one in above}):
+        # A cgroupRoot of its own is not planned: it asks for nothing.
+        yield _Row(subject="", path=path, min=_ZERO, low=_ZERO)
+    for cgroup in (plan.node, *plan.qos):
+        if cgroup.path != ROOT:
+            yield _row(cgroup, subject(cgroup))
+    for pod in plan.pods:
+        if pod.cgroup.path != plan.node.path:
+            yield _row(pod.cgroup, subject(pod.cgroup, pod))
+        for one in pod.containers:
+            yield from _container_rows(one, pod, given)
+
+
+def _row(cgroup: PlannedCgroup, name: str) -> _Row:
+    least, low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
+    return _Row(subject=name, path=cgroup.path, min=least, low=low)
+
+
+def _container_rows(one: PlannedContainer, pod: PlannedPod, given: Usage) -> Iterator[_Row]:
+    cgroup = one.cgroup
+    path = cgroup.path.child(one.name)
+    name = subject(cgroup, pod)
+    translation = one.translation
+    if translation is not None and translation.writes is not None and translation.writes.subgroup:
+        scope = {held.name: held.shows for held in translation.scope}
+        low, least = (_read(scope.get(knob, "0")) for knob in (Knob.MEMORY_LOW, Knob.MEMORY_MIN))
+        yield _Row(subject=f"scope of {name}", path=path, min=least, low=low)
+        path = path.child(translation.writes.subgroup)
+    usage, use = _use(one, given.get((pod.uid, one.name)))
+    own_min, own_low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
+    yield _Row(subject=name, path=path, min=own_min, low=own_low, usage=usage, use=use)
+
+
+def _use(one: PlannedContainer, given: int | None) -> tuple[int, str]:
+    """How much a container uses, and how that is known."""
+    if given is not None:
+        return given, "given"
+    if one.kind is ContainerKind.INIT:
+        return 0, "assumed: nothing, since an init container has ended"
+    for knob in (Knob.MEMORY_MAX, Knob.MEMORY_MIN, Knob.MEMORY_LOW):
+        amount = _asked(one.cgroup, knob)
+        if isinstance(amount, Bytes) and amount.count:
+            return amount.count, f"assumed: all of its {knob}"
+    return 0, "assumed: nothing, since it has neither limit nor protection"
+
+
+def _asked(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
+    """What the file shows; nothing where it is not planned."""
+    expected = cgroup.knobs.get(knob)
+    return expected.value if expected is not None and isinstance(expected.value, (Bytes, Max)) else _ZERO
+
+
+def _read(text: str) -> Bytes | Max:
+    return MAX if text == "max" else Bytes(int(text))
+
+
+def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
+    """The tree with every cgroup's use: its containers' together."""
+    usage: dict[CgroupPath, int] = defaultdict(int)
+    for row in rows:
+        for path in (row.path, *row.path.ancestors):
+            usage[path] += row.usage
+    return {row.path: Protected(usage=usage[row.path], min=row.min, low=row.low) for row in rows}
+
+
+def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
+    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, limited (or null)."""
+
+    def counts(one: Effective | None) -> dict[str, str] | None:
+        return None if one is None else {"min": str(one.min), "low": str(one.low), "shelter": one.shelter.value}
+
+    return [
+        {
+            "subject": one.subject,
+            "path": str(one.path),
+            "usage": one.asked.usage,
+            "use": one.use,
+            "asked": {"min": str(one.asked.min), "low": str(one.asked.low)},
+            "recursive": counts(one.recursive),
+            "plain": counts(one.plain),
+            "limited": counts(one.limited),
+        }
+        for one in found
+    ]
+
+
+def shelter_text(found: tuple[Sheltered, ...]) -> str:
+    """For people: each cgroup with its use, and for memory.min and memory.low what is asked for and what counts."""
+    lines = [
+        "Effective protection: what counts of memory.min and memory.low when the node runs short of memory, with",
+        "cgroup2 mounted with memory_recursiveprot (as systemd does) and without; and under the pod's own memory.max.",
+    ]
+    for one in found:
+        lines += ["", one.subject, f"  uses {one.asked.usage} ({one.use})"]
+        for knob, pick in ((Knob.MEMORY_MIN, 0), (Knob.MEMORY_LOW, 1)):
+            asked, recursive, plain = ((side.min, side.low)[pick] for side in (one.asked, one.recursive, one.plain))
+            text = f"  {knob} {asked}: {recursive} counts"
+            if plain != recursive:
+                text += f", {plain} without memory_recursiveprot"
+            if one.limited is not None:
+                text += f", {(one.limited.min, one.limited.low)[pick]} under the pod's limit"
+            lines.append(text)
+        lines.append(f"  reclaim: {_FATES[one.recursive.shelter.value]}")
+    return "\n".join(lines)
+
+
+_FATES = {
+    "hard": "skips it: memory.min covers all it uses",
+    "soft": "skips it until nothing unprotected is left: memory.low covers all it uses",
+    "partial": "takes what it uses beyond its protection",
+    "none": "takes from it as from any other",
+}
