@@ -45,7 +45,7 @@ def test_plans(printed, kubelet):
 
 
 def test_plans_without_reasons_or_knobs(printed):
-    assert errors(printed("expect", PODS[0], "--kubernetes", "1.36", "--cgroup", "v1"), "plan") == []
+    assert errors(printed("expect", *PODS, "--kubernetes", "1.34", "--cgroup", "v1"), "plan") == []
     assert errors(printed("expect", PODS[0], "--kubernetes", "1.36", "--why", "memory.max"), "plan") == []
 
 

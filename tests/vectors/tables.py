@@ -88,6 +88,8 @@ def settings(row):
         # A kubelet refuses TieredReservation without the gate; the functions below it then do not look at it.
         memory_reservation_policy=ReservationPolicy(row["memoryReservationPolicy"]) if row["memoryQoS"] else None,
         swap_behavior=SwapBehavior(row["swapBehavior"]),
+        # Nor do they look at whether a kubelet starts on cgroup v1.
+        fail_cgroup_v1=False,
         throttling_factor=Fraction(str(row["throttlingFactor"])),
         system_reserved={"memory": Quantity.of_bytes(reserved)} if reserved else None,
     )

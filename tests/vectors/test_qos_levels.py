@@ -12,7 +12,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.allocatable import allocatable
 from memqos.engine.expect import expect
 from memqos.errors import ManifestError
-from memqos.model.knob import ABSENT, Bytes, Knob, Number
+from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
@@ -147,5 +147,6 @@ def test_reserved_cgroup(keys, reserved, written):
     (cgroup,) = plan.reserved
     assert str(cgroup.path) == "/sysres"
     found = {knob: one.written for knob, one in cgroup.knobs.items() if one.written is not ABSENT}
+    assert found.pop(Knob.CPUSET_CPUS) == Text("0-7")
     assert {knob: value for knob, value in found.items() if not knob.startswith("hugetlb")} == written
     assert found[Knob.HUGETLB_2MB_MAX] == found[Knob.HUGETLB_1GB_MAX] == Bytes(0)

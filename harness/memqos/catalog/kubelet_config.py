@@ -110,6 +110,7 @@ class _Reader:
             cpu_manager_policy=self._text("cpuManagerPolicy"),
             enforce_node_allocatable=self._list("enforceNodeAllocatable"),
             eviction_hard=self._texts("evictionHard"),
+            fail_cgroup_v1=self._flag("failCgroupV1"),
             fail_swap_on=self._flag("failSwapOn"),
             kube_reserved=self._amounts("kubeReserved"),
             kube_reserved_cgroup=self._text("kubeReservedCgroup") or "",

@@ -1,8 +1,8 @@
 """Facts of a node from a YAML or JSON file, and zones from a list of sizes.
 
 The fields: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
-swapController, kernel, zones. A zone: id, memory, cpus (numbers), distances (to every zone, in the order of ids),
-hugepages (size to number of pages).
+swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A zone: id,
+memory, cpus (numbers), distances (to every zone, in the order of ids), hugepages (size to number of pages).
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ __all__ = ["PAGE_SIZES", "facts_of", "load_facts", "zones_of"]
 
 PAGE_SIZES = (4096, 16384, 65536)
 _MOST_CPUS = 8192
+_MOST_PIDS = 1 << 22
+_MOST_SWAPPINESS = 200
 _NEAR, _FAR = 10, 20
 _LARGEST_ID = 1023
 _FIELDS = """
 Node: memory quantity, swap quantity, cpus int, pageSize int, hugepageSizes []quantity, cgroup string,
-  swapController bool, kernel string, zones []Zone
+  swapController bool, pids int, swappiness int, kernel string, zones []Zone
 Zone: id int, memory quantity, cpus []int, distances []int, hugepages map[int]
 """
 
@@ -70,6 +72,8 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
         else bare.hugepage_sizes,
         cgroup_version=_version(node, place),
         swap_controller=_flag(node, "swapController", default=bare.swap_controller),
+        pids=_pids(node, place),
+        swappiness=_whole(node, "swappiness", place, range(_MOST_SWAPPINESS + 1), bare.swappiness),
         kernel=_word(node, "kernel"),
         origin=file,
     )
@@ -153,6 +157,10 @@ def _whole(node: MappingNode, name: str, place: Place, allowed: range | tuple[in
         known = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
         raise place.child(name).error(f"{value} is not one of {known}.", node.line_of(name), got=value)
     return int(value)
+
+
+def _pids(node: MappingNode, place: Place) -> int | None:
+    return None if node.get("pids") is None else _whole(node, "pids", place, range(1, _MOST_PIDS + 1), 1)
 
 
 def _version(node: MappingNode, place: Place) -> CgroupVersion:

@@ -16,8 +16,9 @@ __all__ = ["allocatable", "capacity"]
 
 
 def capacity(node: NodeFacts) -> dict[str, Quantity]:
-    """What the machine has: memory in bytes, cpu in whole CPUs."""
-    return {"memory": Quantity.of_bytes(node.memory), "cpu": Quantity.of_bytes(node.cpus)}
+    """What the machine has: memory in bytes, cpu in whole CPUs, pid in processes and threads where that is known."""
+    found = {"memory": Quantity.of_bytes(node.memory), "cpu": Quantity.of_bytes(node.cpus)}
+    return found if node.pids is None else {**found, "pid": Quantity.of_bytes(node.pids)}
 
 
 def allocatable(node: NodeFacts, settings: KubeletSettings) -> dict[str, Quantity]:

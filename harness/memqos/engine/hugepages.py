@@ -5,20 +5,17 @@ Sources: kubelet `GetHugepageLimitsFromResources`, `cm.HugePageLimits`, `cgroupM
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from memqos.model.knob import Knob
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["KNOB_OF_SIZE", "PREFIX", "UNBOUNDED", "container_limits", "cri_name", "limits_by_size", "page_size_of"]
+__all__ = ["PREFIX", "UNBOUNDED", "container_limits", "cri_name", "limits_by_size", "page_size_of"]
 
 PREFIX = "hugepages-"
 
 UNBOUNDED = 1 << 62
 """What the kubelet writes where a level must not limit huge pages."""
-
-KNOB_OF_SIZE: Mapping[int, Knob] = {2 << 20: Knob.HUGETLB_2MB_MAX, 1 << 30: Knob.HUGETLB_1GB_MAX}
 
 
 def page_size_of(resource: str) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from memqos.engine.allocatable import allocatable, capacity
+from memqos.engine.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.gates import Gate, enabled
 from memqos.engine.plan import Input
 from memqos.engine.release import Family, Release, Variant, revisions
@@ -63,6 +64,11 @@ class Kubelet:
     def v2(self) -> bool:
         """Whether the node mounts cgroup v2 alone."""
         return self.node.cgroup_version is CgroupVersion.V2
+
+    @property
+    def files(self) -> ControlFiles:
+        """The control files of the node's version of cgroups."""
+        return CONTROL_FILES[self.node.cgroup_version]
 
     def setting(self, name: str, value: object) -> Input:
         """A field of the configuration as a rule's input: with the place it was written at, or "default"."""

@@ -14,9 +14,9 @@ from memqos.engine.cpu import MIN_SHARES, milli_to_shares, quotient
 from memqos.engine.gates import Gate, enabled
 from memqos.engine.hugepages import UNBOUNDED, limits_by_size
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.kubelet_files import cpuset_rulings, hugetlb_rulings, pids_rulings, share_rulings
 from memqos.engine.memory_qos import NodeCase, ReservedCase, memory_qos
 from memqos.engine.plan import Input, Reason
-from memqos.engine.pod_cgroup import hugetlb_rulings, weight_ruling
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling, Rulings
 from memqos.engine.sums import amount
@@ -41,36 +41,36 @@ def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:
     enforced = "pods" in kubelet.enforced
     source = kubelet.allocatable if enforced else kubelet.capacity
     what = "allocatable" if enforced else "capacity"
-    rulings: dict[Knob, Ruling] = {
-        Knob.CPU_WEIGHT: weight_ruling(
-            kubelet, milli_to_shares(source["cpu"].milli_value), f"1024 per CPU of the node's {what}"
-        )
-    }
+    shares = milli_to_shares(source["cpu"].milli_value)
+    rulings = share_rulings(kubelet, shares, f"1024 per CPU of the node's {what}") | cpuset_rulings(kubelet)
     if source["memory"].value:
-        rulings[Knob.MEMORY_MAX] = Ruling(
-            Bytes(source["memory"].value), lambda: _kubepods_reason(kubelet, enforced=enforced)
+        rulings[kubelet.files.memory_limit] = Ruling(
+            Bytes(source["memory"].value), lambda: _kubepods_reason(kubelet, "memory", enforced=enforced)
         )
+    if "pid" in source:
+        rulings |= pids_rulings(source["pid"].value, lambda: _kubepods_reason(kubelet, "pid", enforced=enforced))
     rulings |= hugetlb_rulings(kubelet, {}, UNBOUNDED, "no limit here (2^62)")
     return rulings | dict(memory_qos(kubelet).kubepods(_case(demand, kubelet)))
 
 
-def _kubepods_reason(kubelet: Kubelet, *, enforced: bool) -> Reason:
+def _kubepods_reason(kubelet: Kubelet, resource: str, *, enforced: bool) -> Reason:
     revision = kubelet.revisions[Family.NODE]
+    file = kubelet.files.memory_limit if resource == "memory" else Knob.PIDS_MAX
     key = kubelet.setting("enforceNodeAllocatable", ", ".join(kubelet.enforced) or "none")
-    capacity = kubelet.fact("memory capacity", kubelet.capacity["memory"].value)
+    capacity = kubelet.fact(f"{resource} capacity", kubelet.capacity[resource].value)
     if not enforced:
-        rule = "memory.max is the node's capacity, since enforceNodeAllocatable does not contain pods"
+        rule = f"{file} is the node's capacity, since enforceNodeAllocatable does not contain pods"
         return Reason(rule=rule, revision=revision, source="kubelet getCgroupConfig", inputs=(key, capacity))
     reserved = [
-        kubelet.setting(f"{name}.memory", amount(given or {}, "memory").value)
+        kubelet.setting(f"{name}.{resource}", amount(given or {}, resource).value)
         for name, given in (
             ("systemReserved", kubelet.settings.system_reserved),
             ("kubeReserved", kubelet.settings.kube_reserved),
         )
     ]
-    left = kubelet.allocatable["memory"].value
+    left = kubelet.allocatable[resource].value
     return Reason(
-        rule="memory.max is what is left of the capacity after both reservations; eviction thresholds do not count",
+        rule=f"{file} is what is left of the capacity after both reservations; eviction thresholds do not count",
         revision=revision,
         source="kubelet getNodeAllocatableInternalAbsolute",
         inputs=(key, capacity, *reserved),
@@ -87,11 +87,11 @@ def qos_rulings(qos: QosClass, demand: Demand, kubelet: Kubelet) -> Rulings:
     burstable = qos is QosClass.BURSTABLE
     shares = milli_to_shares(demand.burstable_milli_cpu) if burstable else MIN_SHARES
     what = "1024 per CPU that Burstable pods request together" if burstable else "2 for the BestEffort class"
-    rulings: dict[Knob, Ruling] = {Knob.CPU_WEIGHT: weight_ruling(kubelet, shares, what)}
+    rulings = share_rulings(kubelet, shares, what)
     rulings |= hugetlb_rulings(kubelet, {}, UNBOUNDED, "no limit here (2^62)")
     reserve = _memory_reserve(demand, kubelet)
     if reserve is not None:
-        rulings[Knob.MEMORY_MAX] = _reserve_ruling(qos, demand, kubelet, reserve)
+        rulings[kubelet.files.memory_limit] = _reserve_ruling(qos, demand, kubelet, reserve)
     if burstable:
         rulings |= memory_qos(kubelet).burstable(_case(demand, kubelet))
     return rulings
@@ -118,7 +118,7 @@ def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tu
         if qos is QosClass.BEST_EFFORT:
             text = f"{text}; {burstable} - {demand.burstable_memory} * {percent} / 100 = {best_effort}"
         return Reason(
-            rule="memory.max keeps a part of the requests of the classes above free from this one",
+            rule=f"{kubelet.files.memory_limit} keeps a part of the requests of the classes above free from this one",
             revision=kubelet.revisions[Family.NODE],
             source="kubelet setMemoryReserve (gate QOSReserved)",
             inputs=(
@@ -156,25 +156,28 @@ def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, 
 
 def reserved_rulings(field: str, reserved: ResourceList, *, whole: bool, kubelet: Kubelet) -> Rulings:
     """kube-reserved or system-reserved; `whole` is False for the "-compressible" keys."""
-    rulings: dict[Knob, Ruling] = {}
+    rulings: dict[Knob, Ruling] = cpuset_rulings(kubelet)
     cpu: Quantity | None = reserved.get("cpu")
     if cpu is not None:
-        shares = milli_to_shares(cpu.milli_value)
-        rulings[Knob.CPU_WEIGHT] = weight_ruling(kubelet, shares, f"1024 per CPU of {field}")
+        rulings |= share_rulings(kubelet, milli_to_shares(cpu.milli_value), f"1024 per CPU of {field}")
     hugepages = limits_by_size(reserved) if whole else {}
     rulings |= hugetlb_rulings(kubelet, hugepages, 0, f"those of {field}; 0 for a size that it does not name")
     if not whole:
         return rulings
     memory = reserved["memory"].value if "memory" in reserved else None
     if memory:
-        rulings[Knob.MEMORY_MAX] = Ruling(Bytes(memory), lambda: _reserved_reason(field, memory, kubelet))
+        file = kubelet.files.memory_limit
+        rulings[file] = Ruling(Bytes(memory), lambda: _reserved_reason(file, f"{field}.memory", memory, kubelet))
+    if "pid" in reserved:
+        limit = reserved["pid"].value
+        rulings |= pids_rulings(limit, lambda: _reserved_reason(Knob.PIDS_MAX, f"{field}.pid", limit, kubelet))
     return rulings | dict(memory_qos(kubelet).reserved(ReservedCase(kubelet=kubelet, field=field, memory=memory)))
 
 
-def _reserved_reason(field: str, memory: int, kubelet: Kubelet) -> Reason:
+def _reserved_reason(file: Knob, field: str, given: int, kubelet: Kubelet) -> Reason:
     return Reason(
-        rule="memory.max of a reserved cgroup is what is reserved for it",
+        rule=f"{file} of a reserved cgroup is what is reserved for it",
         revision=kubelet.revisions[Family.NODE],
         source="kubelet enforceExistingCgroup",
-        inputs=(kubelet.setting(f"{field}.memory", memory),),
+        inputs=(kubelet.setting(field, given),),
     )

@@ -9,22 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.engine.container import has_exclusive_cpus
-from memqos.engine.cpu import MIN_SHARES, milli_to_quota, milli_to_shares, shares_to_weight, systemd_quota
-from memqos.engine.hugepages import KNOB_OF_SIZE, limits_by_size
+from memqos.engine.cpu import MIN_SHARES, milli_to_quota, milli_to_shares
+from memqos.engine.hugepages import limits_by_size
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.kubelet_files import hugetlb_rulings, pids_rulings, quota_rulings, share_rulings
 from memqos.engine.memory_qos import PodCase, memory_qos
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import LimitsDeclared, aggregate, amount, limits_declared, pod_limits, pod_requests
-from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
-from memqos.model.node import CgroupDriver
+from memqos.model.knob import ABSENT, Bytes
 from memqos.model.pod import Pod, QosClass
 
-__all__ = ["PodConfig", "hugetlb_rulings", "pod_config", "pod_rulings", "weight_ruling"]
+__all__ = ["PodConfig", "pod_config", "pod_rulings"]
 
 _SOURCE = "kubelet cm.ResourceConfigForPod"
-_DRIVER_ROUNDS_SINCE = 34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +80,39 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
 
 def pod_rulings(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Rulings:
     """What is written into the pod's cgroup."""
-    rulings: dict[Knob, Ruling] = {Knob.CPU_WEIGHT: weight_ruling(kubelet, config.cpu_shares, _shares_text(pod, qos))}
-    rulings[Knob.MEMORY_MAX] = (
+    rulings = share_rulings(kubelet, config.cpu_shares, _shares_text(pod, qos))
+    rulings[kubelet.files.memory_limit] = (
         _memory_ruling(config, pod, qos, kubelet) if config.memory else _undeclared(config, qos, kubelet, "memory")
     )
     if config.cpu_quota is not None and config.cpu_period is not None:
-        rulings[Knob.CPU_MAX] = _quota_ruling(config.cpu_quota, config.cpu_period, kubelet)
+        rulings |= quota_rulings(kubelet, config.cpu_quota, config.cpu_period)
     else:
-        rulings[Knob.CPU_MAX] = _undeclared(config, qos, kubelet, "cpu")
+        rulings |= dict.fromkeys(kubelet.files.cpu_limit, _undeclared(config, qos, kubelet, "cpu"))
     rulings |= hugetlb_rulings(
         kubelet, config.hugepages, 0, "the pod's huge page requests; 0 for a size that none asks"
     )
+    limit = kubelet.settings.pod_pids_limit or -1
+    if limit > 0:
+        rulings |= pids_rulings(limit, lambda: _pids_reason(kubelet, limit))
     return rulings | dict(config.protection)
+
+
+def _pids_reason(kubelet: Kubelet, limit: int) -> Reason:
+    return Reason(
+        rule="pids.max of a pod is podPidsLimit",
+        revision=kubelet.revisions[Family.NODE],
+        source="kubelet podContainerManagerImpl.EnsureExists",
+        inputs=(kubelet.setting("podPidsLimit", limit),),
+    )
 
 
 def _memory_ruling(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Ruling:
     def why() -> Reason:
+        file = kubelet.files.memory_limit
         rule = (
-            "memory.max of a Guaranteed pod is the pod's memory limit, overhead included"
+            f"{file} of a Guaranteed pod is the pod's memory limit, overhead included"
             if qos is QosClass.GUARANTEED
-            else "memory.max is the pod's memory limit, overhead included, since the whole pod counts as limited"
+            else f"{file} is the pod's memory limit, overhead included, since the whole pod counts as limited"
         )
         from_pod = kubelet.pod_level and pod.resources is not None and "memory" in pod.resources.limits
         because = Reason(
@@ -150,65 +162,7 @@ def _limit_inputs(pod: Pod) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def _quota_ruling(quota: int, period: int, kubelet: Kubelet) -> Ruling:
-    rounded = quota
-    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.since(_DRIVER_ROUNDS_SINCE):
-        rounded = systemd_quota(quota, period)
-
-    def why() -> Reason:
-        if quota == -1:
-            return Reason(
-                rule="cpu.max is max: CPU limits are not enforced (cpuCFSQuota false, or CPUs of its own)",
-                revision=kubelet.revisions[Family.CPU],
-                source=_SOURCE,
-            )
-        return Reason(
-            rule="cpu.max is the pod's CPU limit as quota per period",
-            revision=kubelet.revisions[Family.CPU],
-            source=f"{_SOURCE}; cm.MilliCPUToQuota",
-            inputs=(Input("quota", f"{quota} µs per {period} µs", "pod sums"),),
-            arithmetic="" if rounded == quota else f"{quota} rounded up to whole percents of a CPU: {rounded}",
-            rounding="" if rounded == quota else "up to whole percents, by the systemd driver (opencontainers/cgroups)",
-        )
-
-    return Ruling(CpuMax(rounded if rounded > 0 else None, period), why)
-
-
-def weight_ruling(kubelet: Kubelet, shares: int, what: str) -> Ruling:
-    """cpu.weight of a cgroup that the kubelet makes itself; `what` says what the shares were made from."""
-    weight = shares_to_weight(shares)
-
-    def why() -> Reason:
-        return Reason(
-            rule=f"cpu.weight is the linear image of cpu.shares, which are {what}",
-            revision=kubelet.revisions[Family.CPU],
-            source="kubelet cm.MilliCPUToShares, cm.getCPUWeight",
-            inputs=(Input("cpu.shares", str(shares), "computed"),),
-            arithmetic=f"1 + (({shares} - 2) * 9999) / 262142 = {weight}",
-            rounding="integer division, toward zero",
-        )
-
-    return Ruling(Number(weight), why)
-
-
 def _shares_text(pod: Pod, qos: QosClass) -> str:
     if qos is QosClass.BEST_EFFORT:
         return "2 for a BestEffort pod"
     return f"1024 per CPU that pod '{pod.name}' requests, at least 2"
-
-
-def hugetlb_rulings(kubelet: Kubelet, limits: Mapping[int, int], otherwise: int, what: str) -> dict[Knob, Ruling]:
-    """hugetlb.<size>.max for every page size of the node: the kubelet writes all of them whenever it writes any."""
-
-    def why() -> Reason:
-        return Reason(
-            rule=f"huge page limits are written for every page size of the node: {what}",
-            revision=kubelet.revisions[Family.NODE],
-            source="kubelet cgroupManagerImpl.toResources",
-        )
-
-    return {
-        KNOB_OF_SIZE[size]: Ruling(Bytes(limits.get(size, otherwise)), why)
-        for size in kubelet.node.hugepage_sizes
-        if size in KNOB_OF_SIZE
-    }

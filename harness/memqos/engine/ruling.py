@@ -30,9 +30,17 @@ class Ruling:
 Rulings = Mapping[Knob, Ruling]
 
 
-def expected(knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool) -> Expected:
-    """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new."""
-    value = knob.kernel_default if ruling.written is ABSENT else read_back(knob, ruling.written, page_size)
+def expected(
+    knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool, default: KnobValue | None = None
+) -> Expected:
+    """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new.
+
+    default: what a file shows that nobody wrote, where that is the node's and not the kernel's own default.
+    """
+    if ruling.written is ABSENT:
+        value = read_back(knob, knob.kernel_default if default is None else default, page_size)
+    else:
+        value = read_back(knob, ruling.written, page_size)
     return Expected(knob=knob, written=ruling.written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
 
 

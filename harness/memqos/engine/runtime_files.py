@@ -1,20 +1,21 @@
-"""What containerd or CRI-O with runc make of a container's CRI resources: the files of its cgroup on cgroup v2.
+"""What containerd or CRI-O with runc make of a container's CRI resources: the files of its cgroup.
 
-Unified entries are written last and win over what the classic fields say. What "0" leaves unsaid stays untouched.
-Sources: containerd `WithResources`, CRI-O container factory, runc fs2 `setMemory`, `setCPU`; differences between
-versions are in `model.traits`.
+Unified entries (cgroup v2) are written last and win over what the classic fields say. What "0" leaves unsaid stays
+untouched. Sources: containerd `WithResources`, CRI-O container factory, runc fs2 and fs `setMemory`, `setCPU`;
+differences between versions are in `model.traits`.
 """
 
 from __future__ import annotations
 
 from memqos.engine.container import ContainerRequest
-from memqos.engine.cpu import shares_to_weight, systemd_quota
-from memqos.engine.hugepages import KNOB_OF_SIZE, cri_name
+from memqos.engine.control_files import cpu_limit
+from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
+from memqos.engine.hugepages import cri_name
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling
-from memqos.model.knob import MAX, Bytes, CpuMax, Knob, KnobValue, Number
+from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 
@@ -26,13 +27,13 @@ def container_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> 
     sent = request.resources
     rulings: dict[Knob, Ruling] = {}
     if sent.memory_limit_in_bytes:
-        rulings[Knob.MEMORY_MAX] = _memory_max(request, pod, kubelet)
+        rulings[kubelet.files.memory_limit] = _memory_limit(request, pod, kubelet)
     swap = _swap(request, kubelet)
     if swap is not None:
-        rulings[Knob.MEMORY_SWAP_MAX] = swap
-    rulings[Knob.CPU_WEIGHT] = _weight(request, kubelet)
+        rulings[Knob.MEMORY_SWAP_MAX if kubelet.v2 else Knob.MEMORY_MEMSW_LIMIT_IN_BYTES] = swap
+    rulings[kubelet.files.cpu_share] = _weight(request, kubelet) if kubelet.v2 else _shares(request, kubelet)
     if sent.cpu_period or sent.cpu_quota:
-        rulings[Knob.CPU_MAX] = _quota(request, kubelet)
+        rulings |= _quota(request, kubelet)
     if kubelet.traits.hugetlb:
         rulings |= _hugetlb(request, kubelet)
     if Knob.MEMORY_OOM_GROUP in sent.unified:
@@ -42,17 +43,18 @@ def container_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> 
     return rulings | dict(request.protection)
 
 
-def _memory_max(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Ruling:
+def _memory_limit(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Ruling:
     count = request.resources.memory_limit_in_bytes
 
     def why() -> Reason:
         from_pod = "memory" in request.limit_from_pod
         place = pod.origin.get("resources.limits.memory") if from_pod else request.container.origin.get("limits.memory")
         name = "pod-level limits.memory" if from_pod else "limits.memory"
+        file = kubelet.files.memory_limit
         return Reason(
-            rule="memory.max is the pod-level memory limit, for a container without one of its own"
+            rule=f"{file} is the pod-level memory limit, for a container without one of its own"
             if from_pod
-            else "memory.max is the container's memory limit",
+            else f"{file} is the container's memory limit",
             revision=kubelet.revisions[Family.CONTAINER],
             source="kubelet calculateLinuxResources; CRI memory_limit_in_bytes",
             inputs=(Input(name, str(count), place or "given"),),
@@ -91,6 +93,8 @@ def _swap(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
         return Ruling(MAX if unified == "max" else Bytes(int(unified)), request.swap.why)
     if not kubelet.node.swap_controller:
         return None
+    if not kubelet.v2:
+        return _memsw(request, kubelet)
     if sent.memory_swap_limit_in_bytes:
         written = swap_max_of(sent.memory_swap_limit_in_bytes, sent.memory_limit_in_bytes)
         return None if written is None else Ruling(written, request.swap.why)
@@ -109,6 +113,40 @@ def _swap(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
     return Ruling(Bytes(0), why)
 
 
+def _memsw(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
+    """memory.memsw.limit_in_bytes of cgroup v1: memory and swap together, as they are sent."""
+    sent = request.resources
+    if sent.memory_swap_limit_in_bytes:
+        limit = sent.memory_swap_limit_in_bytes
+        return Ruling(Bytes(limit) if limit > 0 else UNLIMITED, request.swap.why)
+    if not sent.memory_limit_in_bytes or not kubelet.traits.swap_follows_memory:
+        return None
+
+    def why() -> Reason:
+        return Reason(
+            rule="a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit",
+            revision=kubelet.traits.name,
+            source="containerd WithResources; CRI-O; runc fs setMemoryAndSwap",
+            because=(request.swap.why(),),
+        )
+
+    return Ruling(Bytes(sent.memory_limit_in_bytes), why)
+
+
+def _shares(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
+    shares = request.resources.cpu_shares
+
+    def why() -> Reason:
+        return Reason(
+            rule="cpu.shares are what the kubelet asks for: 1024 per CPU, at least 2",
+            revision=kubelet.revisions[Family.CPU],
+            source="kubelet calculateLinuxResources; runc fs CpuGroup.Set",
+            inputs=(Input("cpu_shares", str(shares), "CRI"),),
+        )
+
+    return Ruling(Number(shares), why)
+
+
 def _weight(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
     shares = request.resources.cpu_shares
     conversion = kubelet.traits.weight
@@ -125,22 +163,23 @@ def _weight(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
     return Ruling(Number(weight), why)
 
 
-def _quota(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
+def _quota(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
     sent = request.resources
-    period = sent.cpu_period or 100_000
     quota = sent.cpu_quota
     if kubelet.traits.systemd_rounds_quota and kubelet.driver is CgroupDriver.SYSTEMD:
-        quota = systemd_quota(quota, period)
+        quota = systemd_quota(quota, sent.cpu_period or DEFAULT_PERIOD)
 
     def why() -> Reason:
+        file = " and ".join(kubelet.files.cpu_limit)
+        none = "cpu.max is max: no CPU limit" if kubelet.v2 else "no CPU limit: cpu.cfs_quota_us stays -1"
         return Reason(
-            rule="cpu.max is the CPU limit as quota per period" if quota > 0 else "cpu.max is max: no CPU limit",
+            rule=f"{file} {'is' if kubelet.v2 else 'are'} the CPU limit as quota per period" if quota > 0 else none,
             revision=kubelet.revisions[Family.CONTAINER],
-            source="kubelet milliCPUToQuota; runc fs2 setCPU",
+            source=f"kubelet milliCPUToQuota; runc {'fs2 setCPU' if kubelet.v2 else 'fs CpuGroup.Set'}",
             inputs=(Input("cpu_quota", str(sent.cpu_quota), "CRI"), Input("cpu_period", str(sent.cpu_period), "CRI")),
         )
 
-    return Ruling(CpuMax(quota if quota > 0 else None, period), why)
+    return cpu_limit(kubelet.node.cgroup_version, quota, sent.cpu_period, why)
 
 
 def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
@@ -155,7 +194,7 @@ def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
 
     return {
         knob: Ruling(Bytes(limits[cri_name(size)]), why)
-        for size, knob in KNOB_OF_SIZE.items()
+        for size, knob in kubelet.files.huge_pages.items()
         if cri_name(size) in limits
     }
 

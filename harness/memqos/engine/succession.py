@@ -58,8 +58,8 @@ def left_behind(
     for cgroup in succession(before, after, remade=remade).cgroups():
         wanted = fresh.get(_key(cgroup), {})
         for knob, expected in cgroup.knobs.items():
-            value = wanted[knob].value if knob in wanted else knob.kernel_default
-            if expected.value != value:
+            fresh_too = expected.value == wanted[knob].value if knob in wanted else knob.is_default(expected.value)
+            if not fresh_too:
                 yield cgroup, expected
 
 

@@ -18,6 +18,8 @@ from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
 __all__ = ["check_settings"]
 
 _COMPRESSIBLE_SINCE = 32
+_FAIL_V1_SINCE = 31
+_FAIL_V1_DEFAULT_SINCE = 35
 _POLICY_SINCE = 36
 _SINGLE_PROCESS_SINCE = 32
 _NO_SWAP_SINCE = 30
@@ -47,6 +49,7 @@ def check_settings(kubelet: Kubelet) -> None:
 
 def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
+    yield from _cgroup_v1(kubelet)
     yield from _gates(settings, release)
     yield from _memory_qos(kubelet)
     yield from _swap(kubelet)
@@ -55,6 +58,17 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     yield from _enforcement(kubelet)
     yield from _reservations(kubelet)
     yield from _cgroup_names(kubelet)
+
+
+def _cgroup_v1(kubelet: Kubelet) -> Iterator[_Fault]:
+    """`failCgroupV1` exists from 1.31 on, false by default, true by default from 1.35 on."""
+    release, configured = kubelet.release, kubelet.settings.fail_cgroup_v1
+    if kubelet.v2 or not release.since(_FAIL_V1_SINCE):
+        return
+    if configured if configured is not None else release.since(_FAIL_V1_DEFAULT_SINCE):
+        default = "" if configured is not None else f" (the default from 1.{_FAIL_V1_DEFAULT_SINCE} on)"
+        what = f"the kubelet of {release} does not start on cgroup v1 while failCgroupV1 is true{default}."
+        yield "failCgroupV1", what, "Set failCgroupV1 to false, or give a node with cgroup v2."
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
@@ -188,7 +202,8 @@ def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
 
 def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
-    for name, whole in kubelet.capacity.items():
+    for name in ("memory", "cpu"):
+        whole = kubelet.capacity[name]
         total = sum(
             reservation[name].amount
             for reservation in (settings.system_reserved, settings.kube_reserved)

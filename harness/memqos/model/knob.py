@@ -1,7 +1,8 @@
 """Control files ("knobs") of a cgroup, and the values they can hold.
 
 Absent, zero and max are three things: `ABSENT` means that nobody wrote the file (or that it does not exist),
-`Bytes(0)` is a written zero, `MAX` is the word "max" (no limit).
+`Bytes(0)` is a written zero, `MAX` is the word "max" (no limit). cgroup v1 has no such word in most of its files:
+`UNLIMITED` is the -1 that is written there instead.
 """
 
 from __future__ import annotations
@@ -10,10 +11,29 @@ import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-__all__ = ["ABSENT", "MAX", "Absent", "Bytes", "CpuMax", "Knob", "KnobValue", "Max", "Number", "Text", "read_back"]
+from memqos.model.node import CgroupVersion
+
+__all__ = [
+    "ABSENT",
+    "MAX",
+    "UNLIMITED",
+    "Absent",
+    "Bytes",
+    "CpuMax",
+    "Knob",
+    "KnobValue",
+    "Max",
+    "Number",
+    "Text",
+    "Unlimited",
+    "knobs_of",
+    "read_back",
+]
 
 # PAGE_COUNTER_MAX in bytes is LONG_MAX rounded down to pages: from there on the kernel shows "max".
 _LONG_MAX = 2**63 - 1
+# On cgroup v1 no limit reads as LONG_MAX rounded down to pages, or to huge pages of 1 GiB at the most.
+_NEARLY_UNLIMITED = 2**63 - 2**30
 # CONFIG_NR_CPUS and 1 << CONFIG_NODES_SHIFT are at most this many.
 _MOST_NUMBERS = 8192
 
@@ -36,8 +56,18 @@ class Max(Enum):
         return "max"
 
 
+class Unlimited(Enum):
+    """The type of `UNLIMITED`: -1 in a file of cgroup v1, no limit; amounts of memory then read as a huge number."""
+
+    UNLIMITED = "-1"
+
+    def __str__(self) -> str:
+        return "-1"
+
+
 ABSENT = Absent.ABSENT
 MAX = Max.MAX
+UNLIMITED = Unlimited.UNLIMITED
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,11 +111,14 @@ class Text:
         return self.text
 
 
-KnobValue = Bytes | Number | CpuMax | Text | Max | Absent
+KnobValue = Bytes | Number | CpuMax | Text | Max | Unlimited | Absent
 
 
 class Knob(StrEnum):
-    """The control files that memqos plans and reads; the value is the file's name on cgroup v2."""
+    """The control files that memqos plans and reads; the value is the file's name.
+
+    `versions` says where a file exists: cpuset.* and pids.max on both versions of cgroups, the others on one.
+    """
 
     MEMORY_MIN = "memory.min"
     MEMORY_LOW = "memory.low"
@@ -100,6 +133,28 @@ class Knob(StrEnum):
     PIDS_MAX = "pids.max"
     HUGETLB_2MB_MAX = "hugetlb.2MB.max"
     HUGETLB_1GB_MAX = "hugetlb.1GB.max"
+    MEMORY_LIMIT_IN_BYTES = "memory.limit_in_bytes"
+    MEMORY_MEMSW_LIMIT_IN_BYTES = "memory.memsw.limit_in_bytes"
+    MEMORY_SOFT_LIMIT_IN_BYTES = "memory.soft_limit_in_bytes"
+    MEMORY_SWAPPINESS = "memory.swappiness"
+    MEMORY_OOM_CONTROL = "memory.oom_control"
+    CPU_SHARES = "cpu.shares"
+    CPU_CFS_QUOTA_US = "cpu.cfs_quota_us"
+    CPU_CFS_PERIOD_US = "cpu.cfs_period_us"
+    HUGETLB_2MB_LIMIT_IN_BYTES = "hugetlb.2MB.limit_in_bytes"
+    HUGETLB_1GB_LIMIT_IN_BYTES = "hugetlb.1GB.limit_in_bytes"
+
+    @property
+    def versions(self) -> frozenset[CgroupVersion]:
+        """The cgroup versions on which a file of this name exists."""
+        if self in _ON_BOTH:
+            return frozenset(CgroupVersion)
+        return frozenset({CgroupVersion.V1 if self in _ON_V1 else CgroupVersion.V2})
+
+    @property
+    def controller(self) -> str:
+        """The controller that the file belongs to; on cgroup v1 also the hierarchy that it is found in."""
+        return self.value.partition(".")[0]
 
     @property
     def counts_pages(self) -> bool:
@@ -108,8 +163,18 @@ class Knob(StrEnum):
 
     @property
     def kernel_default(self) -> KnobValue:
-        """What a new non-root cgroup holds when nobody wrote the file (kernel: cgroup-v2.rst, memory controller)."""
+        """What a new non-root cgroup holds when nobody wrote the file; `read_back` says how that reads.
+
+        Source: kernel, cgroup-v2.rst and cgroup-v1/{memory,hugetlb,cpusets}.rst. memory.swappiness is its parent's,
+        at last vm.swappiness, which is 60 unless somebody changed it.
+        """
         return _DEFAULTS[self]
+
+    def is_default(self, value: KnobValue) -> bool:
+        """Whether a file that shows this value looks as if nobody had written it, whatever the page size."""
+        if self.kernel_default is UNLIMITED and isinstance(value, Bytes):
+            return value.count >= _NEARLY_UNLIMITED
+        return value == self.kernel_default
 
     def parse(self, text: str) -> KnobValue:
         """The value that this file's text shows; ValueError if it is not one the kernel prints there."""
@@ -121,16 +186,33 @@ class Knob(StrEnum):
             if not match:
                 raise ValueError(f"'{text}' is not a quota and a period")
             return CpuMax(None if match[1] == "max" else int(match[1]), int(match[2]))
-        if text == "max":
+        if text == "max" and self not in _ON_V1:
             return MAX
+        if text == "-1" and self is Knob.CPU_CFS_QUOTA_US:
+            return UNLIMITED
+        if self is Knob.MEMORY_OOM_CONTROL:
+            # Several lines: the first one says whether the OOM killer is off, the others what happened so far.
+            text = text.partition("\n")[0].removeprefix("oom_kill_disable ")
         if not re.fullmatch(r"\d{1,20}", text, re.ASCII):
-            raise ValueError(f"'{text}' is neither a number nor 'max'")
+            raise ValueError(f"'{text}' is neither a number nor '{'-1' if self in _ON_V1 else 'max'}'")
         return Number(int(text)) if self in _NUMBERS else Bytes(int(text))
 
 
-_PAGE_COUNTED = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX})
+_ON_BOTH = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS, Knob.PIDS_MAX})
+_V1_AMOUNTS = frozenset({Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, Knob.MEMORY_SOFT_LIMIT_IN_BYTES})
+_V1_HUGE = {Knob.HUGETLB_2MB_LIMIT_IN_BYTES: 2 << 20, Knob.HUGETLB_1GB_LIMIT_IN_BYTES: 1 << 30}
+_V1_NUMBERS = frozenset(
+    {
+        Knob.MEMORY_SWAPPINESS, Knob.MEMORY_OOM_CONTROL, Knob.CPU_SHARES, Knob.CPU_CFS_QUOTA_US,
+        Knob.CPU_CFS_PERIOD_US,
+    }
+)  # fmt: skip
+_ON_V1 = _V1_AMOUNTS | _V1_NUMBERS | frozenset(_V1_HUGE)
+_PAGE_COUNTED = _V1_AMOUNTS | {
+    Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX,
+}  # fmt: skip
 _TEXTS = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS})
-_NUMBERS = frozenset({Knob.MEMORY_OOM_GROUP, Knob.CPU_WEIGHT, Knob.PIDS_MAX})
+_NUMBERS = _V1_NUMBERS | {Knob.MEMORY_OOM_GROUP, Knob.CPU_WEIGHT, Knob.PIDS_MAX}
 _DEFAULTS: dict[Knob, KnobValue] = {
     Knob.MEMORY_MIN: Bytes(0),
     Knob.MEMORY_LOW: Bytes(0),
@@ -145,7 +227,22 @@ _DEFAULTS: dict[Knob, KnobValue] = {
     Knob.PIDS_MAX: MAX,
     Knob.HUGETLB_2MB_MAX: MAX,
     Knob.HUGETLB_1GB_MAX: MAX,
+    Knob.MEMORY_LIMIT_IN_BYTES: UNLIMITED,
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: UNLIMITED,
+    Knob.MEMORY_SOFT_LIMIT_IN_BYTES: UNLIMITED,
+    Knob.MEMORY_SWAPPINESS: Number(60),
+    Knob.MEMORY_OOM_CONTROL: Number(0),
+    Knob.CPU_SHARES: Number(1024),
+    Knob.CPU_CFS_QUOTA_US: UNLIMITED,
+    Knob.CPU_CFS_PERIOD_US: Number(100_000),
+    Knob.HUGETLB_2MB_LIMIT_IN_BYTES: UNLIMITED,
+    Knob.HUGETLB_1GB_LIMIT_IN_BYTES: UNLIMITED,
 }
+
+
+def knobs_of(version: CgroupVersion) -> tuple[Knob, ...]:
+    """The knobs that exist on one version of cgroups, in their order."""
+    return tuple(knob for knob in Knob if version in knob.versions)
 
 
 def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
@@ -153,14 +250,18 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
 
     Memory amounts are kept in whole pages of `page_size` bytes, rounded down; from PAGE_COUNTER_MAX on the file
     shows "max" (kernel: mm/page_counter.c, page_counter_memparse). Lists of numbers show as ranges (lib/bitmap.c:
-    "0,1,3" reads "0-1,3"). Everything else reads as written.
+    "0,1,3" reads "0-1,3"). On cgroup v1 the largest amount reads as a number, whole huge pages where the file counts
+    those (mm/memcontrol.c, mem_cgroup_read_u64; mm/hugetlb_cgroup.c). Everything else reads as written.
     """
     if isinstance(written, Text):
         return Text(_as_ranges(written.text))
-    if not isinstance(written, Bytes) or not knob.counts_pages:
+    if knob in _V1_HUGE and written is UNLIMITED:
+        return Bytes(_LONG_MAX // page_size * page_size // _V1_HUGE[knob] * _V1_HUGE[knob])
+    if not knob.counts_pages or not isinstance(written, Bytes | Unlimited):
         return written
-    pages = min(written.count // page_size, _LONG_MAX // page_size)
-    return MAX if pages >= _LONG_MAX // page_size else Bytes(pages * page_size)
+    most = _LONG_MAX // page_size
+    pages = most if written is UNLIMITED else min(written.count // page_size, most)
+    return MAX if pages >= most and knob not in _ON_V1 else Bytes(pages * page_size)
 
 
 def _as_ranges(text: str) -> str:

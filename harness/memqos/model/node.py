@@ -77,7 +77,9 @@ class NodeFacts:
     memory, swap: MemTotal and SwapTotal in bytes; a swap of 0 is a machine without swap.
     cpus: number of CPUs (the capacity is 1000 milli each).
     page_size: bytes of a base page; hugepage_sizes: bytes of each huge page size that the kernel knows.
-    swap_controller: whether memory.swap.max exists for the kubelet.
+    swap_controller: whether memory.swap.max (cgroup v1: memory.memsw.limit_in_bytes) exists for the kubelet.
+    pids: the lower of kernel.pid_max and kernel.threads-max; None where it is not known.
+    swappiness: vm.swappiness, 0 to 200, which new cgroups of cgroup v1 take over.
     """
 
     memory: int
@@ -88,6 +90,8 @@ class NodeFacts:
     hugepage_sizes: tuple[int, ...] = (2 << 20, 1 << 30)
     cgroup_version: CgroupVersion = CgroupVersion.V2
     swap_controller: bool = True
+    pids: int | None = None
+    swappiness: int = 60
     kernel: str = ""
     origin: str = field(default="node", compare=False)
 
@@ -109,6 +113,7 @@ class KubeletSettings:
     cpu_manager_policy: str | None = None
     enforce_node_allocatable: tuple[str, ...] | None = None
     eviction_hard: Mapping[str, str] | None = None
+    fail_cgroup_v1: bool | None = None
     fail_swap_on: bool | None = None
     kube_reserved: ResourceList | None = None
     kube_reserved_cgroup: str = ""

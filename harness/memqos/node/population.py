@@ -10,8 +10,8 @@ from memqos.engine.finding import Finding
 from memqos.engine.layout import container_path
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
 from memqos.errors import MachineryError
-from memqos.model.knob import Knob
-from memqos.model.node import RuntimeFlavour
+from memqos.model.knob import knobs_of
+from memqos.model.node import CgroupVersion, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
@@ -19,7 +19,7 @@ from memqos.runtime.base import ContainerHandle, SandboxHandle
 
 __all__ = ["KNOB_FILES", "AdmittedPod", "Population"]
 
-KNOB_FILES: tuple[str, ...] = tuple(str(knob) for knob in Knob)
+KNOB_FILES: tuple[str, ...] = tuple(str(knob) for knob in knobs_of(CgroupVersion.V2))
 """The control files that a judgement needs."""
 
 

@@ -13,7 +13,8 @@ from memqos.cgroupfs import scan
 from memqos.cgroupfs.mount import CgroupMount
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
-from memqos.model.knob import Knob
+from memqos.model.knob import Knob, knobs_of
+from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.target.fake import Handler, Outcome, RefusedError
 
@@ -96,7 +97,7 @@ class FakeCgroups:
         self.put(folder, name, data.decode())
 
     def _fresh(self) -> dict[str, str]:
-        knobs = {str(knob): f"{knob.kernel_default}\n" for knob in Knob}
+        knobs = {str(knob): f"{knob.kernel_default}\n" for knob in knobs_of(CgroupVersion.V2)}
         return {**knobs, **_COUNTERS, "cgroup.controllers": _CONTROLLERS, "cgroup.subtree_control": _CONTROLLERS}
 
     def _cgroup(self, path: str) -> CgroupPath:

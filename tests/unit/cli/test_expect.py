@@ -230,7 +230,7 @@ def test_zones_make_the_nodes_memory(told):
 
 
 def test_cgroup_version(told):
-    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, "--cgroup", "v1", "--json")
+    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, "--set", "failCgroupV1=false", "--cgroup", "v1", "--json")
     [container] = json.loads(out)["pods"][0]["containers"]
     assert "unified" not in container["cri"]
     assert container["cri"]["memory_swap_limit_in_bytes"] == 209715200

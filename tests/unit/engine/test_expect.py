@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memqos.engine.expect import PLANNED_KNOBS, expect
+from memqos.engine.control_files import CONTROL_FILES
+from memqos.engine.expect import expect
 from memqos.engine.plan import Level
 from memqos.engine.release import Variant
 from memqos.engine.ruling import UNEXPLAINED
@@ -172,7 +173,13 @@ def test_every_cgroup_lists_every_knob():
         Level.CONTAINER,
     ]
     for cgroup in cgroups:
-        assert tuple(cgroup.knobs) == (*PLANNED_KNOBS, Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX)
+        above = cgroup.level in {Level.NODE, Level.RESERVED}
+        assert tuple(cgroup.knobs) == (
+            *CONTROL_FILES[CgroupVersion.V2].planned,
+            Knob.HUGETLB_2MB_MAX,
+            Knob.HUGETLB_1GB_MAX,
+            *((Knob.CPUSET_CPUS,) if above else ()),
+        )
         for knob, one in cgroup.knobs.items():
             assert one.knob is knob
             assert one.reason.rule
@@ -256,19 +263,6 @@ def test_capacity_without_enforcement():
         assert node.knobs[Knob.CPU_WEIGHT].written == Number(weight)
     nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}))
     assert expect([], node=NODE, settings=nothing_left, release="1.36").node.knobs[Knob.MEMORY_MAX].written is ABSENT
-
-
-def test_cgroup_v1_has_messages_and_no_knobs():
-    node = replace(NODE, cgroup_version=CgroupVersion.V1)
-    plan = expect(
-        [pod(container(*BURSTABLE))],
-        node=node,
-        settings=replace(ON, swap_behavior=SwapBehavior.NO_SWAP),
-        release="1.36",
-    )
-    assert all(not cgroup.knobs for cgroup in plan.cgroups())
-    sent = plan.pods[0].containers[0].resources
-    assert (sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes, sent.unified) == (200 * MI, 200 * MI, {})
 
 
 # Swap, by release and behaviour: what is written into memory.swap.max of a container with 1Gi to 2Gi on 8Gi with 4Gi.
@@ -541,7 +535,7 @@ def test_sandbox_resources_from_123_on():
 
 def test_a_node_without_huge_pages():
     plan = expect([pod()], node=replace(NODE, hugepage_sizes=(64 << 10,)), release="1.36")
-    assert tuple(plan.node.knobs) == PLANNED_KNOBS
+    assert tuple(plan.node.knobs) == (*CONTROL_FILES[CgroupVersion.V2].planned, Knob.CPUSET_CPUS)
     assert plan.pods[0].containers[0].resources.hugepage_limits == (("64KB", 0),)
 
 

@@ -109,8 +109,18 @@ def test_without_the_policy_nothing_is_known_about_zones(settings):
 def test_only_containers_have_the_knob():
     plan = planned(guaranteed("a", "600Mi"))
     assert [one.level for one in plan.cgroups() if Knob.CPUSET_MEMS in one.knobs] == ["container"]
-    first = planned(guaranteed("a", "600Mi"), node=replace(NODE, cgroup_version=CgroupVersion.V1))
-    assert first.pods[0].containers[0].resources.cpuset_mems == "0"
+
+
+def test_cgroup_v1_copies_the_parents_zones():
+    on = replace(STATIC, fail_cgroup_v1=False)
+    plan = planned(guaranteed("a", "600Mi"), pod(container({"memory": "1Mi"}), name="b"), settings=on,
+                   node=replace(NODE, cgroup_version=CgroupVersion.V1))  # fmt: skip
+    found = {one.name: one.containers[0] for one in plan.pods}
+    assert found["a"].resources.cpuset_mems == "0"
+    knobs = {name: one.cgroup.knobs[Knob.CPUSET_MEMS] for name, one in found.items()}
+    assert {name: (str(one.written), str(one.value)) for name, one in knobs.items()} == {
+        "a": ("0", "0"), "b": ("absent", "0-3"),
+    }  # fmt: skip
 
 
 def test_a_reservation_that_does_not_add_up():

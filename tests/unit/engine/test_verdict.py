@@ -198,7 +198,8 @@ def test_reasons_of_one_knob():
     assert "memory.max of container c of pod default/p: 209715200 (200Mi)" in text
     assert "memory.max of burstable: not written, reads max" in text
     assert "limits add up over the containers" in text
-    assert knob_reasons(planned(), Knob.CPUSET_MEMS) == ""
+    assert knob_reasons(planned(), Knob.CPUSET_MEMS).startswith("cpuset.mems is not planned: zones are the Memory")
+    assert knob_reasons(expect([], node=NODE, release="1.27", reasons=False), Knob.CPUSET_MEMS) == ""
 
 
 def test_values_that_read_differently():
@@ -207,14 +208,31 @@ def test_values_that_read_differently():
     assert "memory.max        159457281, reads 159457280 (155720Ki)" in text
 
 
-def test_plan_without_knobs():
+def test_a_tree_of_cgroup_v1():
     node = replace(NODE, cgroup_version=CgroupVersion.V1)
-    lines = plan_tree(expect([pod()], node=node, release="1.36")).splitlines()
-    assert lines[-3:] == [
-        "pod default/p (BestEffort)",
-        "  /kubepods/besteffort/poduid-p",
+    lines = plan_tree(expect([pod()], node=node, release="1.34")).splitlines()
+    assert lines[0] == (
+        "Kubernetes 1.34, cgroup driver cgroupfs, below /sys/fs/cgroup/<controller> "
+        "(cgroup v1: a file is in the hierarchy that its name begins with)"
+    )
+    assert lines[-4:-1] == [
         "  container c of pod default/p, oom_score_adj 1000",
+        "    cpu.shares        2",
+        "    cpu.cfs_period_us 100000",
     ]
+
+
+def test_where_a_file_of_cgroup_v1_is():
+    node = replace(NODE, cgroup_version=CgroupVersion.V1)
+    plan = expect([], node=node, release="1.34")
+    files = {"memory.limit_in_bytes": "1", "cpu.shares": "4096"}
+    reading = Reading(source="x", at=0.0, cgroups={plan.node.path: CgroupReading(path=plan.node.path, files=files)})
+    wrong, right = (
+        next(one for one in judge(plan, reading, ids={}) if one.knob == knob and one.cgroup == "/kubepods")
+        for knob in files
+    )
+    assert failure(wrong).splitlines()[-1] == "  look     cat /sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes"
+    assert right.verdict is Verdict.CONFORMS
 
 
 def test_empty_reason_has_no_lines():

@@ -1,6 +1,7 @@
 import pytest
 
-from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number, Text, read_back
+from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number, Text, knobs_of, read_back
+from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, NoFile, Reading
@@ -45,8 +46,49 @@ def test_defaults_are_what_a_new_cgroup_shows():
     assert {knob.value: str(knob.kernel_default) for knob in Knob} == {
         "memory.min": "0", "memory.low": "0", "memory.high": "max", "memory.max": "max", "memory.swap.max": "max",
         "memory.oom.group": "0", "cpu.weight": "100", "cpu.max": "max 100000", "cpuset.cpus": "", "cpuset.mems": "",
-        "pids.max": "max", "hugetlb.2MB.max": "max", "hugetlb.1GB.max": "max",
+        "pids.max": "max", "hugetlb.2MB.max": "max", "hugetlb.1GB.max": "max", "memory.limit_in_bytes": "-1",
+        "memory.memsw.limit_in_bytes": "-1", "memory.soft_limit_in_bytes": "-1", "memory.swappiness": "60",
+        "memory.oom_control": "0", "cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000",
+        "hugetlb.2MB.limit_in_bytes": "-1", "hugetlb.1GB.limit_in_bytes": "-1",
     }  # fmt: skip
+
+
+# What a new cgroup of cgroup v1 shows on pages of 4 KiB and of 64 KiB.
+@pytest.mark.parametrize(("knob", "shown", "on_large_pages"), [
+    (Knob.MEMORY_LIMIT_IN_BYTES, "9223372036854771712", "9223372036854710272"),
+    (Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, "9223372036854771712", "9223372036854710272"),
+    (Knob.HUGETLB_2MB_LIMIT_IN_BYTES, "9223372036852678656", "9223372036852678656"),
+    (Knob.HUGETLB_1GB_LIMIT_IN_BYTES, "9223372035781033984", "9223372035781033984"),
+    (Knob.CPU_CFS_QUOTA_US, "-1", "-1"),
+    (Knob.CPU_SHARES, "1024", "1024"),
+])  # fmt: skip
+def test_no_limit_on_cgroup_v1(knob, shown, on_large_pages):
+    for page, text in ((4096, shown), (65536, on_large_pages)):
+        value = read_back(knob, knob.kernel_default, page)
+        assert str(value) == text
+        assert knob.parse(text) == value
+        assert knob.is_default(value)
+    assert not knob.is_default(Bytes(4096))
+
+
+def test_which_version_has_a_file():
+    v1, v2 = knobs_of(CgroupVersion.V1), knobs_of(CgroupVersion.V2)
+    assert {*v1} | {*v2} == {*Knob}
+    assert {*v1} & {*v2} == {Knob.PIDS_MAX, Knob.CPUSET_CPUS, Knob.CPUSET_MEMS}
+    assert (Knob.MEMORY_LIMIT_IN_BYTES in v1, Knob.MEMORY_MAX in v1) == (True, False)
+    assert Knob.HUGETLB_2MB_LIMIT_IN_BYTES.controller == "hugetlb"
+
+
+def test_texts_of_cgroup_v1():
+    assert Knob.MEMORY_OOM_CONTROL.parse("oom_kill_disable 1\nunder_oom 0\noom_kill 3\n") == Number(1)
+    assert Knob.PIDS_MAX.parse("max") is MAX
+    with pytest.raises(ValueError, match="neither a number nor '-1'"):
+        Knob.MEMORY_LIMIT_IN_BYTES.parse("max")
+    with pytest.raises(ValueError, match="neither a number nor '-1'"):
+        Knob.CPU_SHARES.parse("-1")
+    assert str(UNLIMITED) == "-1"
+    assert read_back(Knob.MEMORY_LIMIT_IN_BYTES, Bytes(5000), 4096) == Bytes(4096)
+    assert read_back(Knob.HUGETLB_2MB_LIMIT_IN_BYTES, Bytes(0), 4096) == Bytes(0)
 
 
 def test_read_back_leaves_everything_but_pages_alone():
