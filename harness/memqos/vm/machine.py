@@ -14,14 +14,14 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
-from memqos.errors import DeadlineError, MachineError, TargetError, WrongStateError
+from memqos.errors import DeadlineError, MachineError, MachineryError, TargetError, WrongStateError
 from memqos.target.base import Target
 from memqos.vm.command import qemu_arguments
 from memqos.vm.console import TAIL_LINES, Console
+from memqos.vm.death import cause_of_death, is_full_disk, oom_kills
 from memqos.vm.entry import Image
 from memqos.vm.migration import come_to_rest, load_state, save_state
 from memqos.vm.ownership import ProcessGroup
@@ -29,30 +29,15 @@ from memqos.vm.profile import Profile
 from memqos.vm.programs import Qemu
 from memqos.vm.qmp import Qmp, open_qmp
 from memqos.vm.spec import MachineSpec
+from memqos.vm.state import MachineState
 
 __all__ = ["Machine", "MachineState", "started"]
 
 START_SECONDS = 20
 """How long QEMU may take from its start to its first word over QMP."""
 
-ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
-"""QMP events after which a machine that nobody stopped is no machine any more."""
-
-
-class MachineState(StrEnum):
-    """Where a machine is in its life."""
-
-    OFF = "off"
-    BOOTING = "booting"
-    READY = "ready"
-    CHECKPOINTED = "checkpointed"
-    DIRTY = "dirty"
-    BROKEN = "broken"
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether commands can be run in it."""
-        return self in {MachineState.READY, MachineState.DIRTY}
+PING_SECONDS = 8
+"""How long a guest may take to do nothing, before it counts as one that does not answer."""
 
 
 class Machine:
@@ -79,6 +64,7 @@ class Machine:
         self._failure: MachineError | None = None
         self._stopping = False
         self._kept = False
+        self._oom_kills = 0
         self._disconnect: Callable[[], None] = lambda: None
 
     @property
@@ -117,6 +103,7 @@ class Machine:
         self.require(MachineState.OFF, doing="start")
         self.state = MachineState.BOOTING
         argv = qemu_arguments(self.spec, self._qemu.program)
+        self._oom_kills = oom_kills()
         with self._qemu_log.open("wb") as output:
             self._process = self._group.start(argv, output=output)
         deadline = Deadline.after(START_SECONDS)
@@ -231,19 +218,26 @@ class Machine:
         """Break the machine with this error, which gets the console's tail; the first failure is the one that stays."""
         return self._failure or self._break(error)
 
+    def examine(self, error: MachineryError) -> None:
+        """Raise the machine's own failure if this error comes from it: it is dead, hangs, or its disk is full."""
+        self.check_alive()
+        if not self.state.is_usable:
+            return
+        if is_full_disk(error):
+            raise self._break(MachineError(f"the guest's disk is full: {error.what.splitlines()[0]}")) from error
+        try:
+            self.target.run(["true"], deadline=Deadline.after(PING_SECONDS))
+        except DeadlineError as late:
+            raise self._break(MachineError("the guest does not answer any more.", data=late.data)) from error
+
     def _cause_of_death(self) -> str | None:
-        disaster = self.console.disaster()
-        status = self._exit_status()
-        if disaster is not None:
-            return disaster
-        if status is not None:
-            return f"QEMU ended with status {status}{self._qemu_words()}"
-        for event in self._qmp.events if self._qmp else ():
-            if event.name == "BLOCK_IO_ERROR" and event.data.get("nospace"):
-                return "the host's disk is full, so QEMU paused the guest"
-            if event.name in ENDED:
-                return f"the guest stopped ({event.name} {dict(event.data)})"
-        return None
+        return cause_of_death(
+            disaster=self.console.disaster(),
+            status=self._exit_status(),
+            said=self._qemu_words(),
+            events=self._qmp.events if self._qmp else (),
+            oom_kills=oom_kills() - self._oom_kills,
+        )
 
     def _break(self, error: MachineError) -> MachineError:
         tail = self.console.tail()
@@ -276,10 +270,9 @@ class Machine:
 
     def _qemu_words(self) -> str:
         try:
-            said = self._qemu_log.read_text(errors="backslashreplace").strip()
+            return self._qemu_log.read_text(errors="backslashreplace").strip()
         except FileNotFoundError:
-            said = ""
-        return f" and said: {said[-600:]}" if said else ""
+            return ""
 
     def _wrong_state(self, doing: str, *accepted: MachineState) -> WrongStateError:
         states: Mapping[str, object] = {"current": str(self.state), "accepted": [str(state) for state in accepted]}

@@ -58,7 +58,7 @@ def come_to_rest(qmp: Qmp, pid: int, *, deadline: Deadline) -> None:
     as it is. pid: QEMU's.
     """
     wait(
-        "the guest has seen every connection end", lambda: _is_quiet(qmp, deadline), deadline=deadline, every=REST / 10
+        "every connection to the guest has ended", lambda: _is_quiet(qmp, deadline), deadline=deadline, every=REST / 10
     )
     used: list[float] = []
 
