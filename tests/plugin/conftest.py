@@ -45,7 +45,9 @@ def suite(pytester: pytest.Pytester) -> Suite:
     def write(body: str, name: str = "demo") -> None:
         folder = pytester.path / "suites" / "demo"
         folder.mkdir(parents=True, exist_ok=True)
-        (pytester.path / "suites" / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+        (pytester.path / "suites" / "pytest.ini").write_text(
+            "[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n"
+        )
         (folder / "claims.toml").write_text(CLAIMS)
         (folder / f"test_{name}.py").write_text(HEAD + textwrap.dedent(body))
 
