@@ -249,7 +249,8 @@ class _Reader:
             zone = item.get("numaNode") if isinstance(item, MappingNode) else None
             limits = item.get("limits") if isinstance(item, MappingNode) else None
             amounts = {
-                entry.key: Quantity.parse(entry.value.text)
+                # Kubernetes decodes null as the zero quantity.
+                entry.key: ZERO if entry.value.value is None else Quantity.parse(entry.value.text)
                 for entry in (limits.entries if isinstance(limits, MappingNode) else ())
                 if isinstance(entry.value, ScalarNode)
             }

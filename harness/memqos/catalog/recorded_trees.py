@@ -6,8 +6,9 @@ The format is written down in docs/reference/recorded-trees.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import pods_of
 from memqos.catalog.pods import read_text
 from memqos.catalog.yaml_nodes import MAX_BYTES
+from memqos.engine.translate.versions import Runtime, traits_of
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
@@ -28,6 +30,10 @@ __all__ = ["Recognised", "RecordedContainer", "RecordedTree", "load_tree", "reco
 SANDBOX = "(sandbox)"
 _FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
 _CONFIG_HASH = 32
+_MOST_DIGITS = 15
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
+_RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
+_VERSIONS: Mapping[str, re.Pattern[str]] = {**dict.fromkeys(Runtime, _RELEASE), "systemd": re.compile(r"[0-9]{1,4}$")}
 _T = TypeVar("_T")
 
 
@@ -47,7 +53,8 @@ class RecordedTree:
 
     pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
     sandboxes: the names of all pods that have one, with their uids. checkpoint: the Memory Manager's state file under
-    the policy Static, None otherwise.
+    the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to their versions, as
+    far as the file says; of two OCI runtimes the one that the containers' cgroups show.
     """
 
     source: str
@@ -59,6 +66,7 @@ class RecordedTree:
     settings: KubeletSettings | None = None
     pods: tuple[Pod, ...] | None = None
     checkpoint: str | None = None
+    runtimes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +83,8 @@ class Recognised:
     strangers: tuple[str, ...]
 
 
-def load_tree(path: str | Path) -> RecordedTree:
-    """The tree in a file.
+def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
+    """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it.
 
     Raises UsageError for a file that cannot be read, ManifestError naming file and field for what the format does not
     allow, and for a configuration or a pod in it that Kubernetes would refuse.
@@ -87,16 +95,19 @@ def load_tree(path: str | Path) -> RecordedTree:
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
     static = isinstance(state, dict) and state.get("policyName") == "Static"
+    node = _typed(data, "node", dict, file) if "node" in data else None
+    cgroups = dict(_cgroups(data, file))
     return RecordedTree(
         source=file,
-        reading=Reading(source=file, at=0.0, cgroups=dict(_cgroups(data, file))),
+        reading=Reading(source=file, at=0.0, cgroups=cgroups),
         containers=tuple(one for one in containers if one.name != SANDBOX),
         sandboxes={one.pod: one.uid for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
-        node=_node(_typed(data, "node", dict, file), file) if "node" in data else None,
-        settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config"),
+        node=None if node is None else _node(node, file),
+        settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
         pods=None if manifests is None else tuple(_pods(_typed(data, "pods", list, file), file)),
         checkpoint=json.dumps(state) if static else None,
+        runtimes={} if node is None else _runtimes(node, cgroups, file),
     )
 
 
@@ -145,16 +156,27 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise _error(f"the file has more than {MAX_BYTES} bytes.", file, "")
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise _error(f"byte {error.start} is not UTF-8.", file, "") from None
     except json.JSONDecodeError as error:
         raise _error(f"this is not JSON: {error.msg}.", file, "", error.lineno) from None
+    except ValueError as error:
+        raise _error(f"this is not JSON that memqos takes: {_first_sentence(error)}.", file, "") from None
     except RecursionError:
         raise _error("the nesting is deeper than any recorded tree's.", file, "") from None
     if not isinstance(found, dict):
         raise _error("expected an object.", file, "")
     return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _first_sentence(error: ValueError) -> str:
+    """What Python says of a number with thousands of digits, without its advice."""
+    return str(error).partition(":")[0]
 
 
 def _typed(data: Mapping[str, Any], field: str, kind: type[_T], file: str, prefix: str = "") -> _T:
@@ -172,6 +194,9 @@ def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContaine
         well_formed = isinstance(names, list) and len(names) == len(("pod", "container", "uid"))
         if not well_formed or not all(isinstance(name, str) and name for name in names):
             raise _error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
+        if not (_NAME.fullmatch(container_id) and _NAME.fullmatch(names[2])):
+            what = "an id and a uid have letters, digits, '-', '_' and '.'."
+            raise _error(what, file, f"containers.{container_id[:80]}")
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
 
@@ -183,13 +208,13 @@ def _pods(manifests: list[Any], file: str) -> Iterator[Pod]:
 def _node(given: dict[str, Any], file: str) -> NodeFacts:
     def kib(holder: Mapping[str, Any], field: str, prefix: str) -> int:
         text = str(holder.get(field, ""))
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
             raise _error(f"expected a number of KiB, got '{text[:40]}'.", file, prefix + field)
         return int(text) * 1024
 
     zones = _typed(given, "numa", dict, file, "node.") if "numa" in given else {}
     for name in zones:
-        if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit()):
+        if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
             raise _error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
     return NodeFacts(
         memory=kib(given, "mem_total_kib", "node."),
@@ -203,6 +228,23 @@ def _node(given: dict[str, Any], file: str) -> NodeFacts:
         kernel=str(given.get("kernel", "")),
         origin=f"{file} node",
     )
+
+
+def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str) -> dict[str, str]:
+    """Versions out of what programs print of themselves: "runc version 1.1.15+ds1", "systemd 257 (257.13-1)"."""
+    found: dict[str, str] = {}
+    for name, form in _VERSIONS.items():
+        if name in given:
+            text = _typed(given, name, str, file, "node.")
+            version = next((word for word in text.split() if form.match(word)), None)
+            if version is None:
+                raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
+            found[name] = version
+    if Runtime.RUNC in found and Runtime.CRUN in found:
+        subgroup = traits_of(Runtime.CRUN, "").subgroup
+        crun = any(path.name == subgroup and path.parent.name.endswith(".scope") for path in cgroups if path.parts)
+        del found[Runtime.RUNC if crun else Runtime.CRUN]
+    return found
 
 
 def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import click
@@ -13,6 +13,7 @@ from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import Recognised, RecordedTree, load_tree, recognise
 from memqos.cli.node_options import NodeOptions, node_options
+from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.engine.document import reason_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import failure
@@ -23,22 +24,24 @@ from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan
 from memqos.engine.release import Release, Variant
+from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.verdict import judge
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
+from memqos.model.traits import RuntimeTraits
 
 __all__ = ["command"]
 
 HELP = """Judge a recorded tree of cgroups: does every control file hold what the kubelet's rules say?
 
 --tree names a JSON file with the control files of one node (docs/reference/recorded-trees.md). Pods, configuration,
-node facts and release are those that the file keeps, unless an option gives others. Nothing is run.
+node facts, runtimes and release are those that the file keeps, unless an option gives others. Nothing is run.
 
 \b
   memqos audit --tree node7.json
   memqos audit --tree node7.json --kubernetes 1.36 --kubelet-config kubelet.yaml --pods a.yaml --pods b.yaml
+  memqos audit --tree node7.json --runtime crun@1.21 --set memoryThrottlingFactor=0.8
 
 Every file that deviates is named with the reasons for what was expected. Exit codes: 0 nothing deviates, 1 something
 deviates, 5 nothing could be observed.
@@ -59,6 +62,8 @@ class _Question:
     driver: CgroupDriver | None
     variant: Variant
     static: bool
+    runtimes: Runtimes
+    traits: RuntimeTraits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +92,15 @@ class _Answer:
 @click.option("--pods", multiple=True, metavar="FILE", help="Pod manifests; may be repeated. Else the recorded ones.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+)
 @node_options
+@runtime_options
 @click.option(
     "--driver",
     type=click.Choice([driver.value for driver in CgroupDriver]),
@@ -110,17 +123,19 @@ def command(
     pods: tuple[str, ...],
     files: tuple[str, ...],
     kubelet_config: str | None,
+    overrides: tuple[str, ...],
     driver: str | None,
     variant: str,
     static: bool,
     as_json: bool,
-    **node: Any,
+    **more: Any,
 ) -> int:
     """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
-    said = NodeOptions(**node)
+    runtime = RuntimeOptions(**{field.name: more.pop(field.name) for field in fields(RuntimeOptions)})
+    said = NodeOptions(**more)
     if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
-    recorded = load_tree(tree)
+    recorded = load_tree(tree, () if kubelet_config else overrides)
     manifests = (*pods, *files)
     given = load_pods(manifests) if manifests else recorded.pods
     release = kubernetes or recorded.release
@@ -130,16 +145,21 @@ def command(
         raise _missing("kubelet (its release)", tree, "Give the release with --kubernetes.")
     if recorded.node is None and said.capacity_memory is None and said.node_file is None:
         raise _missing("node", tree, "Give the facts of the node with --node, or at least --capacity-memory.")
-    settings = load_settings(kubelet_config) if kubelet_config else recorded.settings
+    runtimes = runtime.runtimes(recorded.runtimes)
+    settings = recorded.settings
+    if kubelet_config or settings is None:
+        settings = load_settings(kubelet_config, overrides)
     question = _Question(
         tree=recorded,
         release=release,
         node=said.facts(recorded.node),
-        settings=settings or KubeletSettings(),
+        settings=settings,
         pods=given,
         driver=CgroupDriver(driver) if driver else None,
         variant=Variant(variant),
         static=static,
+        runtimes=runtimes,
+        traits=runtime.traits(runtimes),
     )
     answer = _judged(question)
     click.echo(json.dumps(_document(question, answer), indent=1) if as_json else _text(question, answer))
@@ -158,7 +178,8 @@ def _judged(question: _Question) -> _Answer:
     absent = [pod for pod in recognised.absent if pod.uid not in refused]
     if absent:
         plan = _plan(question, [*recognised.present, *(pod for pod in recognised.absent if pod.uid in refused)])
-    findings = judge(plan, question.tree.reading, ids=recognised.ids, flavour=CONTAINERD_1_7_RUNC_1_1.flavour)
+    traits = question.traits
+    findings = judge(plan, question.tree.reading, ids=recognised.ids, flavour=traits.flavour, subgroup=traits.subgroup)
     return _Answer(
         plan=plan,
         findings=(*findings, *_admission(plan, recognised), *map(_missing_pod, absent)),
@@ -189,6 +210,7 @@ def _plan(question: _Question, pods: Sequence[Pod]) -> Plan:
         release=question.release,
         driver=question.driver,
         variant=question.variant,
+        traits=question.traits,
         table=_table(question),
     )
 
@@ -230,6 +252,8 @@ def _text(question: _Question, answer: _Answer) -> str:
     parts += [f"not observable: {', '.join(knobs)} of {name}: {why}" for (name, why), knobs in unseen.items()]
     if answer.strangers:
         parts.append(f"not judged, since they were not given: pods {', '.join(answer.strangers)}")
+    if not question.tree.runtimes and question.runtimes == TRIXIE:
+        parts.append(f"taken to run on {TRIXIE.cri} and {TRIXIE.oci}: neither the tree nor --runtime names others")
     counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in Verdict)
     parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
     return "\n\n".join(parts)
@@ -246,6 +270,7 @@ def _document(question: _Question, answer: _Answer) -> dict[str, object]:
         "release": answer.plan.release,
         "driver": answer.plan.driver.value,
         "variant": question.variant.value,
+        "runtimes": [str(question.runtimes.cri), str(question.runtimes.oci)],
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
         "findings": [
             {

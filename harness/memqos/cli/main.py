@@ -6,6 +6,7 @@ Pages are loaded when their verb is used, so that `memqos expect` does not pay f
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from typing import NoReturn
 
@@ -85,6 +86,10 @@ def render(error: MemqosError) -> str:
 
 def run(arguments: list[str]) -> int:
     """The exit code for these arguments; whatever has to be said about an error is on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name out of a file may hold what the terminal's encoding cannot say.
+            stream.reconfigure(errors="backslashreplace")
     try:
         answer = cli.main(args=arguments, prog_name="memqos", standalone_mode=False)
     except MemqosError as error:

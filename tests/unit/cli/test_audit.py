@@ -242,3 +242,103 @@ def test_a_state_that_no_kubelet_goes_on_from(told, changed):
     code, _, err = told("--tree", changed(lambda data: data["memory_manager_state"].update(checksum=1), ONE_ZONE))
     assert code == 4
     assert "memory_manager_state: with this configuration and node no kubelet goes on" in err
+
+
+def scopes(data, below):
+    """The tree as crun makes it: the files of each container in a cgroup below its scope."""
+    data["cgroups"] = {
+        f"{path}{below}" if path.endswith(".scope") else path: files for path, files in data["cgroups"].items()
+    }
+
+
+def test_the_recorded_runtimes_decide(told, changed):
+    """With quadratic weights and rounding the same files deviate, and every one is named with the runtime."""
+    code, out, _ = told("--tree", changed(lambda data: data["node"].update(runc="runc version 1.3.6\ncommit: v1.3.6")))
+    assert code == 1
+    assert "cpu.weight of container a of pod default/burst-cpu-only-n1 is 4, expected 17" in out
+    assert "containerd 1.7.24~ds1 with runc 1.3.6" in out
+    named = {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line}
+    assert named == {"cpu.weight"}
+    # What is said wins over what is recorded.
+    path = changed(lambda data: data["node"].update(runc="runc version 1.3.6"))
+    assert told("--tree", path, "--runtime", "runc@1.1.15")[0] == 0
+    assert told("--tree", TIERED, "--weight", "quadratic")[0] == 1
+
+
+def test_crun_is_found_by_where_its_containers_are(told, changed):
+    def both(data):
+        data["node"]["crun"] = "crun version 1.21\ncommit: 10269840aa07fb7e6b7e1acff6198692d8ff5c88"
+
+    code, out, _ = told("--tree", changed(both), "--json")
+    assert (code, json.loads(out)["runtimes"]) == (0, ["containerd 1.7.24~ds1", "runc 1.1.15+ds1"])
+    code, out, _ = told("--tree", changed(lambda data: [both(data), scopes(data, "/container")]), "--json")
+    document = json.loads(out)
+    assert (code, document["runtimes"]) == (0, ["containerd 1.7.24~ds1", "crun 1.21"])
+    assert document["counts"]["deviates"] == 0
+    assert any(one["cgroup"].endswith(".scope/container") for one in document["findings"])
+
+
+def test_runtimes_that_nobody_names_are_said(told, changed):
+    def bare(data):
+        for name in ("containerd", "runc", "systemd"):
+            del data["node"][name]
+
+    code, out, _ = told("--tree", changed(bare))
+    assert code == 0
+    assert "taken to run on containerd 1.7.24 and runc 1.1.15: neither the tree nor --runtime names others" in out
+    assert "taken to run on" not in told("--tree", TIERED)[1]
+    assert "taken to run on" not in told("--tree", changed(bare), "--runtime", "runc@1.1.14")[1]
+
+
+def test_fields_on_top_of_the_recorded_configuration(told, changed, tmp_path):
+    code, out, _ = told("--tree", TIERED, "--set", "memoryThrottlingFactor=0.8")
+    assert code == 1
+    assert {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line} == {"memory.high"}
+    assert "[--set memoryThrottlingFactor]" in out
+    # On top of a file that takes the place of the recorded one, and of nothing at all.
+    (tmp_path / "kubelet.json").write_text(json.dumps(json.loads(TIERED.read_text())["config"]))
+    given = ("--tree", TIERED, "--kubelet-config", tmp_path / "kubelet.json")
+    assert told(*given, "--set", "memoryThrottlingFactor=0.9")[0] == 0
+    assert told(*given, "--set", "memoryThrottlingFactor=0.8")[0] == 1
+    bare = changed(lambda data: data.pop("config"))
+    code, out, _ = told("--tree", bare, "--set", "cgroupDriver=systemd")
+    assert (code, "memory.max of kubepods.slice" in out) == (1, True)
+    code, _, err = told("--tree", TIERED, "--set", "memoryThrotlingFactor=1")
+    assert (code, "Did you mean 'memoryThrottlingFactor'" in err) == (4, True)
+
+
+@pytest.mark.parametrize(("do", "says"), [
+    (lambda data: data["node"].update(runc="unknown"), ["node.runc", "what 'runc --version' prints"]),
+    (lambda data: data["node"].update(systemd=257), ["node.systemd", "a string"]),
+    (lambda data: data["node"].update(mem_total_kib="9" * 5000), ["node.mem_total_kib", "a number of KiB"]),
+    (lambda data: data["node"].update(numa={"node" + "1" * 30: "1"}), ["node.numa", "node<number>"]),
+    (lambda data: data["containers"].update(x=["p", "c", "a/b"]), ["containers.x", "letters, digits"]),
+    (lambda data: data["containers"].update({"a\u0000": ["p", "c", "u"]}), ["containers.a", "letters, digits"]),
+    (lambda data: data["config"].update(podCIDR="\ud800", memoryThrottlingFactor="\ud800"), ["tree.json config"]),
+])  # fmt: skip
+def test_a_hostile_recording(told, changed, do, says):
+    code, out, err = told("--tree", changed(do))
+    assert (code, out) == (4, "")
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    (b'{"node": ' + b"1" * 5000 + b"}", "Exceeds the limit"),
+    (b'{"node": NaN}', "NaN is no number"),
+    (b'{"node": -Infinity}', "-Infinity is no number"),
+    (TIERED.read_bytes()[:20_000], "this is not JSON"),
+])  # fmt: skip
+def test_a_file_that_is_hardly_json(told, tmp_path, data, says):
+    (tmp_path / "tree.json").write_bytes(data)
+    code, out, err = told("--tree", tmp_path / "tree.json")
+    assert (code, out) == (4, "")
+    assert says in err
+
+
+def test_a_text_that_no_terminal_can_show(told, changed):
+    def half(data):
+        data["cgroups"]["/kubepods.slice"]["memory.min"] = "\ud800"
+
+    code, out, _ = told("--tree", changed(half))
+    assert (code, r"'\ud800' is neither a number nor 'max'" in out) == (0, True)
