@@ -6,6 +6,7 @@ Precedence: default < environment < command line.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +16,7 @@ from memqos.errors import UnknownNameError, UsageError
 
 __all__ = ["SETTINGS", "Kind", "Setting", "SettingValue", "Settings", "resolve"]
 
-Plain = str | int | bool | Path | tuple[str, ...] | None
+Plain = str | int | bool | Path | tuple[str, ...] | tuple[Path, ...] | None
 
 
 class Kind(Enum):
@@ -26,6 +27,7 @@ class Kind(Enum):
     COUNT = "a whole number, 1 or more"
     FLAG = "yes or no"
     FILE = "an existing file"
+    FILES = "existing files, each with an option of its own"
     FOLDER = "a folder"
 
 
@@ -63,17 +65,31 @@ class Setting:
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="profile",
-        kind=Kind.WORD,
-        default="trixie",
-        metavar="NAME",
-        help="machine to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml",
+        kind=Kind.WORDS,
+        default=("trixie",),
+        metavar="NAME[,NAME...]",
+        help="machines to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml; every case runs on each",
     ),
     Setting(
         name="topology",
         kind=Kind.WORD,
         default="two-zones",
-        metavar="NAME",
-        help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json",
+        metavar="NAME|FILE",
+        help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json, or of a file of your own",
+    ),
+    Setting(
+        name="cgroup",
+        kind=Kind.WORD,
+        default="v2",
+        choices=("v1", "v2"),
+        metavar="VERSION",
+        help="cgroup hierarchy that the machine mounts; not every profile can have v1",
+    ),
+    Setting(
+        name="no-recursiveprot",
+        kind=Kind.FLAG,
+        default=False,
+        help="mount cgroup v2 without memory_recursiveprot, as kernels before 5.7 have it",
     ),
     Setting(
         name="runtime",
@@ -104,6 +120,44 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="PATH",
         help="put this file in the place of the OCI runtime inside the machine; the image's own stays beside it "
         "as NAME.dist",
+    ),
+    Setting(
+        name="runtime-deb",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="install this Debian package in the machine, such as a runtime of yours; may be given several times",
+    ),
+    Setting(
+        name="containerd-binary",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of containerd inside the machine; the image's own stays beside it",
+    ),
+    Setting(
+        name="containerd-config",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of /etc/containerd/config.toml inside the machine",
+    ),
+    Setting(
+        name="kernel-image",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="boot this kernel (bzImage); its modules are not there, so it has to do without them or bring an initrd",
+    ),
+    Setting(
+        name="initrd",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="boot the kernel of --kernel-image with this initrd instead of the image's",
+    ),
+    Setting(
+        name="kernel-deb",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="install this kernel's Debian package in the machine and boot it; may be given several times",
     ),
     Setting(
         name="keep-vm",
@@ -154,6 +208,11 @@ class Settings(Mapping[str, SettingValue]):
     def __len__(self) -> int:
         return len(self._values)
 
+    @property
+    def plain(self) -> dict[str, Plain]:
+        """All values by key, without their origins."""
+        return {key: value.value for key, value in self._values.items()}
+
     def word(self, key: str) -> str:
         """The text of a setting of kind WORD."""
         value = self._values[key].value
@@ -165,12 +224,13 @@ class Settings(Mapping[str, SettingValue]):
     def kubernetes(self) -> tuple[str, ...]:
         """The releases to narrow to; none means every release."""
         value = self._values["kubernetes"].value
-        return value if isinstance(value, tuple) else ()
+        return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
     @property
-    def runtime_binary(self) -> Path | None:
-        """The file to put in the OCI runtime's place, None for the image's own."""
-        return self._path("runtime_binary")
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles to run on, in the order in which they were asked for; one at least."""
+        value = self._values["profile"].value
+        return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
     @property
     def results(self) -> Path | None:
@@ -211,12 +271,17 @@ def resolve(given: Mapping[str, object], environment: Mapping[str, str], *, opti
 
 
 def _convert(setting: Setting, given: object, origin: str) -> Plain:
+    if setting.kind is Kind.FILES:
+        return tuple(Path(file) for file in _listed(given))
     text = "yes" if given is True else "no" if given is False else str(given)
     match setting.kind:
         case Kind.WORD:
             return _word(setting, text, origin)
         case Kind.WORDS:
-            return tuple(word.strip() for word in text.split(",") if word.strip())
+            words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+            if setting.default and not words:
+                raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+            return words
         case Kind.COUNT:
             if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
                 raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
@@ -227,6 +292,12 @@ def _convert(setting: Setting, given: object, origin: str) -> Plain:
             return text.lower() in _YES
         case Kind.FILE | Kind.FOLDER:
             return Path(text)
+    raise AssertionError(setting.kind)
+
+
+def _listed(given: object) -> list[str]:
+    """Files as options give them, one each; in an environment variable they are separated as PATH's folders are."""
+    return [str(file) for file in given] if isinstance(given, (list, tuple)) else str(given).split(os.pathsep)
 
 
 def _word(setting: Setting, text: str, origin: str) -> str:

@@ -17,9 +17,10 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline, wait
 from memqos.errors import MachineError, TargetError, UsageError
 from memqos.target.contract import check_target_contract
-from memqos.vm.boot import BootOptions, boot
+from memqos.vm.boot import boot
 from memqos.vm.cache import default_cache
 from memqos.vm.machine import MachineState
+from memqos.vm.options import BootOptions
 
 pytestmark = pytest.mark.vm
 

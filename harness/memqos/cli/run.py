@@ -20,9 +20,9 @@ from memqos.cli.progress import shown_progress
 from memqos.clock import utc_now
 from memqos.config import SETTINGS, Kind, Setting, Settings, resolve
 from memqos.errors import ExitCode, UsageError
-from memqos.vm.boot import check_runtime_binary
 from memqos.vm.cache import default_cache
 from memqos.vm.image import ensure_image
+from memqos.vm.options import boot_options, check_options, kernel_words
 from memqos.vm.programs import find_qemu
 
 __all__ = ["command", "pytest_arguments"]
@@ -42,6 +42,7 @@ Examples:
   memqos run --kubernetes 1.27,1.36             the rules of two releases
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
+  memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
   memqos run -n 2                               two machines at a time
 """
 
@@ -50,10 +51,12 @@ def _option(setting: Setting) -> click.Option:
     flag = setting.kind is Kind.FLAG
     text = f"{setting.help[0].upper()}{setting.help[1:]}."
     if setting.default not in (None, False, ()):
-        text += f" [default: {setting.default}; {setting.environment}]"
+        default = ",".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
+        text += f" [default: {default}; {setting.environment}]"
     return click.Option(
         [f"--{setting.name}", f"setting_{setting.key}"],
         is_flag=flag,
+        multiple=setting.kind is Kind.FILES,
         default=None,
         metavar=None if flag else setting.metavar,
         help=text,
@@ -70,7 +73,9 @@ def _run(
     words: Sequence[str],
     **given: Any,
 ) -> int:
-    chosen = {setting.key: given[f"setting_{setting.key}"] for setting in SETTINGS}
+    # An option that may be given several times, and was not, is an empty tuple.
+    values = {setting.key: given[f"setting_{setting.key}"] for setting in SETTINGS}
+    chosen = {key: None if value == () else value for key, value in values.items()}
     settings = resolve(chosen, os.environ)
     _check(settings)
     suites = data_root() / "suites"
@@ -91,18 +96,19 @@ def _run(
 
 def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
-    load_profile(settings.word("profile"))
     load_topology(settings.word("topology"))
     select(load_kubelets(), settings.kubernetes, where=settings["kubernetes"].origin)
-    if settings.runtime_binary is not None:
-        check_runtime_binary(settings.runtime_binary)
+    options = check_options(boot_options(settings.plain)).options
+    for name in settings.profiles:
+        kernel_words(load_profile(name), options)
 
 
 def _prepare(settings: Settings) -> None:
-    """Find out at once whether this host can run a machine, and make the image while nothing else is said."""
+    """Find out at once whether this host can run a machine, and make the images while nothing else is said."""
     find_qemu()
     with shown_progress() as progress:
-        ensure_image(load_profile(settings.word("profile")), default_cache(os.environ), progress=progress)
+        for name in settings.profiles:
+            ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
 
 
 def pytest_arguments(
@@ -136,8 +142,10 @@ def _settings_arguments(settings: Settings) -> list[str]:
             continue
         if value is True:
             arguments.append(setting.pytest_option)
+        elif setting.kind is Kind.FILES and isinstance(value, tuple):
+            arguments += [f"{setting.pytest_option}={file}" for file in value]
         else:
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             arguments.append(f"{setting.pytest_option}={text}")
     return arguments
 

@@ -15,11 +15,12 @@ from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
 from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology, topology_names
 from memqos.cli.progress import shown_progress
 from memqos.errors import UnknownNameError
-from memqos.vm.boot import BootOptions, boot
+from memqos.vm.boot import boot
 from memqos.vm.cache import default_cache
 from memqos.vm.entry import Image, list_images, remove_image
 from memqos.vm.image import ensure_image
 from memqos.vm.launch import shell_arguments
+from memqos.vm.options import BootOptions
 
 __all__ = ["command"]
 

@@ -14,12 +14,20 @@ from memqos import claims
 from memqos.config import Settings
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours
+from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours, node_fixture
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
 __all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
+
+_OF_MACHINES = frozenset(
+    {
+        "profile", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
+        "containerd_config", "kernel_image", "initrd", "kernel_deb",
+    }
+)  # fmt: skip
+"""The settings that are a matter of profiles and of what is put into machines."""
 
 QOS_CLASSES = (QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
@@ -29,11 +37,12 @@ def check_settings(settings: Settings) -> None:
 
     The defaults need no check, so a run without memqos options does not read any catalogue.
     """
-    if settings.runtime_binary is not None:
-        importlib.import_module("memqos.vm.boot").check_runtime_binary(settings.runtime_binary)
     given = {key for key, value in settings.items() if value.origin != "default"}
-    if "profile" in given:
-        importlib.import_module("memqos.catalog.profiles").load_profile(settings.word("profile"))
+    if given & _OF_MACHINES:
+        options = importlib.import_module("memqos.vm.options")
+        chosen = options.check_options(options.boot_options(settings.plain)).options
+        for name in settings.profiles:
+            options.kernel_words(importlib.import_module("memqos.catalog.profiles").load_profile(name), chosen)
     if "topology" in given:
         importlib.import_module("memqos.catalog.topologies").load_topology(settings.word("topology"))
     if settings.kubernetes:
@@ -63,10 +72,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
     if "qos_zone" in names:
         metafunc.parametrize("qos_zone", ("first", "last"), indirect=True)
+    settings = metafunc.config.stash[SETTINGS_KEY]
     marker = metafunc.definition.get_closest_marker("machine")
-    if marker and "qos_node" in names:
-        key = machine_of(metafunc.definition, metafunc.config.stash[SETTINGS_KEY])
-        metafunc.parametrize("qos_node", [key], ids=["-".join(key)], indirect=True, scope="session")
+    node = node_fixture(names)
+    if node and (marker or len(settings.profiles) > 1):
+        keys = machines_of(metafunc.definition, settings)
+        ids = ["-".join((profile, Path(topology).stem)) if marker else profile for profile, topology in keys]
+        metafunc.parametrize(node, keys, ids=ids, indirect=True, scope="module" if node == "qos_node" else "function")
 
 
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
@@ -75,11 +87,20 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     return [kubelet for kubelet in known if marker is None or kubelet.id in marker.args]
 
 
-def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:
-    """Profile and topology of the machine that a test runs on."""
+def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
+    """Profile and topology of each machine that a test runs on: one a profile, unless the test asks for its own."""
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
-    return asked.get("profile", settings.word("profile")), asked.get("topology", settings.word("topology"))
+    profiles = (asked["profile"],) if "profile" in asked else settings.profiles
+    return [(profile, asked.get("topology", settings.word("topology"))) for profile in profiles]
+
+
+def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:
+    """Profile and topology of the machine that this one case runs on."""
+    callspec = getattr(item, "callspec", None)
+    params: dict[str, tuple[str, str]] = callspec.params if callspec is not None else {}
+    chosen = params.get(node_fixture(params))
+    return chosen or machines_of(item, settings)[0]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,6 +126,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in ours:
         if item not in empty and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(_group(item, config.stash[SETTINGS_KEY])))
+
+
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def group_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cases of one machine after another, the order left as it is otherwise: a worker changes machines seldom."""
+    settings = config.stash[SETTINGS_KEY]
+    machines = {item: machine_of(item, settings) if is_ours(item) else None for item in items}
+    ranks = {machine: rank for rank, machine in enumerate(dict.fromkeys(machines.values()))}
+    items.sort(key=lambda item: ranks[machines[item]])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

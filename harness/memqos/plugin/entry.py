@@ -30,6 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             text += f" (default: {setting.default})"
         if setting.kind is configuration.Kind.FLAG:
             group.addoption(setting.pytest_option, action="store_true", default=None, help=text)
+        elif setting.kind is configuration.Kind.FILES:
+            group.addoption(setting.pytest_option, action="append", metavar=setting.metavar, default=None, help=text)
         else:
             group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)
 

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from memqos.node import NodeUnderTest, Population
     from memqos.plugin.catalogue import Catalogue
     from memqos.plugin.evidence import Evidence
+    from memqos.plugin.lane import Lane
 
 __all__ = [
     "qos_catalog",
     "qos_evidence",
     "qos_expect",
+    "qos_fresh_node",
     "qos_kubelet",
+    "qos_lane",
     "qos_node",
     "qos_population",
     "qos_standing",
@@ -33,14 +36,36 @@ __all__ = [
 
 
 @pytest.fixture(scope="session")
-def qos_node(request: pytest.FixtureRequest) -> Iterator[NodeUnderTest]:
-    """The node under test: a booted machine with a runtime, and the verbs to plan, admit, read and judge pods on it."""
-    settings = request.config.stash[SETTINGS_KEY]
-    profile, topology = getattr(request, "param", (settings.word("profile"), settings.word("topology")))
-    lane = importlib.import_module("memqos.plugin.lane").Lane(request.config)
-    request.config.stash[LANE] = lane
-    with lane.opened(profile, topology) as station:
+def qos_lane(request: pytest.FixtureRequest) -> Iterator[Lane]:
+    """This worker's machines: `qos_node` and `qos_fresh_node` are taken from here."""
+    lane: Lane
+    with importlib.import_module("memqos.plugin.lane").Lane(request.config) as lane:
+        request.config.stash[LANE] = lane
+        yield lane
+
+
+@pytest.fixture(scope="module")
+def qos_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnderTest]:
+    """The node under test: a machine with a runtime, and the verbs to plan, admit, read and judge pods on it.
+
+    Pristine for a module, or used by modules before it that left it as they found it.
+    """
+    with qos_lane.opened(*_machine(request)) as station:
         yield station.node
+
+
+@pytest.fixture
+def qos_fresh_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnderTest]:
+    """A node like `qos_node`, on a machine that is restored for this one test and thrown away after it."""
+    with qos_lane.fresh(*_machine(request)) as station:
+        yield station.node
+
+
+def _machine(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Profile and topology that a test asks for by its parameter, and otherwise those of the settings."""
+    settings = request.config.stash[SETTINGS_KEY]
+    chosen: tuple[str, str] = getattr(request, "param", (settings.profiles[0], settings.word("topology")))
+    return chosen
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,13 @@
-"""A lane: what one pytest worker runs its memqos tests on, one machine after another, each booted when first needed."""
+"""A lane: what one pytest worker runs its memqos tests on, one machine after another, each restored when needed."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
-import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config import Settings
+from memqos.errors import MachineryError, MemqosError
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.traits import RuntimeTraits
 from memqos.node.traits import traits_of
@@ -26,10 +26,11 @@ from memqos.plugin.keys import FAILED, RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.vm.boot import BootOptions, boot
+from memqos.vm.boot import boot
 from memqos.vm.cache import default_cache
-from memqos.vm.launch import shell_arguments
+from memqos.vm.kept import keep
 from memqos.vm.machine import Machine
+from memqos.vm.options import boot_options
 
 __all__ = ["Lane", "Station", "open_station"]
 
@@ -37,10 +38,12 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 FIRST_WORD_SECONDS = 60.0
 
 _MACHINES = pytest.StashKey[int]()
+_KEPT = pytest.StashKey[bool]()
+"""Whether this worker has kept a machine already."""
 
 
 class Station:
-    """A booted machine with its node, and where its evidence goes."""
+    """A machine with its node, and where its evidence goes."""
 
     def __init__(self, *, id: str, machine: Machine, node: NodeUnderTest, log: MachineLog, folder: Folder) -> None:  # noqa: A002
         self.id = id
@@ -57,7 +60,7 @@ class Station:
 
 @contextlib.contextmanager
 def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator[Station]:
-    """Boot a machine, connect to its runtime, and learn what it has; all is gone when the context ends."""
+    """Get a machine, connect to its runtime, and learn what it has; all is gone when the context ends."""
     settings, telling = config.stash[SETTINGS_KEY], Telling(config)
     number = _next_number(config)
     machine_id = f"{worker_id(config)}-{number}"
@@ -70,8 +73,9 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
                 load_topology(topology),
                 image_cache=default_cache(os.environ),
                 log_dir=folder.path,
-                options=BootOptions(runtime_binary=settings.runtime_binary, runtime_name=settings.word("runtime")),
+                options=boot_options(settings.plain),
                 progress=telling,
+                keepable=settings.keep_vm,
             )
         )
         if settings.keep_vm:
@@ -90,6 +94,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             parallel=settings.parallel,
             disposable=True,
             check_alive=machine.check_alive,
+            examine=machine.examine,
         )
         station = Station(id=machine_id, machine=machine, node=node, log=log, folder=folder)
         folder.write("machine.json", _provenance(station, runtime, profile, topology))
@@ -98,21 +103,81 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
 
 
 class Lane:
-    """The stations of one worker, by profile and topology; at most one is open, since each takes its memory."""
+    """The machines of one worker, by profile and topology; a context manager.
+
+    One stays open from one module to the next, for as long as modules leave it as they found it. What cannot be opened
+    is not tried again: its first failure is repeated.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._stack = contextlib.ExitStack()
+        self._open: tuple[tuple[str, str], Station] | None = None
+        self._failures: dict[tuple[str, str], MemqosError] = {}
         self.station: Station | None = None
+
+    def __enter__(self) -> Lane:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
 
     @contextlib.contextmanager
     def opened(self, profile: str, topology: str) -> Iterator[Station]:
-        """A station, known to the whole worker while it is open."""
-        with open_station(self._config, profile, topology) as station:
-            self.station = station
+        """The station for one module, known to the whole worker while the module runs."""
+        key = (profile, topology)
+        if self._open is not None and self._open[0] != key:
+            self._close()
+        if self._open is None:
+            self._open = key, self._enter(self._stack, key)
+        station = self.station = self._open[1]
+        try:
+            yield station
+        finally:
+            self.station = None
+            if reason := _why_not_again(station):
+                Telling(self._config).line(f"{station.id} is thrown away: {reason}")
+                self._close()
+
+    @contextlib.contextmanager
+    def fresh(self, profile: str, topology: str) -> Iterator[Station]:
+        """A station for one test, beside the one that may be open; it is the worker's for as long as the test runs."""
+        before = self.station
+        with contextlib.ExitStack() as stack:
+            station = self.station = self._enter(stack, (profile, topology))
             try:
                 yield station
             finally:
-                self.station = None
+                self.station = before
+
+    def _enter(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
+        if key in self._failures:
+            raise self._failures[key]
+        try:
+            return stack.enter_context(open_station(self._config, *key))
+        except MemqosError as error:
+            self._failures[key] = error
+            raise
+
+    def _close(self) -> None:
+        self._open = None
+        self._stack.close()
+
+
+def _why_not_again(station: Station) -> str:
+    """Why no further module may use a machine, "" if it is as it was when it was restored."""
+    machine = station.machine
+    if not machine.state.is_usable:
+        return f"it is {machine.state}"
+    try:
+        left = station.node.leftovers()
+    except MachineryError as error:
+        return error.what.splitlines()[0]
+    if left:
+        machine.mark_dirty(f"cgroups were left on it: {', '.join(left)}")
+    return str(machine.provenance.get("dirty", ""))
 
 
 def _connected(machine: Machine, settings: Settings, log: MachineLog) -> contextlib.AbstractContextManager[CriRuntime]:
@@ -139,11 +204,17 @@ def _connected(machine: Machine, settings: Settings, log: MachineLog) -> context
 def _traits(machine: Machine, runtime: CriRuntime) -> RuntimeTraits:
     version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
     oci = runtime.name.rpartition("+")[2]
-    versions = machine.image.versions if machine.image else {}
     # memqos's own configuration of containerd turns the hugetlb controller on (vm/guest).
-    return traits_of(
-        cri=version.name, cri_version=version.version, oci=oci, oci_version=versions.get(oci, ""), hugetlb=True
-    )
+    config = machine.provenance.get("containerd_config")
+    hugetlb = config.get("hugetlb") is True if isinstance(config, dict) else True
+    oci_version = _versions(machine).get(oci, "")
+    return traits_of(cri=version.name, cri_version=version.version, oci=oci, oci_version=oci_version, hugetlb=hugetlb)
+
+
+def _versions(machine: Machine) -> dict[str, str]:
+    """Version by component, of what is in use in the machine."""
+    versions = machine.provenance.get("versions")
+    return {str(name): str(version) for name, version in versions.items()} if isinstance(versions, dict) else {}
 
 
 def _with_node(facts: TargetFacts, node: NodeFacts) -> TargetFacts:
@@ -160,10 +231,9 @@ def _provenance(station: Station, runtime: CriRuntime, profile: str, topology: s
     """What a bundle says of a machine."""
     machine = station.machine
     version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
-    versions: dict[str, str] = machine.image.versions if machine.image else {}
-    replaced = machine.provenance.get("runtime_binary")
     own = runtime.name.rpartition("+")[2]
-    oci = f"{own} replaced by a given file" if replaced else f"{own} {versions.get(own, '?')}"
+    replaced = " (a given file)" if "runtime_binary" in machine.provenance else ""
+    oci = f"{own} {_versions(machine).get(own, '?')}{replaced}"
     return {
         "id": station.id,
         "profile": profile,
@@ -178,13 +248,11 @@ def _provenance(station: Station, runtime: CriRuntime, profile: str, topology: s
 
 
 def _keep(config: pytest.Config, machine: Machine) -> None:
-    """After a failure, hold the machine until return is pressed; without a terminal there is nobody to wait for."""
-    if not config.stash.get(FAILED, False) or not sys.__stdin__ or not sys.__stdin__.isatty():
+    """Leave the machine of a worker's first failure running, and say how it is entered and ended."""
+    if not config.stash.get(FAILED, False) or config.stash.get(_KEPT, False) or not machine.state.is_usable:
         return
+    kept = keep(machine)
+    config.stash[_KEPT] = True
     telling = Telling(config)
-    telling.line(
-        f"the machine is kept; enter it from another terminal with: {shlex.join(shell_arguments(machine.spec, ()))}"
-    )
-    telling.line("press return to end it")
-    with telling.uncaptured():
-        sys.__stdin__.readline()
+    telling.line(f"the machine is kept as {kept.name}; enter it with: {kept.shell}")
+    telling.line(f"end it with: memqos vm rm {kept.name}")

@@ -12,8 +12,8 @@ import pytest
 
 from memqos.engine.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collecting import claim_of, needs_of
-from memqos.plugin.keys import FAILED, LANE, NOTES, RESULTS, Notes, is_ours, slug
+from memqos.plugin.collecting import claim_of, machine_of, needs_of
+from memqos.plugin.keys import FAILED, LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, is_ours, node_fixture, slug
 from memqos.plugin.text import error_text, failure_text
 from memqos.report.as_json import as_json
 from memqos.report.outcome import Outcome, outcome_of
@@ -64,6 +64,7 @@ class Outcomes:
             "error_code": int(error.exit_code) if isinstance(error, MemqosError) else 0,
             "findings": as_json(notes.findings) if report.when == "call" else [],
             "machine": notes.machine,
+            "profile": self._profile(item),
             "folder": "",
             "repeated": False,
         }
@@ -71,6 +72,8 @@ class Outcomes:
             self._tell(report, phase, outcome, error, notes.findings)
             if report.failed:
                 self._capture(item, notes)
+            if outcome is Outcome.MACHINERY and station is not None and station.machine.state.is_usable:
+                station.machine.mark_dirty(f"{report.when} of {item.name} ended in an error")
         if notes.folder is not None:
             results = self._config.stash[RESULTS]
             phase["folder"] = notes.folder.relative_to(results).as_posix()
@@ -95,7 +98,13 @@ class Outcomes:
     def _station(self, item: pytest.Item) -> Station | None:
         """The machine that a test uses, if it is booted."""
         lane: Lane | None = self._config.stash.get(LANE, None)
-        return lane.station if lane is not None and "qos_node" in getattr(item, "fixturenames", ()) else None
+        return lane.station if lane is not None and node_fixture(getattr(item, "fixturenames", ())) else None
+
+    def _profile(self, item: pytest.Item) -> str:
+        """The profile of the machine that a test runs on, whether that came up or not; "" without a machine."""
+        if not node_fixture(getattr(item, "fixturenames", ())):
+            return ""
+        return machine_of(item, self._config.stash[SETTINGS_KEY])[0]
 
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
         """Gather evidence of a failure while the machine is as the failure left it."""

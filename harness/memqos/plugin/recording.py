@@ -19,7 +19,7 @@ from memqos.config import Settings
 from memqos.errors import ExitCode, UsageError
 from memqos.plugin.keys import RESULTS, SETTINGS_KEY, is_ours, plain_id
 from memqos.plugin.outcomes import ATTRIBUTE
-from memqos.report import junit, summary
+from memqos.report import junit, matrix, summary
 from memqos.report.as_json import as_json, result_from
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult, exit_code
@@ -27,7 +27,9 @@ from memqos.version import __version__
 
 __all__ = ["Recording", "results_folder"]
 
-_OWN_NAMES = frozenset({"bundle.json", "findings.jsonl", "junit_01.xml", "machines", "populations", "tests"})
+_OWN_NAMES = frozenset(
+    {"bundle.json", "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations", "tests"}
+)
 _PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
 # The worst of a test's phases decides: an error in tearing down does not undo a deviation.
 _RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
@@ -96,7 +98,7 @@ class Recording:
     def pytest_report_header(self) -> list[str]:
         """One line on what is going to be tested, if this is a run of suites, and what was not left at its default."""
         changed = [
-            f"{name.replace('_', '-')}={value.value} ({value.origin})"
+            f"{name.replace('_', '-')}={setting_text(value.value)} ({value.origin})"
             for name, value in self._settings.items()
             if value.origin != "default"
         ]
@@ -104,7 +106,7 @@ class Recording:
             return []
         words = self._settings.word
         head = (
-            f"memqos {__version__}: machine {words('profile')}/{words('topology')}, "
+            f"memqos {__version__}: machine {','.join(self._settings.profiles)}/{words('topology')}, "
             f"containerd+{words('runtime')}, {words('driver')} driver"
         )
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else [])]
@@ -145,7 +147,7 @@ class Recording:
             return
         deciding = min(phases, key=lambda phase: _RANK.index(Outcome(phase["outcome"])))
         findings = [finding for phase in phases for finding in phase["findings"]]
-        fields = ("claim", "chapter", "outcome", "reason", "text", "error_code", "machine", "folder")
+        fields = ("claim", "chapter", "outcome", "reason", "text", "error_code", "machine", "profile", "folder")
         data = {
             **{name: deciding[name] for name in fields},
             "id": nodeid,
@@ -199,6 +201,8 @@ class Recording:
         self._bundle = bundle
         _replace(self._folder / "bundle.json", bundle.to_text())
         _replace(self._folder / "junit_01.xml", junit.render(bundle))
+        if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
+            _replace(self._folder / "matrix.txt", "\n".join(lines) + "\n")
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -226,9 +230,15 @@ def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
         "error_code": int(ExitCode.MACHINERY),
         "findings": [],
         "machine": "",
+        "profile": "",
         "folder": "",
         "repeated": False,
     }
+
+
+def setting_text(value: object) -> str:
+    """A setting's value as the header shows it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from memqos.errors import UsageError
 from memqos.report.as_json import Json, as_json, result_from
+from memqos.report.matrix import matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["SCHEMA", "Bundle"]
@@ -54,7 +55,8 @@ class Bundle:
         return {verdict: counted[verdict] for verdict in ("conforms", "deviates", "not observable")}
 
     def to_json(self) -> Json:
-        """The document."""
+        """The document; it has a matrix only if several profiles were run."""
+        matrix = matrix_of(self.results)
         return {
             "schema": SCHEMA,
             "started": self.started,
@@ -67,6 +69,7 @@ class Bundle:
             "settings": as_json(self.settings),
             "machines": as_json(self.machines),
             "results": [as_json(result) for result in self.results],
+            **({"matrix": as_json(matrix)} if matrix.profiles else {}),
         }
 
     def to_text(self) -> str:

@@ -39,7 +39,8 @@ class TestResult:
     id: pytest's node id. claim: "" for a test that cites none. reason: one line for whatever is not "conforms".
     text: the failure or error as a person reads it, "" if there is none. error_code: exit code of the error's class,
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
-    test needed none. folder: evidence, relative to the results folder, "" if none was kept.
+    test needed none. profile: of the machine, also of one that did not come up, "" as for machine.
+    folder: evidence, relative to the results folder, "" if none was kept.
     """
 
     # pytest would take a class of this name for a test class.
@@ -55,6 +56,7 @@ class TestResult:
     error_code: int = 0
     findings: tuple[Finding, ...] = ()
     machine: str = ""
+    profile: str = ""
     folder: str = ""
 
     @property

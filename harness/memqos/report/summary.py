@@ -8,6 +8,7 @@ from typing import Any
 
 from memqos.engine.finding import Finding
 from memqos.errors import ExitCode
+from memqos.report import matrix
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
 
@@ -20,6 +21,8 @@ _LISTED_AT_MOST = 40
 def render(bundle: Bundle, *, results_folder: str) -> Iterator[str]:
     """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict."""
     yield from _table(bundle)
+    if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
+        yield from [*lines, ""]
     yield from _section("deviations", _deviations(bundle))
     yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
     yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
@@ -69,9 +72,14 @@ def again(bundle: Bundle, result: TestResult) -> str:
     words = ["memqos", "run"]
     for name, setting in bundle.settings.items():
         value = setting["value"]
-        if setting["origin"] == "default" or name in {"results", "keep_vm", "kubernetes"} or value in (None, False):
+        if setting["origin"] == "default" or name in {"results", "keep_vm", "kubernetes"} or value in (None, False, []):
             continue
-        words += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        if name == "profile" and isinstance(value, (list, tuple)):
+            words += [option, ",".join(map(str, value))]
+            continue
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            words += [option, str(one)]
     return shlex.join([*words, result.id])
 
 

@@ -3,52 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.clock import Deadline
 from memqos.errors import MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
-from memqos.target.base import checked
 from memqos.vm.accelerator import choose_accelerator
 from memqos.vm.cache import Cache
 from memqos.vm.checkpoint import Checkpoint
 from memqos.vm.checkpointing import Making, discard_checkpoint, ensure_checkpoint
+from memqos.vm.derived import ensure_derived_image
+from memqos.vm.guest_view import verify_topology
 from memqos.vm.image import ensure_image
+from memqos.vm.installing import install
 from memqos.vm.keys import client_key
 from memqos.vm.launch import Ingredients, launch
 from memqos.vm.machine import Machine
+from memqos.vm.options import BootOptions, check_options, kernel_words
 from memqos.vm.profile import Profile
 from memqos.vm.programs import find_qemu
 from memqos.vm.progress import SILENT, Progress, step
 from memqos.vm.restore import restored
 from memqos.vm.spec import Accelerator
 
-__all__ = ["BootOptions", "boot", "check_runtime_binary"]
+__all__ = ["boot"]
 
 BOOT_SECONDS = 180
 """From QEMU's start to all units being up; a busy host under software emulation takes a good part of it."""
 
+VERIFY_SECONDS = 30
+
 RESTORE_SECONDS = 60
 """From QEMU's start to a clone that answers; a second on a host that is not busy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootOptions:
-    """What a person may put into a machine.
-
-    runtime_binary: a file of theirs that takes the OCI runtime's place; None leaves the image's own.
-    runtime_name: which runtime it replaces. The image's own stays beside it as NAME.dist.
-    checkpoint: restore the machine from a checkpoint, which is made if there is none; otherwise boot it.
-    """
-
-    runtime_binary: Path | None = None
-    runtime_name: str = "runc"
-    checkpoint: bool = True
 
 
 @contextlib.contextmanager
@@ -60,52 +47,65 @@ def boot(
     log_dir: Path,
     options: BootOptions | None = None,
     progress: Progress = SILENT,
+    keepable: bool = False,
 ) -> Iterator[Machine]:
     """A ready, pristine machine of this profile and topology; QEMU and its files are gone when the context ends.
 
     It is restored from a checkpoint, which is made first if the cache has none, unless the options say otherwise.
 
     log_dir: receives serial.log (the console) and qemu.log; made if it is not there.
+    keepable: the machine may be left running at the end, with `memqos.vm.kept.keep`.
 
-    Raises UsageError for a runtime binary that cannot be one, EnvironmentNotAbleError for what the host lacks, and
+    Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
     MachineryError for what failed.
     """
-    options = options or BootOptions()
-    program = check_runtime_binary(options.runtime_binary) if options.runtime_binary else None
+    choices = check_options(options or BootOptions())
+    words = kernel_words(profile, choices.options)
     qemu = find_qemu()
     image = ensure_image(profile, image_cache, progress=progress)
     choice = choose_accelerator(qemu, image.kernel, cache=image_cache)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
     make_log_dir(log_dir)
+    if kernel_debs := choices.of("--kernel-deb"):
+        image = ensure_derived_image(
+            image,
+            profile,
+            kernel_debs,
+            qemu=qemu,
+            accelerator=choice.accelerator,
+            cache=image_cache,
+            progress=progress,
+        )
     ingredients = Ingredients(
         name=f"{profile.name}-{topology.name}",
         qemu=qemu,
         accelerator=choice.accelerator,
         topology=topology,
-        kernel=image.kernel,
-        initrd=image.initrd,
-        kernel_arguments=profile.kernel_arguments,
+        kernel=choices.options.kernel_image or image.kernel,
+        initrd=choices.options.initrd or image.initrd,
+        kernel_arguments=words,
         disk=image.disk,
         identity=client_key(image_cache, progress=progress),
         known_hosts=image.known_hosts,
         log_dir=log_dir.absolute(),
+        keepable=keepable,
     )
 
     def prepare(machine: Machine) -> None:
         machine.provenance |= {"image": image.name, "versions": image.versions}
-        if program is not None:
-            replace_runtime(machine, options.runtime_name, program)
+        verify_topology(machine.target, topology, deadline=Deadline.after(VERIFY_SECONDS))
+        install(machine, choices)
 
     making = Making(
         ingredients=ingredients,
         image=image,
-        contents=contents(options.runtime_name, program),
+        contents={"brought": choices.fingerprint},
         prepare=prepare,
         boot_seconds=BOOT_SECONDS,
     )
     with contextlib.ExitStack() as stack:
-        machine = _restore(stack, making, image_cache, progress) if options.checkpoint else None
+        machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
         if machine is None:
             with step(progress, f"boot {ingredients.name}"):
                 launched = launch(ingredients, cache=image_cache, deadline=Deadline.after(BOOT_SECONDS))
@@ -113,11 +113,6 @@ def boot(
                 prepare(machine)
         machine.profile, machine.image = profile, image
         yield machine
-
-
-def contents(runtime_name: str, program: bytes | None) -> dict[str, object]:
-    """What a person puts into a machine, with hashes of files: what makes its checkpoint another one."""
-    return {} if program is None else {f"runtime {runtime_name}": hashlib.sha256(program).hexdigest()}
 
 
 def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
@@ -149,34 +144,3 @@ def make_log_dir(log_dir: Path) -> None:
         log_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"the folder for logs cannot be made: {error.strerror}.", where=str(log_dir)) from error
-
-
-def check_runtime_binary(path: Path) -> bytes:
-    """The file's content; raises UsageError, naming the option, unless it is a regular file that may be executed."""
-    where = "--runtime-binary"
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"'{path}' is not a file.", where=where, next_step="Name the runtime's program itself.")
-        if not os.access(path, os.X_OK):
-            raise UsageError(f"'{path}' is not executable.", where=where, next_step=f"chmod +x '{path}'")
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"'{path}' cannot be read: {error.strerror}.", where=where) from error
-
-
-def replace_runtime(machine: Machine, name: str, program: bytes) -> None:
-    """Put a program in the place of an OCI runtime; the image's own stays beside it as NAME.dist."""
-    target, deadline = machine.target, Deadline.after(60)
-    found = target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline)
-    if found.status != 0:
-        raise UsageError(f"the machine has no OCI runtime '{name}'.", where="--runtime-binary")
-    place = found.text.strip()
-    checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
-    target.write(place, program, deadline=deadline, mode=0o755)
-    machine.provenance["runtime_binary"] = {
-        "runtime": name,
-        "path": place,
-        "sha256": hashlib.sha256(program).hexdigest(),
-        "bytes": len(program),
-    }

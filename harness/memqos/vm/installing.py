@@ -29,7 +29,7 @@ def install(machine: Machine, choices: Choices) -> None:
     """
     in_guest = [file for file in choices.brought if file.option in INSIDE]
     machine.provenance |= choices.provenance
-    if not in_guest:
+    if not choices.brought:
         return
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
     if debs := choices.of("--runtime-deb"):

@@ -19,7 +19,7 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
 from memqos.vm.profile import Profile
 
-__all__ = ["BootOptions", "Brought", "Choices", "check_options", "kernel_words"]
+__all__ = ["BootOptions", "Brought", "Choices", "boot_options", "check_options", "kernel_words"]
 
 RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 """Read by the guest's memqos-cgroup.service."""
@@ -53,6 +53,34 @@ class BootOptions:
     cgroup: CgroupVersion = CgroupVersion.V2
     recursiveprot: bool = True
     checkpoint: bool = True
+
+
+def boot_options(values: Mapping[str, object]) -> BootOptions:
+    """The boot options among settings, by the settings' names as Python identifiers; what is not said stays as it is.
+
+    The settings `runtime` and `no_recursiveprot` are runtime_name and the opposite of recursiveprot.
+    """
+
+    def path(name: str) -> Path | None:
+        value = values.get(name)
+        return value if isinstance(value, Path) else None
+
+    def paths(name: str) -> tuple[Path, ...]:
+        value = values.get(name)
+        return tuple(Path(file) for file in value) if isinstance(value, tuple) else ()
+
+    return BootOptions(
+        runtime_binary=path("runtime_binary"),
+        runtime_name=str(values.get("runtime", "runc")),
+        containerd_binary=path("containerd_binary"),
+        containerd_config=path("containerd_config"),
+        runtime_debs=paths("runtime_deb"),
+        kernel_debs=paths("kernel_deb"),
+        kernel_image=path("kernel_image"),
+        initrd=path("initrd"),
+        cgroup=CgroupVersion(str(values.get("cgroup", CgroupVersion.V2))),
+        recursiveprot=values.get("no_recursiveprot") is not True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

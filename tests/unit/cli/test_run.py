@@ -30,12 +30,22 @@ def test_the_whole_folder_runs_with_memqos_own_configuration():
 
 
 def test_settings_that_were_given_become_the_plugins_options():
-    found = arguments(runtime="crun", kubernetes="1.27,1.36", keep_vm=True, runtime_binary="/bin/true")
+    found = arguments(
+        profile="trixie,forky",
+        runtime="crun",
+        kubernetes="1.27,1.36",
+        keep_vm=True,
+        runtime_binary="/bin/true",
+        kernel_deb=("a.deb", "b.deb"),
+    )
 
     assert [word for word in found if word.startswith("--memqos-")] == [
+        "--memqos-profile=trixie,forky",
         "--memqos-runtime=crun",
         "--memqos-kubernetes=1.27,1.36",
         "--memqos-runtime-binary=/bin/true",
+        "--memqos-kernel-deb=a.deb",
+        "--memqos-kernel-deb=b.deb",
         "--memqos-keep-vm",
         "--memqos-results=/r",
     ]

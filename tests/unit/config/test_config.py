@@ -11,18 +11,18 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
 
     assert (settings["runtime"].value, settings["runtime"].origin) == ("crun", "--runtime")
     assert (settings["driver"].value, settings["driver"].origin) == ("cgroupfs", "MEMQOS_DRIVER")
-    assert (settings["profile"].value, settings["profile"].origin) == ("trixie", "default")
+    assert (settings["profile"].value, settings["profile"].origin) == (("trixie",), "default")
 
 
 def test_values_have_their_types():
-    given = {"kubernetes": "1.27, 1.36,", "keep_vm": True, "parallel": "4", "results": "out", "runtime_binary": "r"}
+    given = {"kubernetes": "1.27, 1.36,", "keep_vm": True, "parallel": "4", "results": "out", "initrd": "r"}
     settings = resolve(given, {})
 
     assert settings.kubernetes == ("1.27", "1.36")
     assert settings.keep_vm is True
     assert settings.parallel == 4
     assert settings.results == Path("out")
-    assert settings.runtime_binary == Path("r")
+    assert settings.plain["initrd"] == Path("r")
     assert settings.word("topology") == "two-zones"
 
 
@@ -33,8 +33,19 @@ def test_nothing_given_is_every_default():
     assert len(settings) == len(SETTINGS)
     assert settings.kubernetes == ()
     assert settings.results is None
-    assert settings.runtime_binary is None
+    assert settings.profiles == ("trixie",)
+    assert settings.plain["runtime_binary"] is None
     assert settings.keep_vm is False
+
+
+def test_profiles_are_listed_once_each():
+    assert resolve({"profile": "forky, trixie,forky"}, {}).profiles == ("forky", "trixie")
+
+
+def test_several_files_come_from_several_options_or_from_a_path_like_variable():
+    assert resolve({"runtime_deb": ("a,b.deb", "c.deb")}, {})["runtime_deb"].value == (Path("a,b.deb"), Path("c.deb"))
+    assert resolve({}, {"MEMQOS_KERNEL_DEB": "a.deb:b.deb"})["kernel_deb"].value == (Path("a.deb"), Path("b.deb"))
+    assert resolve({}, {})["kernel_deb"].value == ()
 
 
 @pytest.mark.parametrize(
