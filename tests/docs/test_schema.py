@@ -49,6 +49,17 @@ def test_plans_without_reasons_or_knobs(printed):
     assert errors(printed("expect", PODS[0], "--kubernetes", "1.36", "--why", "memory.max"), "plan") == []
 
 
+@pytest.mark.parametrize("runtime", ["runc@1.1.15", "crun@1.21", "cri-o@1.36+runc@1.3.6"])
+def test_translations_and_protection(printed, runtime):
+    """With pods that CRI-O refuses, since they have too little memory."""
+    more = ("--kubernetes", "1.36", "--translate", "all", "--protection", "--runtime", runtime, "--driver", "systemd")
+    document = printed("expect", *PODS, *more)
+    assert errors(document, "plan") == []
+    assert all("translation" in one for pod in document["pods"] for one in pod["containers"])
+    document["protection"][0]["use"] = 5
+    assert errors(document, "plan") != []
+
+
 def test_differences_errata_and_audits(printed):
     assert errors(printed("expect", *PODS, "--diff", "1.22", "1.36", "--set", "featureGates.MemoryQoS=true"),
                   "differences") == []  # fmt: skip
