@@ -1,13 +1,15 @@
-"""What is said about every kind of value, word for word: a change of it is read by whoever relies on `--why`."""
+"""What is said of values and refusals, word for word: people and programs rely on it, so a change of it is read."""
 
 import pytest
 
-from tests.golden.reasons.book import BOOK, book, plan_of
+from tests.golden.reasons.books import BOOKS, FOLDER
 from tests.golden.reasons.nodes import PLANS
+from tests.golden.reasons.plans import plan_of
 
 
-def test_the_reasons_are_the_golden_ones():
-    assert book() == BOOK.read_text()
+@pytest.mark.parametrize("name", BOOKS)
+def test_what_is_said_is_golden(name):
+    assert BOOKS[name]() == (FOLDER / name).read_text()
 
 
 @pytest.mark.parametrize("planned", PLANS, ids=lambda planned: planned.title)

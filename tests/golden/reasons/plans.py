@@ -4,7 +4,6 @@ python -m tests.golden.reasons.book
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from memqos.engine.expect import expect
 from memqos.engine.explain import reason_lines
@@ -12,8 +11,6 @@ from memqos.engine.plan import Plan, Reason
 from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT
 from tests.golden.reasons.nodes import PLANS, Planned
-
-BOOK = Path(__file__).parent / "reasons.txt"
 
 
 def plan_of(planned: Planned, *, reasons: bool = True) -> Plan:
@@ -60,7 +57,3 @@ def book() -> str:
                 seen.add(kind(reason))
                 parts.append("\n".join([head, *reason_lines(reason, indent="  ")]))
     return "\n\n".join(parts) + "\n"
-
-
-if __name__ == "__main__":
-    BOOK.write_text(book())

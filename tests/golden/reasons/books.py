@@ -1,0 +1,15 @@
+"""The golden texts beside this file. To write them anew, and then to read the difference:
+
+python -m tests.golden.reasons.books
+"""
+
+from pathlib import Path
+
+from tests.golden.reasons import plans, refusals, zones
+
+FOLDER = Path(__file__).parent
+BOOKS = {"reasons.txt": plans.book, "zones.txt": zones.book, "refusals.txt": refusals.book}
+
+if __name__ == "__main__":
+    for name, book in BOOKS.items():
+        (FOLDER / name).write_text(book())
