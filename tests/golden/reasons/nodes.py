@@ -5,7 +5,15 @@ from fractions import Fraction
 from typing import Any
 
 from memqos.engine.release import Variant
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone, ReservationPolicy, SwapBehavior
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NodeFacts,
+    NumaZone,
+    ReservationPolicy,
+    SwapBehavior,
+)
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.traits import RuntimeTraits, WeightConversion
@@ -108,6 +116,7 @@ ZONES = replace(
     NODE,
     zones=tuple(NumaZone(id=n, memory=4 << 30, cpus=(2 * n, 2 * n + 1), distances=(10, 10)) for n in (0, 1)),
 )
+V1 = replace(NODE, cgroup_version=CgroupVersion.V1)
 STATIC = KubeletSettings(
     memory_manager_policy="Static",
     topology_manager_policy="single-numa-node",
@@ -144,6 +153,9 @@ PLANS = (
         TIERED, system_reserved=amounts(memory="8Gi")), pods=(pod("plain", container("p")),)),
     Planned(title="1.36, zones", release="1.36", settings=STATIC, node=ZONES),
     Planned(title="1.36, no swap controller", release="1.36", node=replace(NODE, swap_controller=False)),
+    Planned(title="1.22 on cgroup v1, swap limited", release="1.22", settings=LIMITED, node=V1),
+    Planned(title="1.32 on cgroup v1, everything reserved", release="1.32", settings=replace(
+        RESERVED, memory_reservation_policy=None), node=V1),
     Planned(title="1.37, tiered", release="1.37", settings=TIERED),
     Planned(title="1.37, the defaults", release="1.37"),
     Planned(title="1.37, memory QoS off", release="1.37", settings=gates(MemoryQoS=False)),

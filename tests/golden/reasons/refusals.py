@@ -83,8 +83,9 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "a reserved cgroup with ..": plan(system_reserved_cgroup="/.."),
     "more memory reserved than there is": plan(system_reserved=amounts(memory="9Gi")),
     "more CPUs reserved than there are": plan(kube_reserved=amounts(cpu="4001m")),
+    "cgroup v1 in a release that does not start there": plan(node=replace(NODE, cgroup_version=CgroupVersion.V1)),
     "group kills on cgroup v1": plan(
-        node=replace(NODE, cgroup_version=CgroupVersion.V1), single_process_oom_kill=False
+        "1.34", node=replace(NODE, cgroup_version=CgroupVersion.V1), single_process_oom_kill=False
     ),
     "QOSReserved without the gate": plan(qos_reserved={"memory": 50}),
     "an unknown memory policy": static(memory_manager_policy="Dynamic"),
