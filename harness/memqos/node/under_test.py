@@ -10,6 +10,7 @@ from typing import Protocol
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enforce.apply import find_leftovers
 from memqos.engine.expect import expect
 from memqos.engine.plan import Plan, Refusal
 from memqos.errors import MachineryError
@@ -47,7 +48,8 @@ class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
     Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
-    away at the end, so an interrupt need not wait for pods to be removed from it.
+    away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
+    machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class NodeUnderTest:
         parallel: int = 1,
         disposable: bool = False,
         check_alive: Callable[[], None] = lambda: None,
+        examine: Callable[[MachineryError], None] | None = None,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -73,6 +76,7 @@ class NodeUnderTest:
         self._traits = traits
         self._disposable = disposable
         self._check_alive = check_alive
+        self._examine = examine or (lambda _: check_alive())
         self._kept: Standing | None = None
         self._admission = Admission(
             runtime=runtime,
@@ -191,6 +195,11 @@ class NodeUnderTest:
         """The whole cgroup tree with every control file that a judgement needs, for evidence."""
         return self.tree.read_tree(CgroupPath(), KNOB_FILES, deadline=Deadline.after(READ_SECONDS))
 
+    def leftovers(self) -> Sequence[str]:
+        """The cgroups that enforcement made and did not remove: none on a node that is as it was."""
+        left = find_leftovers(self.tree, deadline=Deadline.after(READ_SECONDS))
+        return tuple(str(leftover.path) for leftover in left)
+
     def refusals(self, plan: Plan) -> Sequence[Refusal]:
         """The pods that the kubelet would not admit under a plan."""
         return plan.refusals
@@ -224,8 +233,8 @@ class NodeUnderTest:
         self._check_alive()
         try:
             yield
-        except MachineryError:
-            self._check_alive()
+        except MachineryError as error:
+            self._examine(error)
             raise
 
 

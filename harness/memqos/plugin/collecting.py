@@ -23,8 +23,8 @@ __all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
 
 _OF_MACHINES = frozenset(
     {
-        "profile", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
-        "containerd_config", "kernel_image", "initrd", "kernel_deb",
+        "profile", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary", "containerd_config",
+        "kernel_image", "initrd", "kernel_deb",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
@@ -132,9 +132,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def group_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The cases of one machine after another, the order left as it is otherwise: a worker changes machines seldom."""
     settings = config.stash[SETTINGS_KEY]
-    machines = {item: machine_of(item, settings) if is_ours(item) else None for item in items}
+    places = [place for place, item in enumerate(items) if is_ours(item)]
+    machines = {place: machine_of(items[place], settings) for place in places}
     ranks = {machine: rank for rank, machine in enumerate(dict.fromkeys(machines.values()))}
-    items.sort(key=lambda item: ranks[machines[item]])
+    ordered = [items[place] for place in sorted(places, key=lambda place: ranks[machines[place]])]
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

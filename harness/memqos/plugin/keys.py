@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ __all__ = [
     "FAILED",
     "LANE",
     "MARKERS",
+    "NODES",
     "NOTES",
     "RESULTS",
     "SETTINGS_KEY",
     "USAGE",
     "Notes",
     "is_ours",
+    "node_fixture",
     "plain_id",
     "slug",
     "worker_id",
@@ -61,6 +64,9 @@ MARKERS = (
     "kubelet(id, ...): run only under these kubelets of fixtures/kubelets.toml",
 )
 
+NODES = ("qos_node", "qos_fresh_node")
+"""The fixtures that give a test its node."""
+
 _LONGEST_NAME = 120
 
 _GROUP = re.compile(r"@[^@\[\]/:]+$")
@@ -71,6 +77,11 @@ def is_ours(item: pytest.Item) -> bool:
     if item.get_closest_marker("claim"):
         return True
     return any(name.startswith("qos_") for name in getattr(item, "fixturenames", ()))
+
+
+def node_fixture(names: Iterable[str]) -> str:
+    """Which of NODES is among the names of a test's fixtures, "" if none is."""
+    return next((name for name in NODES if name in names), "")
 
 
 def plain_id(nodeid: str) -> str:
