@@ -9,6 +9,7 @@ no longer falls back to the limit); v1.28 (memory.oom.group); v1.32 (pod-level l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from memqos.engine.cpu import milli_to_quota, milli_to_shares
 from memqos.engine.hugepages import container_limits
@@ -57,14 +58,13 @@ class ContainerRequest:
     mems: Ruling | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Basic:
-    """The fields that every kind of message has."""
+class _Basic(TypedDict):
+    """The fields of ContainerResources that every kind of message has."""
 
-    shares: int
-    quota: int
-    period: int
-    memory: int
+    cpu_period: int
+    cpu_quota: int
+    cpu_shares: int
+    memory_limit_in_bytes: int
     unified: dict[str, str]
 
 
@@ -84,28 +84,25 @@ def request_container(
             memory = own.limits["memory"]
             from_pod.add("memory")
     basic = _basic(kubelet, container.resources.requests.get("cpu"), cpu, memory)
-    quota = -1 if kubelet.cfs_quota and has_exclusive_cpus(pod, container, qos, kubelet) else basic.quota
-    case = SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=basic.memory)
+    if kubelet.cfs_quota and has_exclusive_cpus(pod, container, qos, kubelet):
+        basic["cpu_quota"] = -1
+    sent = basic["memory_limit_in_bytes"]
+    case = SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=sent)
     swap = swap_rule(kubelet.release)(case)
     protection = memory_qos(kubelet).container(ContainerCase(kubelet=kubelet, pod=pod, qos=qos, container=container))
-    unified = basic.unified
     if swap.swap_max:
-        unified[Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
-    unified.update(unified_entries(protection))
+        basic["unified"][Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
+    basic["unified"].update(unified_entries(protection))
     oom = container_oom_score(pod, container, qos, kubelet)
     base = own.limits if own is not None and kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) else None
     return ContainerRequest(
         container=container,
         resources=ContainerResources(
-            cpu_period=basic.period,
-            cpu_quota=quota,
-            cpu_shares=basic.shares,
-            memory_limit_in_bytes=basic.memory,
             memory_swap_limit_in_bytes=swap.swap_limit,
             oom_score_adj=oom.value,
             cpuset_mems=str(mems.written) if mems is not None and mems.written is not ABSENT else "",
             hugepage_limits=container_limits(kubelet.node.hugepage_sizes, base, limits),
-            unified=unified,
+            **basic,
         ),
         protection=protection,
         swap=swap,
@@ -139,7 +136,8 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     else:
         requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
         limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
-    return _message(_basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory")))
+    basic = _basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory"))
+    return ContainerResources(**basic)
 
 
 def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
@@ -147,7 +145,7 @@ def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     if not pod.overhead or not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
         return ContainerResources()
     cpu = amount(pod.overhead, "cpu")
-    return _message(_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
+    return ContainerResources(**_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
 
 
 def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, memory_limit: Quantity) -> _Basic:
@@ -158,10 +156,10 @@ def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, 
     counted = cpu_limit if from_limit or cpu_request is None else cpu_request
     period = kubelet.cfs_period if kubelet.cfs_quota else 0
     return _Basic(
-        shares=milli_to_shares(counted.milli_value),
-        quota=milli_to_quota(cpu_limit.milli_value, period) if kubelet.cfs_quota else 0,
-        period=period,
-        memory=memory_limit.value,
+        cpu_period=period,
+        cpu_quota=milli_to_quota(cpu_limit.milli_value, period) if kubelet.cfs_quota else 0,
+        cpu_shares=milli_to_shares(counted.milli_value),
+        memory_limit_in_bytes=memory_limit.value,
         unified={Knob.MEMORY_OOM_GROUP.value: "1"} if kills_whole_group(kubelet) else {},
     )
 
@@ -171,13 +169,3 @@ def kills_whole_group(kubelet: Kubelet) -> bool:
     if not kubelet.v2 or not kubelet.release.since(_OOM_GROUP_SINCE):
         return False
     return not kubelet.release.since(_SINGLE_PROCESS_SINCE) or not kubelet.single_process_oom_kill
-
-
-def _message(basic: _Basic) -> ContainerResources:
-    return ContainerResources(
-        cpu_period=basic.period,
-        cpu_quota=basic.quota,
-        cpu_shares=basic.shares,
-        memory_limit_in_bytes=basic.memory,
-        unified=basic.unified,
-    )

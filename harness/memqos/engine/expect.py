@@ -8,6 +8,7 @@ from dataclasses import replace
 from memqos.engine import layout
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
+from memqos.engine.fit import node_room
 from memqos.engine.gates import Gate
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
@@ -56,12 +57,14 @@ def expect(
     runtimes: Runtimes | None = None,
     reasons: bool = True,
     table: ZoneTable | None = None,
+    fit: bool = False,
 ) -> Plan:
     """The expected tree of one node with these pods, all of them running that the kubelet admits.
 
-    The plan lists pods by namespace, name and uid. Their order matters to the Memory Manager only (policy Static),
-    which admits them as they are given; it refuses some, perhaps, and adds cpuset.mems to what is planned for
-    containers. table: what it holds already, None for nothing. driver None is the configured one, else cgroupfs, the
+    The plan lists pods by namespace, name and uid. Their order matters to admission only: they come as they are given.
+    The Memory Manager (policy Static) refuses some, perhaps, and adds cpuset.mems to what is planned for containers.
+    table: what it holds already, None for nothing. fit: whether pods are refused, too, for which nothing is left of
+    the node's cpu, memory or huge pages; without it every pod is taken to have room. driver None is the configured one, else cgroupfs, the
     kubelet's default. variant chooses where documentation and code differ. traits is what runs the containers;
     runtimes says the same by names and versions, wins over traits, and has every container's request translated to
     OCI, to Docker and to files (`PlannedContainer.translation`). reasons False leaves every reason empty, which is
@@ -76,7 +79,8 @@ def expect(
         traits = runtimes.traits
     kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
-    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table)
+    room = node_room(kubelet) if fit else None
+    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table, room=room)
     ordered = sorted(placement.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
     return _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
 
@@ -98,6 +102,8 @@ class _Planner:
             for amounts in (kubelet.capacity, *(one for _, one, _ in reserved_cgroups(kubelet).values()))
         )
         self._defaults = {} if kubelet.v2 else _node_defaults(kubelet)
+        # Without its reason an expectation is the same wherever the same value is written.
+        self._unexplained: dict[tuple[Knob, KnobValue], Expected] = {}
         self._left_alone = {
             level: {
                 knob: self._expected(knob, _untouched(kubelet, knob, text))
@@ -210,7 +216,7 @@ class _Planner:
             resources=request.resources,
             cgroup=cgroup,
             oom_score_adj=request.oom.value,
-            oom_score_adj_reason=request.oom.reason() if self._reasons else UNEXPLAINED,
+            oom_score_adj_reason=request.oom.why() if self._reasons else UNEXPLAINED,
             kind=request.container.kind,
             translation=self._translation(request, cgroup),
         )
@@ -255,8 +261,14 @@ class _Planner:
         return (*self._knobs, *cpus, Knob.PIDS_MAX) if pids else (*self._knobs, *cpus)
 
     def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
+        known = None if self._reasons else self._unexplained.get((knob, ruling.written))
+        if known is not None:
+            return known
         page = self._kubelet.node.page_size
-        return expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+        found = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+        if not self._reasons:
+            self._unexplained[knob, ruling.written] = found
+        return found
 
 
 def _node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:

@@ -12,6 +12,7 @@ from memqos.engine.cpu import quotient
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
+from memqos.engine.ruling import Why
 from memqos.engine.sums import aggregate, amount, pod_level_requests_set
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, QosClass
 
@@ -24,77 +25,86 @@ SANDBOX_ADJ = -998
 
 _NODE_CRITICAL = "system-node-critical"
 _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"
+_SIDECARS_CAPPED_SINCE = 32
+_LOWEST = 1000 + GUARANTEED_ADJ
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OomScore:
-    """The value (-997 to 1000), with what it came from; `reason` says it in words."""
+    """The value (-997 to 1000), and the chain of reasons for it."""
 
     value: int
-    rule: str
-    revision: str
-    inputs: tuple[Input, ...] = ()
-    arithmetic: str = ""
-    rounding: str = ""
-
-    def reason(self) -> Reason:
-        """The reason chain of this value."""
-        return Reason(
-            rule=self.rule,
-            revision=self.revision,
-            source=_SOURCE,
-            inputs=self.inputs,
-            arithmetic=self.arithmetic,
-            rounding=self.rounding,
-        )
+    why: Why
 
 
 def container_oom_score(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> OomScore:
     """The oom_score_adj that the kubelet asks for."""
-    revision = kubelet.revisions[Family.OOM_SCORE]
     if pod.is_critical and pod.priority_class_name == _NODE_CRITICAL:
-        rule = f"a node critical pod gets {GUARANTEED_ADJ} whatever its class"
-        priority = "static pod" if pod.static else f"priority {pod.priority} >= {CRITICAL_PRIORITY}"
-        inputs = (
-            Input("priorityClassName", f"{_NODE_CRITICAL} ({priority})", pod.origin.get("priorityClassName", "")),
-        )
-        return OomScore(value=GUARANTEED_ADJ, rule=rule, revision=revision, inputs=inputs)
-    if qos is not QosClass.BURSTABLE:
-        value = GUARANTEED_ADJ if qos is QosClass.GUARANTEED else BEST_EFFORT_ADJ
-        return OomScore(value=value, rule=f"every container of a {qos} pod gets {value}", revision=revision)
-    return _burstable(pod, container, kubelet, revision)
+        return OomScore(GUARANTEED_ADJ, lambda: _critical_reason(pod, kubelet))
+    if qos is QosClass.BURSTABLE:
+        return _burstable(pod, container, kubelet)
+    value = GUARANTEED_ADJ if qos is QosClass.GUARANTEED else BEST_EFFORT_ADJ
+    return OomScore(value, lambda: _reason(kubelet, f"every container of a {qos} pod gets {value}"))
 
 
-def _burstable(pod: Pod, container: Container, kubelet: Kubelet, revision: str) -> OomScore:
+def _reason(
+    kubelet: Kubelet, rule: str, inputs: tuple[Input, ...] = (), *, arithmetic: str = "", rounding: str = ""
+) -> Reason:
+    return Reason(
+        rule=rule,
+        revision=kubelet.revisions[Family.OOM_SCORE],
+        source=_SOURCE,
+        inputs=inputs,
+        arithmetic=arithmetic,
+        rounding=rounding,
+    )
+
+
+def _critical_reason(pod: Pod, kubelet: Kubelet) -> Reason:
+    priority = "static pod" if pod.static else f"priority {pod.priority} >= {CRITICAL_PRIORITY}"
+    given = Input("priorityClassName", f"{_NODE_CRITICAL} ({priority})", pod.origin.get("priorityClassName", ""))
+    return _reason(kubelet, f"a node critical pod gets {GUARANTEED_ADJ} whatever its class", (given,))
+
+
+def _burstable(pod: Pod, container: Container, kubelet: Kubelet) -> OomScore:
     capacity = kubelet.node.memory
     own = amount(container.resources.requests, "memory").value
     share = _share_of_rest(pod) if kubelet.pod_level and pod_level_requests_set(pod) else 0
-    score = 1000 - quotient(1000 * (own + share), capacity)
-    request = f"({own} + {share})" if share else f"{own}"
-    arithmetic = f"1000 - 1000 * {request} / {capacity} = {score}"
-    if container.kind is ContainerKind.SIDECAR and kubelet.release.since(32):
+    alone = other = _score(own + share, capacity)
+    capped = container.kind is ContainerKind.SIDECAR and kubelet.release.since(_SIDECARS_CAPPED_SINCE)
+    if capped:
         least = min((amount(one.resources.requests, "memory").value for one in pod.containers), default=0)
-        other = 1000 - quotient(1000 * (least + share), capacity)
-        arithmetic += (
-            f"; a sidecar is no likelier a victim than the pod's smallest app container: min({score}, {other})"
+        other = _score(least + share, capacity)
+    score = min(alone, other)
+    value = _LOWEST if score < _LOWEST else BEST_EFFORT_ADJ - 1 if score == BEST_EFFORT_ADJ else score
+
+    def why() -> Reason:
+        request = f"({own} + {share})" if share else f"{own}"
+        steps = [f"1000 - 1000 * {request} / {capacity} = {alone}"]
+        if capped:
+            rule = "a sidecar is no likelier a victim than the pod's smallest app container"
+            steps.append(f"{rule}: min({alone}, {other})")
+        if score < _LOWEST:
+            steps.append(f"at least {_LOWEST}")
+        elif score == BEST_EFFORT_ADJ:
+            steps.append(f"below a BestEffort pod's {BEST_EFFORT_ADJ}: {value}")
+        return _reason(
+            kubelet,
+            "a Burstable container's score falls by its memory request's share of the machine, in thousandths",
+            (
+                Input("requests.memory", str(own), container.origin.get("requests.memory", "not given")),
+                kubelet.fact("memory capacity", capacity),
+            ),
+            arithmetic="; ".join(steps),
+            rounding="integer division, toward zero",
         )
-        score = min(score, other)
-    lowest = 1000 + GUARANTEED_ADJ
-    if score < lowest:
-        arithmetic, score = f"{arithmetic}; at least {lowest}", lowest
-    elif score == BEST_EFFORT_ADJ:
-        arithmetic, score = f"{arithmetic}; below a BestEffort pod's 1000: 999", BEST_EFFORT_ADJ - 1
-    return OomScore(
-        value=score,
-        rule="a Burstable container's score falls by its memory request's share of the machine, in thousandths",
-        revision=revision,
-        inputs=(
-            Input("requests.memory", str(own), container.origin.get("requests.memory", "not given")),
-            kubelet.fact("memory capacity", capacity),
-        ),
-        arithmetic=arithmetic,
-        rounding="integer division, toward zero",
-    )
+
+    return OomScore(value, why)
+
+
+def _score(request: int, capacity: int) -> int:
+    """A thousand less the request's thousandths of the capacity."""
+    return 1000 - quotient(1000 * request, capacity)
 
 
 def _share_of_rest(pod: Pod) -> int:

@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memqos.model.pod import Pod, QosClass, ResourceList
-from memqos.model.quantity import Quantity
 
 __all__ = ["pod_qos"]
 
 _COUNTED = ("cpu", "memory")
 
 
-def _positive(amounts: ResourceList) -> dict[str, Quantity]:
-    """The cpu and memory entries above zero; nothing else makes a class."""
-    return {name: amounts[name] for name in _COUNTED if name in amounts and amounts[name].nanos > 0}
+def _positive(lists: Iterable[ResourceList]) -> tuple[dict[str, int], bool]:
+    """The sums of the cpu and memory entries above zero, in nanos, and whether every list has both.
 
-
-def _total(lists: Iterable[dict[str, Quantity]]) -> dict[str, Quantity]:
-    total: dict[str, Quantity] = {}
-    for one in lists:
-        for name, value in one.items():
-            total[name] = total[name] + value if name in total else value
-    return total
+    Nothing else makes a class.
+    """
+    total: dict[str, int] = {}
+    every = True
+    for amounts in lists:
+        for name in _COUNTED:
+            given = amounts.get(name)
+            if given is not None and given.nanos > 0:
+                total[name] = total.get(name, 0) + given.nanos
+            else:
+                every = False
+    return total, every
 
 
 def pod_qos(pod: Pod, *, pod_level: bool) -> QosClass:
@@ -35,16 +38,11 @@ def pod_qos(pod: Pod, *, pod_level: bool) -> QosClass:
     Ephemeral containers never count. A request of zero counts as none, so explicit zeros with limits are Burstable.
     """
     if pod_level and pod.resources is not None:
-        requests = _positive(pod.resources.requests)
-        limits = _positive(pod.resources.limits)
-        # A limits list that is missing leaves the pod a candidate; it then fails the comparison below.
-        candidate = not pod.resources.limits or len(limits) == len(_COUNTED)
+        lists = [pod.resources]
     else:
-        counted = pod.containers + pod.init_containers
-        all_limits = [_positive(one.resources.limits) for one in counted]
-        requests = _total(_positive(one.resources.requests) for one in counted)
-        limits = _total(all_limits)
-        candidate = all(len(one) == len(_COUNTED) for one in all_limits)
+        lists = [one.resources for one in pod.containers + pod.init_containers]
+    requests, _ = _positive(one.requests for one in lists)
+    limits, limited = _positive(one.limits for one in lists)
     if not requests and not limits:
         return QosClass.BEST_EFFORT
-    return QosClass.GUARANTEED if candidate and requests == limits else QosClass.BURSTABLE
+    return QosClass.GUARANTEED if limited and requests == limits else QosClass.BURSTABLE
