@@ -51,16 +51,25 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
     recipe_file, file = vm / "recipe.toml", vm / "profiles" / f"{name}.toml"
     recipe = _document(recipe_file, fields=LISTS)
     document = _document(file, fields=(*TEXTS, *LISTS, KERNEL_SUITE, CGROUP_V1))
-    texts = {field: _text(document, field, file) for field in TEXTS}
-    lists = {field: _texts(recipe, field, recipe_file) + _texts(document, field, file) for field in LISTS}
-    overlays = lists.pop("overlays")
+
+    def text(field: str) -> str:
+        return _text(document, field, file)
+
+    def listed(field: str) -> tuple[str, ...]:
+        return _texts(recipe, field, recipe_file) + _texts(document, field, file)
+
     return Profile(
         name=name,
-        **texts,
-        **lists,  # type: ignore[arg-type]
-        files=tuple(found for overlay in overlays for found in _guest_files(vm / "guest" / overlay, file)),
+        purpose=text("purpose"),
+        suite=text("suite"),
+        kernel=text("kernel"),
+        packages=listed("packages"),
+        kernel_arguments=listed("kernel_arguments"),
+        masked_units=listed("masked_units"),
+        enabled_units=listed("enabled_units"),
+        files=tuple(found for overlay in listed("overlays") for found in _guest_files(vm / "guest" / overlay, file)),
         sources=tuple(_sources(vm / "workload")),
-        kernel_suite=_text(document, KERNEL_SUITE, file) if KERNEL_SUITE in document else "",
+        kernel_suite=text(KERNEL_SUITE) if KERNEL_SUITE in document else "",
         cgroup_v1=_legacy_boot(document, file),
     )
 

@@ -17,8 +17,9 @@ from memqos.catalog.kubelets import load_kubelets, select
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
+from memqos.cli.setting_options import setting_option, settings_from
 from memqos.clock import utc_now
-from memqos.config import SETTINGS, Kind, Setting, Settings, resolve
+from memqos.config import SETTINGS, Kind, Settings
 from memqos.errors import ExitCode, UsageError
 from memqos.vm.cache import default_cache
 from memqos.vm.image import ensure_image
@@ -47,22 +48,6 @@ Examples:
 """
 
 
-def _option(setting: Setting) -> click.Option:
-    flag = setting.kind is Kind.FLAG
-    text = f"{setting.help[0].upper()}{setting.help[1:]}."
-    if setting.default not in (None, False, ()):
-        default = ",".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
-        text += f" [default: {default}; {setting.environment}]"
-    return click.Option(
-        [f"--{setting.name}", f"setting_{setting.key}"],
-        is_flag=flag,
-        multiple=setting.kind is Kind.FILES,
-        default=None,
-        metavar=None if flag else setting.metavar,
-        help=text,
-    )
-
-
 def _run(
     *,
     keyword: str | None,
@@ -74,9 +59,7 @@ def _run(
     **given: Any,
 ) -> int:
     # An option that may be given several times, and was not, is an empty tuple.
-    values = {setting.key: given[f"setting_{setting.key}"] for setting in SETTINGS}
-    chosen = {key: None if value == () else value for key, value in values.items()}
-    settings = resolve(chosen, os.environ)
+    settings = settings_from(given)
     _check(settings)
     suites = data_root() / "suites"
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
@@ -183,7 +166,7 @@ command = click.Command(
     help=HELP,
     callback=_run,
     params=[
-        *(_option(setting) for setting in SETTINGS),
+        *(setting_option(setting) for setting in SETTINGS),
         *_PYTEST_OPTIONS.values(),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the bundle; everything else goes to stderr."),
         click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGS]..."),

@@ -1,41 +1,44 @@
-"""`memqos vm`: the machines' images: build, list, enter, remove."""
+"""`memqos vm`: the machines: build their images, list, enter and remove what is there."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
-from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology, topology_names
+from memqos.catalog.topologies import topology_names
+from memqos.cli import vm_machine
 from memqos.cli.progress import shown_progress
+from memqos.clock import utc_now
 from memqos.errors import UnknownNameError
-from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
-from memqos.vm.entry import Image, list_images, remove_image
-from memqos.vm.image import ensure_image
-from memqos.vm.launch import shell_arguments
-from memqos.vm.options import BootOptions
+from memqos.vm.cache import Cache, default_cache, sweep
+from memqos.vm.checkpoint import checkpoints_folder, list_checkpoints, prune_checkpoints, remove_checkpoint
+from memqos.vm.entry import images_of, list_images, load_image, remove_image
+from memqos.vm.image import ensure_image, image_name
+from memqos.vm.kept import end_kept, list_kept
 
 __all__ = ["command"]
 
-HELP = """The virtual machines: build, list, enter and remove their images.
+HELP = """The virtual machines: build their images, enter them, list and remove what is there.
 
 An image is a whole Linux system with a container runtime, built once from the host's own Debian mirror and kept in
-the cache ($MEMQOS_CACHE, else ~/.cache/memqos). Machines never write to it: each gets a layer of its own, which is
-thrown away with it.
+the cache ($MEMQOS_CACHE, else ~/.cache/memqos). A checkpoint is a booted machine, saved so that the next one is there
+in a second. Machines never write to either: each gets a layer of its own, which is thrown away with it.
 
 \b
 Begin with:
   memqos vm build            build the default image now, instead of in the next run
   memqos vm shell            look around in the machine that a test would get
-  memqos vm list             what is in the cache, and how much room it takes
+  memqos vm list             what is there, how old it is, and how much room it takes
+  memqos vm prune            remove what no run would use any more
 """
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 @click.group(name="vm", help=HELP)
@@ -43,106 +46,242 @@ def command() -> None:
     """The group; its help text is HELP."""
 
 
-@command.command()
-@click.argument("profile", default=DEFAULT_PROFILE)
-def build(profile: str) -> None:
-    r"""Build PROFILE's image, unless the cache has it; print its folder.
-
-    \b
-    Example:
-      memqos vm build trixie
-    """
-    cache = default_cache(os.environ)
-    with shown_progress() as progress:
-        image = ensure_image(load_profile(profile), cache, progress=progress)
-    click.echo(str(image.folder))
+command.add_command(vm_machine.shell)
+command.add_command(vm_machine.exec_)
+command.add_command(vm_machine.ssh_config)
 
 
 @command.command()
-@click.argument("profile", default=DEFAULT_PROFILE)
-@click.option(
-    "--topology", default=DEFAULT_TOPOLOGY, show_default=True, help="The machine's CPUs, NUMA zones and swap."
-)
-@click.option(
-    "--runtime-binary",
-    type=click.Path(path_type=Path),
-    help="A file of yours that takes the OCI runtime's place; the image's own stays beside it as runc.dist.",
-)
-@click.argument("words", nargs=-1)
-def shell(profile: str, topology: str, runtime_binary: Path | None, words: tuple[str, ...]) -> int:
-    r"""Boot a fresh machine of PROFILE and open a root shell in it, or run WORDS there; it is gone afterwards.
+@click.argument("profiles", nargs=-1, metavar="[PROFILE]...")
+@click.option("--all", "everything", is_flag=True, help="Build every profile's image.")
+def build(profiles: tuple[str, ...], everything: bool) -> None:
+    r"""Build the images of these PROFILEs, unless the cache has them; print their folders.
+
+    Without a name, the default's. It takes a minute or two each, and some 400 MiB.
 
     \b
     Examples:
-      memqos vm shell
-      memqos vm shell trixie --topology one-zone
-      memqos vm shell trixie -- systemd-cgls --no-pager
+      memqos vm build
+      memqos vm build bookworm forky
+      memqos vm build --all
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="memqos-log-") as logs,
-        shown_progress() as progress,
-        boot(
-            load_profile(profile),
-            load_topology(topology),
-            image_cache=default_cache(os.environ),
-            log_dir=Path(logs),
-            options=BootOptions(runtime_binary=runtime_binary),
-            progress=progress,
-        ) as machine,
-    ):
-        status = subprocess.run(shell_arguments(machine.spec, words), check=False).returncode
-        machine.check_alive("its shell was open")
-    return status
+    if profiles and everything:
+        raise click.UsageError("Name profiles, or give --all.")
+    names = tuple(profile_names()) if everything else profiles or (DEFAULT_PROFILE,)
+    chosen = [load_profile(name) for name in names]
+    cache = default_cache(os.environ)
+    with shown_progress() as progress:
+        for profile in chosen:
+            click.echo(str(ensure_image(profile, cache, progress=progress).folder))
 
 
 @command.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; sizes in bytes, ages in seconds.")
 def list_(as_json: bool) -> None:
-    """List the images in the cache, and the profiles and topologies that machines can have."""
+    r"""List what is in the cache, the machines that were kept, and the profiles and topologies there are.
+
+    An image that is "outdated" belongs to an older recipe or to a profile that is gone; `memqos vm prune` removes it.
+    """
     cache = default_cache(os.environ)
-    images = list(list_images(cache))
+    facts = collected(cache)
     if as_json:
-        facts = {
-            "cache": str(cache.root),
-            "profiles": profile_names(),
-            "topologies": topology_names(),
-            "images": [image_facts(image) for image in images],
-        }
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return
-    click.echo(f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}")
+    for line in listing(facts, cache):
+        click.echo(line)
+
+
+def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | str]:
+    """What `list` says, as JSON can say it."""
+    current = current_images(cache)
+    images: list[dict[str, object]] = [
+        {
+            "name": image.name,
+            "folder": str(image.folder),
+            "bytes": image.used_bytes,
+            "age": age_of(str(image.manifest["created"])),
+            "current": any(image.name == name or image.name.startswith(f"{name}-with-") for name in current),
+            **image.manifest,
+        }
+        for image in list_images(cache)
+    ]
+    checkpoints: list[dict[str, object]] = [
+        {
+            "name": checkpoint.name,
+            "folder": str(checkpoint.folder),
+            "bytes": checkpoint.used_bytes,
+            "age": age_of(str(checkpoint.manifest["created"])),
+            "image": checkpoint.image,
+        }
+        for checkpoint in list_checkpoints(cache)
+    ]
+    kept: list[dict[str, object]] = [
+        {"name": one.name, "machine": one.machine, "age": age_of(one.since), "shell": one.shell, "pid": one.qemu}
+        for one in list_kept(os.environ)
+    ]
+    profiles: list[dict[str, object]] = [
+        {"name": profile.name, "purpose": profile.purpose, "cgroup_v1": profile.cgroup_v1.refused or "yes"}
+        for profile in map(load_profile, profile_names())
+    ]
+    return {
+        "cache": str(cache.root),
+        "images": images,
+        "checkpoints": checkpoints,
+        "kept": kept,
+        "profiles": profiles,
+        "topologies": topology_names(),
+    }
+
+
+def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: Cache) -> Iterator[str]:
+    """The same for a person."""
+    images, checkpoints, kept, profiles = (_rows(facts, name) for name in ("images", "checkpoints", "kept", "profiles"))
+    yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}"
     for image in images:
-        click.echo(f"  {image.name}  {image.used_bytes >> 20} MiB  made {image.manifest['created']}")
-        click.echo(f"    {', '.join(f'{name} {version}' for name, version in image.versions.items())}")
-    click.echo(f"Profiles: {', '.join(profile_names())}. Topologies: {', '.join(topology_names())}.")
+        state = "" if image["current"] else "  outdated"
+        yield f"  {image['name']}  {_mib(image['bytes'])}  {_age(image['age'])} old{state}"
+        versions = image.get("versions")
+        if isinstance(versions, dict):
+            yield f"    {', '.join(f'{name} {version}' for name, version in versions.items())}"
+    if checkpoints:
+        yield f"Checkpoints: {len(checkpoints)}"
+    for checkpoint in checkpoints:
+        yield f"  {checkpoint['name']}  {_mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
+    if kept:
+        yield f"Machines that were kept running: {len(kept)}"
+    for machine in kept:
+        yield f"  {machine['name']}  {machine['machine']}  {_age(machine['age'])} old"
+    yield "Profiles:"
+    for profile in profiles:
+        legacy = "; also with cgroup v1" if profile["cgroup_v1"] == "yes" else ""
+        yield f"  {profile['name']}: {profile['purpose']}{legacy}"
+    yield f"Topologies: {', '.join(topology_names())}."
+
+
+def _rows(facts: dict[str, list[dict[str, object]] | list[str] | str], name: str) -> list[dict[str, object]]:
+    rows = facts[name]
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 @command.command()
-@click.argument("profile", required=False)
-@click.option("--all", "everything", is_flag=True, help="Remove every profile's images.")
-def rm(profile: str | None, everything: bool) -> None:
-    r"""Remove PROFILE's images from the cache; the next run builds what it needs again.
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
+def rm(names: tuple[str, ...], everything: bool) -> None:
+    r"""Remove what these NAMEs are: a profile's images, one image or checkpoint, or a machine that was kept.
+
+    The next run makes again what it needs. A checkpoint goes with its image.
 
     \b
     Examples:
       memqos vm rm trixie
+      memqos vm rm trixie-two-zones-0123456789ab
+      memqos vm rm kept-abcdefgh
       memqos vm rm --all
     """
-    if (profile is None) != everything:
-        raise click.UsageError("Name a profile, or give --all.")
+    if bool(names) == everything:
+        raise click.UsageError("Name a profile or what `memqos vm list` shows, or give --all.")
     cache = default_cache(os.environ)
-    known = sorted({*profile_names(), *(image.profile for image in list_images(cache))})
-    if profile is not None and profile not in known:
-        raise UnknownNameError.of("profile", profile, known)
+    kept = {one.name for one in list_kept(os.environ)}
+    images = {path.name for path in cache.images.iterdir() if not path.name.startswith(".")}
+    checkpoints = {path.name for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")}
+    known = sorted({*profile_names(), *images, *checkpoints, *kept})
+    for name in names:
+        if name not in known:
+            raise UnknownNameError.of("profile, image, checkpoint or kept machine", name, known)
+    for name in names or sorted(images | checkpoints):
+        if name in kept:
+            end_kept(name, os.environ)
+            click.echo(f"ended {name}")
+        elif name in checkpoints:
+            _remove_checkpoint(cache, name)
+        else:
+            folders = [cache.images / name] if name in images else images_of(cache, name)
+            for folder in folders:
+                _remove_image(cache, folder)
+
+
+@command.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+def prune(dry_run: bool) -> None:
+    r"""Remove what no run would use any more: outdated and damaged images, checkpoints without their image, leftovers.
+
+    Images of the present recipe and their checkpoints stay, and so does everything that a process is using now.
+
+    \b
+    Examples:
+      memqos vm prune --dry-run
+      memqos vm prune
+    """
+    cache = default_cache(os.environ)
+    current = current_images(cache)
+    doomed = [
+        folder
+        for folder in sorted(cache.images.iterdir())
+        if not folder.name.startswith(".")
+        and (folder.name.partition("-with-")[0] not in current or load_image(folder) is None)
+    ]
+    if dry_run:
+        for folder in doomed:
+            click.echo(f"would remove {folder}  {_mib(_used(folder))}")
+        return
+    for folder in doomed:
+        _remove_image(cache, folder)
+    for prefix in (".building-", ".deriving-"):
+        sweep(cache.images, prefix)
+    for name in prune_checkpoints(cache, images=frozenset(image.name for image in list_images(cache))):
+        click.echo(f"removed {checkpoints_folder(cache) / name}")
+
+
+def current_images(cache: Cache) -> set[str]:
+    """The names of the images that the profiles have by the present recipe; none where nothing was built yet."""
+    if not any(cache.images.iterdir()):
+        return set()
+    return {image_name(load_profile(name), cache) for name in profile_names()}
+
+
+def _remove_image(cache: Cache, folder: Path) -> None:
+    """Remove an image once nobody is building it, with the checkpoints that need it."""
+    profile = folder.name.rpartition("-with-")[0] or folder.name
+    lock = f"image-{profile.rpartition('-')[0]}"
+    image = load_image(folder)
+    used = _used(folder)
     with shown_progress() as progress:
-        for name in [profile] if profile else known:
-            waiting = f"waiting for another process that builds the image '{name}'"
-            with cache.lock(f"image-{name}", progress=progress, waiting=waiting):
-                for folder in sorted(cache.images.glob(f"{name}-*")):
-                    remove_image(folder)
-                    click.echo(f"removed {folder}")
+        waiting = f"waiting for another process that builds the image '{folder.name}'"
+        with cache.lock(lock, progress=progress, waiting=waiting):
+            if folder.exists():
+                remove_image(folder)
+                click.echo(f"removed {folder}  {_mib(used)}")
+    for checkpoint in list_checkpoints(cache):
+        if image is not None and checkpoint.image == image.name:
+            _remove_checkpoint(cache, checkpoint.name)
 
 
-def image_facts(image: Image) -> Mapping[str, object]:
-    """What `list --json` says of an image."""
-    return {"name": image.name, "folder": str(image.folder), "bytes": image.used_bytes, **image.manifest}
+def _remove_checkpoint(cache: Cache, name: str) -> None:
+    folder = checkpoints_folder(cache) / name
+    if folder.exists():
+        used = _used(folder)
+        remove_checkpoint(folder)
+        click.echo(f"removed {folder}  {_mib(used)}")
+
+
+def _used(folder: Path) -> int:
+    """What a folder's files take of the disk, in bytes; holes take nothing."""
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir()) if folder.exists() else 0
+
+
+def age_of(created: str) -> int:
+    """Seconds since a time in ISO 8601 with its zone."""
+    return max(0, int((utc_now() - datetime.fromisoformat(created)).total_seconds()))
+
+
+def _mib(count: object) -> str:
+    return f"{int(str(count)) >> 20} MiB"
+
+
+def _age(seconds: object) -> str:
+    """An age in the largest unit that it has at least two of."""
+    count = int(str(seconds))
+    for unit, name in ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
+        if count >= 2 * unit:
+            return f"{count // unit} {name}"
+    return f"{count} seconds"

@@ -52,11 +52,13 @@ class Cache:
     def folder(self, name: str, *, mode: int = 0o755) -> Path:
         """One of the cache's own folders, made if it is not there.
 
-        Raises EnvironmentNotAbleError if the cache cannot be written.
+        Raises EnvironmentNotAbleError if the cache cannot be written, or belongs to another user: what root made in it
+        could not be used by its owner any more.
         """
         path = self.root / name
         try:
             path.mkdir(mode=mode, parents=True, exist_ok=True)
+            owner = path.stat().st_uid
         except OSError as error:
             raise EnvironmentNotAbleError(
                 f"the cache cannot be written: {error.strerror}.",
@@ -64,6 +66,13 @@ class Cache:
                 next_step="Name another folder in MEMQOS_CACHE.",
                 data={"folder": str(path)},
             ) from error
+        if owner != os.geteuid():
+            raise EnvironmentNotAbleError(
+                f"the cache belongs to another user (uid {owner}), and is left alone.",
+                where=str(path),
+                next_step="Name a folder of your own in MEMQOS_CACHE.",
+                data={"folder": str(path), "uid": owner},
+            )
         return path
 
     @property

@@ -20,7 +20,7 @@ def test_shipped_topologies_load():
     assert {name: load_topology(name).memory_bytes for name in topology_names()} == {
         "far-memory": 2 * GIB,
         "four-zones": 2 * GIB,
-        "hugepages": 3 * GIB,
+        "hugepages": 4 * GIB,
         "one-zone": 2 * GIB,
         "two-zones": 2 * GIB,
         "two-zones-no-swap": 2 * GIB,

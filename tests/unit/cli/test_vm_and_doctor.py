@@ -3,8 +3,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from memqos.catalog.profiles import load_profile
 from memqos.cli import doctor, vm
-from memqos.errors import ExitCode, MissingProgramError, UnknownNameError
+from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
+from memqos.vm.cache import default_cache
+from memqos.vm.image import image_name
 
 
 @pytest.fixture
@@ -13,31 +16,41 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+VERBS = ("build", "exec", "list", "prune", "rm", "shell", "ssh-config")
+
+
 def invoke(command, *arguments, **options):
     return CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False, **options)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([verb, "--help"] for verb in ("build", "shell", "list", "rm"))])
+@pytest.mark.parametrize("arguments", [["--help"], *([verb, "--help"] for verb in VERBS)])
 def test_help_teaches_with_an_example(arguments):
     told = CliRunner().invoke(vm.command, arguments)
     assert told.exit_code == 0
-    assert "memqos vm" in told.output or arguments[0] == "list"
+    assert "memqos vm" in told.output
 
 
 def test_an_empty_cache_says_how_to_fill_it(cache):
     told = invoke(vm.command, "list").output
     assert f"Images in {cache}/images: none; `memqos vm build` makes one" in told
-    assert "Topologies: one-zone, two-zones, two-zones-no-swap." in told
+    assert "Topologies: far-memory, four-zones, hugepages, one-zone, two-zones, two-zones-no-swap." in told
+    assert "  trixie: Debian 13: kernel 6.12" in told
 
 
 def test_list_as_json(cache):
     facts = json.loads(invoke(vm.command, "list", "--json").output)
     assert facts["cache"] == str(cache)
     assert facts["images"] == []
-    assert "trixie" in facts["profiles"]
+    assert (facts["checkpoints"], facts["kept"]) == ([], [])
+    assert {profile["name"]: profile["cgroup_v1"][:11] for profile in facts["profiles"]} == {
+        "bookworm": "yes",
+        "forky": "systemd 258",
+        "trixie": "yes",
+        "trixie-bpo": "yes",
+    }
 
 
-@pytest.mark.parametrize("arguments", [["build", "sarge"], ["shell", "sarge"], ["rm", "sarge"]])
+@pytest.mark.parametrize("arguments", [["build", "sarge"], ["shell", "sarge"], ["exec", "sarge", "true"]])
 def test_an_unknown_profile_is_named_with_the_known_ones(cache, arguments):
     with pytest.raises(UnknownNameError, match=r"there is no profile 'sarge'\. Known: .*trixie"):
         invoke(vm.command, *arguments)
@@ -49,11 +62,95 @@ def test_an_unknown_topology_is_refused_before_anything_is_built(cache):
     assert not (cache / "images").exists()
 
 
-@pytest.mark.parametrize("arguments", [["rm"], ["rm", "trixie", "--all"]])
-def test_removing_wants_one_thing_said(cache, arguments):
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rm"], "Name a profile or what `memqos vm list` shows, or give --all."),
+        (["rm", "trixie", "--all"], "Name a profile or what `memqos vm list` shows, or give --all."),
+        (["build", "trixie", "--all"], "Name profiles, or give --all."),
+        (["exec", "trixie"], "Missing argument 'COMMAND...'"),
+    ],
+)
+def test_what_is_missing_or_too_much_is_said(cache, arguments, words):
     told = CliRunner().invoke(vm.command, arguments)
     assert told.exit_code == 2
-    assert "Name a profile, or give --all." in told.output
+    assert words in told.output
+
+
+def test_removing_what_is_not_there_names_what_is(cache):
+    entry(cache, "trixie-0123456789ab")
+    with pytest.raises(
+        UnknownNameError, match=r"there is no profile, image, .* 'sarge'\. Known: .*trixie-0123456789ab"
+    ):
+        invoke(vm.command, "rm", "sarge")
+
+
+def test_a_machine_with_options_that_do_not_fit_is_refused_before_anything_is_built(cache):
+    with pytest.raises(UsageError, match=r"the profile 'forky' cannot boot with cgroup v1: systemd 258"):
+        invoke(vm.command, "shell", "forky", "--cgroup", "v1")
+    with pytest.raises(UsageError, match=r"--kernel-deb: '/nowhere\.deb' cannot be read"):
+        invoke(vm.command, "exec", "trixie", "--kernel-deb", "/nowhere.deb", "true")
+    assert not (cache / "images").exists()
+
+
+def test_without_a_kept_machine_there_is_no_ssh_configuration(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(UnknownNameError, match="`memqos vm shell --keep` makes one"):
+        invoke(vm.command, "ssh-config")
+
+
+def entry(cache, name, **manifest):
+    """A whole image in the cache."""
+    folder = cache / "images" / name
+    folder.mkdir(parents=True)
+    for file in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
+        (folder / file).write_bytes(b"1")
+    files = dict.fromkeys(("disk.img", "vmlinuz", "initrd.img", "known_hosts"), 1)
+    facts = {"profile": name.rpartition("-")[0], "created": "2026-01-02T03:04:05+00:00", "files": files, **manifest}
+    (folder / "image.json").write_text(json.dumps(facts))
+    return folder
+
+
+def names(cache):
+    return sorted(path.name for path in (cache / "images").iterdir())
+
+
+def test_an_image_is_listed_with_its_versions_and_whether_a_run_would_use_it(cache):
+    entry(cache, "trixie-0123456789ab", versions={"kernel": "6.12"})
+    told = invoke(vm.command, "list").output
+    line = next(line for line in told.splitlines() if "trixie-0123456789ab" in line)
+    assert line.endswith("days old  outdated")
+    assert "    kernel 6.12" in told
+    [image] = json.loads(invoke(vm.command, "list", "--json").output)["images"]
+    assert (image["current"], image["age"] > 86400) == (False, True)
+
+
+def test_pruning_keeps_what_a_run_would_use(cache):
+    present = image_name(load_profile("bookworm"), default_cache({"MEMQOS_CACHE": str(cache)}))
+    for name in ("bookworm-0123456789ab", present, f"{present}-with-0123456789ab", "gone-0123456789ab"):
+        entry(cache, name)
+    (entry(cache, image_name(load_profile("forky"), default_cache({"MEMQOS_CACHE": str(cache)}))) / "vmlinuz").unlink()
+    assert "would remove" in invoke(vm.command, "prune", "--dry-run").output
+    assert len(names(cache)) == 5
+    assert invoke(vm.command, "prune").output.count("removed") == 3
+    assert names(cache) == [present, f"{present}-with-0123456789ab"]
+
+
+def test_a_profiles_images_are_its_own(cache):
+    """trixie is not trixie-bpo, whatever the names begin with."""
+    for name in ("trixie-0123456789ab", "trixie-0123456789ab-with-0123456789ab", "trixie-bpo-0123456789ab"):
+        entry(cache, name)
+    invoke(vm.command, "rm", "trixie")
+    assert names(cache) == ["trixie-bpo-0123456789ab"]
+
+
+def test_one_image_or_everything_can_be_removed(cache):
+    for name in ("trixie-0123456789ab", "trixie-aaaaaaaaaaaa", "forky-0123456789ab"):
+        entry(cache, name)
+    invoke(vm.command, "rm", "trixie-0123456789ab")
+    assert names(cache) == ["forky-0123456789ab", "trixie-aaaaaaaaaaaa"]
+    invoke(vm.command, "rm", "--all")
+    assert names(cache) == []
 
 
 def test_removing_takes_whole_and_damaged_entries(cache):

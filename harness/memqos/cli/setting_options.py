@@ -1,0 +1,64 @@
+"""The command line's options that are settings: one each, from the one table, the same for every verb that has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import click
+
+from memqos.config import SETTINGS, Kind, Setting, Settings, resolve
+
+__all__ = ["MACHINE", "setting_option", "setting_options", "settings_from"]
+
+MACHINE = (
+    "topology",
+    "no-recursiveprot",
+    "runtime",
+    "runtime-binary",
+    "runtime-deb",
+    "containerd-binary",
+    "containerd-config",
+    "kernel-image",
+    "initrd",
+    "kernel-deb",
+)
+"""The settings that say what a machine is made of, beside its profile."""
+
+
+def setting_option(setting: Setting) -> click.Option:
+    """A setting as an option; its value arrives as the parameter setting_NAME, None if it was not given."""
+    flag = setting.kind is Kind.FLAG
+    text = f"{setting.help[0].upper()}{setting.help[1:]}."
+    if setting.default not in (None, False, ()):
+        default = ",".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
+        text += f" [default: {default}; {setting.environment}]"
+    return click.Option(
+        [f"--{setting.name}", f"setting_{setting.key}"],
+        is_flag=flag,
+        multiple=setting.kind is Kind.FILES,
+        default=None,
+        metavar=None if flag else setting.metavar,
+        help=text,
+    )
+
+
+def setting_options(names: Collection[str]) -> Callable[[click.Command], click.Command]:
+    """A decorator, above click's own, that gives a command the options of these settings."""
+
+    def add(command: click.Command) -> click.Command:
+        command.params += [setting_option(setting) for setting in SETTINGS if setting.name in names]
+        return command
+
+    return add
+
+
+def settings_from(given: Mapping[str, Any]) -> Settings:
+    """All settings: what these parameters give, then the environment, then the defaults.
+
+    Raises UsageError for a value that its setting does not take.
+    """
+    values = {setting.key: given.get(f"setting_{setting.key}") for setting in SETTINGS}
+    # An option that may be given several times, and was not, is an empty tuple.
+    return resolve({key: None if value == () else value for key, value in values.items()}, os.environ)

@@ -1,0 +1,156 @@
+"""`memqos vm shell`, `exec` and `ssh-config`: into a machine, a fresh one or one that was kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
+from memqos.catalog.topologies import load_topology
+from memqos.cli.progress import shown_progress
+from memqos.cli.setting_options import MACHINE, setting_options, settings_from
+from memqos.errors import UnknownNameError
+from memqos.model.node import CgroupVersion
+from memqos.vm.boot import boot
+from memqos.vm.cache import default_cache
+from memqos.vm.kept import Kept, keep, list_kept
+from memqos.vm.launch import shell_arguments
+from memqos.vm.machine import Machine
+from memqos.vm.options import boot_options
+
+__all__ = ["exec_", "shell", "ssh_config"]
+
+CGROUP = click.Option(
+    ["--cgroup"],
+    type=click.Choice([str(version) for version in CgroupVersion]),
+    default=str(CgroupVersion.V2),
+    help="The cgroup hierarchy that the machine mounts; `memqos vm list` names the profiles that can have v1.",
+)
+COLD = click.Option(["--no-checkpoint"], is_flag=True, help="Boot it, instead of going on from a saved machine.")
+KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm rm` ends it.")
+
+
+def of_machines(command: click.Command) -> click.Command:
+    """Give a command every option that says what a machine is made of."""
+    command = setting_options(MACHINE)(command)
+    command.params += [CGROUP, COLD, KEEP]
+    return command
+
+
+@of_machines
+@click.command()
+@click.argument("name", default=DEFAULT_PROFILE, metavar="[PROFILE|KEPT]")
+def shell(name: str, **given: Any) -> int:
+    r"""Open a root shell in a fresh machine of PROFILE, or in one that was KEPT; a fresh one is gone afterwards.
+
+    \b
+    Examples:
+      memqos vm shell
+      memqos vm shell forky --topology four-zones
+      memqos vm shell bookworm --cgroup v1
+      memqos vm shell trixie --keep
+    """
+    return into(name, (), given)
+
+
+@of_machines
+@click.command(name="exec", context_settings={"ignore_unknown_options": False})
+@click.argument("name", metavar="PROFILE|KEPT")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
+def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
+    r"""Run COMMAND as root in a fresh machine of PROFILE, or in one that was KEPT, and end with its status.
+
+    Put `--` before a command that has options.
+
+    \b
+    Examples:
+      memqos vm exec trixie uname -r
+      memqos vm exec trixie --topology hugepages -- numactl --hardware
+      memqos vm exec kept-abcdefgh -- systemd-cgls --no-pager
+    """
+    return into(name, words, given)
+
+
+@click.command(name="ssh-config")
+@click.argument("name", required=False, metavar="[KEPT]")
+def ssh_config(name: str | None) -> None:
+    r"""Print the ssh_config of a machine that was kept, for ssh, scp or rsync; KEPT may be left out if one is.
+
+    \b
+    Example:
+      memqos vm shell trixie --keep
+      memqos vm ssh-config >config
+      scp -F config ./my-runc memqos:/usr/local/bin/
+    """
+    kept = {one.name: one for one in list_kept(os.environ)}
+    if name is None and len(kept) == 1:
+        [name] = kept
+    if name is None or name not in kept:
+        raise UnknownNameError.of(
+            "kept machine", name or "", sorted(kept) or ["none; `memqos vm shell --keep` makes one"]
+        )
+    click.echo(config_file(kept[name]).read_text(), nl=False)
+
+
+def config_file(kept: Kept) -> Path:
+    """The ssh_config that a kept machine's shell command names."""
+    words = shlex.split(kept.shell)
+    return Path(words[words.index("-F") + 1])
+
+
+def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Run words, or a shell without any, in the machine of this name; their exit status."""
+    kept = {one.name: one for one in list_kept(os.environ)}
+    if name in kept:
+        argv = shlex.split(kept[name].shell)
+        if words:
+            # The shell's command asks for a terminal; a command does without.
+            argv = [word for word in argv if word != "-t"]
+            argv[-1] = shlex.join(words)
+        return subprocess.run(argv, check=False).returncode
+    if name not in profile_names():
+        raise UnknownNameError.of("profile", name, [*profile_names(), *sorted(kept)])
+    with fresh(name, given) as machine:
+        status = subprocess.run(shell_arguments(machine.spec, words), check=False).returncode
+        machine.check_alive("its shell was open")
+        if given["keep"]:
+            left = keep(machine)
+            click.echo(
+                f"kept as {left.name}: `memqos vm shell {left.name}` enters it, `memqos vm rm {left.name}` ends it",
+                err=True,
+            )
+    return status
+
+
+@contextlib.contextmanager
+def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
+    """A machine of this profile with what the options say."""
+    settings = settings_from(given)
+    options = boot_options({**settings.plain, "cgroup": given["cgroup"], "checkpoint": not given["no_checkpoint"]})
+    with contextlib.ExitStack() as stack:
+        logs = (
+            # A kept machine goes on writing its console.
+            tempfile.mkdtemp(prefix="memqos-log-")
+            if given["keep"]
+            else stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-log-"))
+        )
+        progress = stack.enter_context(shown_progress())
+        yield stack.enter_context(
+            boot(
+                load_profile(profile),
+                load_topology(settings.word("topology")),
+                image_cache=default_cache(os.environ),
+                log_dir=Path(logs),
+                options=options,
+                progress=progress,
+                keepable=given["keep"],
+            )
+        )

@@ -1,0 +1,172 @@
+"""What a person brings into a machine: what is refused, what changes the fingerprint, what the command line gets."""
+
+from pathlib import Path
+
+import pytest
+
+from memqos.errors import UsageError
+from memqos.model.node import CgroupVersion
+from memqos.vm.options import BootOptions, boot_options, check_options, kernel_words, passes_hugetlb
+from memqos.vm.profile import LegacyBoot
+from tests.unit.vm.samples import PROFILE
+
+ELF = b"\x7fELF" + bytes(14) + (62).to_bytes(2, "little")
+ARM = b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little")
+DEB = b"!<arch>\ndebian-binary   "
+KERNEL = bytes(0x202) + b"HdrS"
+V3 = """
+version = 3
+[plugins."io.containerd.cri.v1.runtime"]
+disable_hugetlb_controller = false
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="file", *, mode=0o755):
+        path = tmp_path / name
+        path.write_bytes(content)
+        path.chmod(mode)
+        return path
+
+    return write
+
+
+def test_nothing_brought_is_no_fingerprint():
+    choices = check_options(BootOptions())
+    assert (choices.fingerprint, choices.provenance) == ("", {})
+
+
+def test_every_files_content_and_use_is_in_the_fingerprint(write):
+    elf, script = write(ELF), write(b"#!/bin/sh\n", "script")
+    same = write(ELF, "copy")
+    given = [
+        BootOptions(runtime_binary=elf),
+        BootOptions(runtime_binary=elf, runtime_name="crun"),
+        BootOptions(runtime_binary=script),
+        BootOptions(containerd_binary=elf),
+        BootOptions(runtime_debs=(write(DEB, "a"),)),
+        BootOptions(kernel_debs=(write(DEB, "a"),)),
+        BootOptions(runtime_debs=(write(DEB, "a"), write(DEB + b"b", "b"))),
+        BootOptions(runtime_debs=(write(DEB + b"b", "b"), write(DEB, "a"))),
+        BootOptions(kernel_image=write(KERNEL, "k")),
+        BootOptions(kernel_image=write(KERNEL, "k"), initrd=write(b"070701", "i")),
+        BootOptions(containerd_config=write(b"version = 2", "c")),
+    ]
+    fingerprints = [check_options(options).fingerprint for options in given]
+    assert len(set(fingerprints)) == len(given)
+    assert all(len(fingerprint) == 12 for fingerprint in fingerprints)
+    assert check_options(BootOptions(runtime_binary=same)).fingerprint == fingerprints[0]
+
+
+def test_each_file_is_recorded_with_its_hash(write):
+    choices = check_options(BootOptions(runtime_debs=(write(DEB, "a"), write(DEB + b"b", "b"))))
+    first, second = choices.provenance["runtime_deb"]
+    assert Path(first["path"]).name == "a"
+    assert (second["bytes"], len(second["sha256"])) == (len(DEB) + 1, 64)
+
+
+def test_a_file_that_changes_while_it_is_used_is_refused(write):
+    path = write(ELF)
+    [brought] = check_options(BootOptions(runtime_binary=path)).brought
+    assert brought.content() == ELF
+    path.write_bytes(ELF + b"1")
+    with pytest.raises(UsageError, match="was changed while it was in use"):
+        brought.content()
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "mode", "words"),
+    [
+        ("runtime_binary", ELF, 0o644, "--runtime-binary: '.*' is not executable"),
+        ("runtime_binary", ARM, 0o755, "--runtime-binary: '.*' is built for another CPU"),
+        ("runtime_binary", b"text", 0o755, "--runtime-binary: '.*' is neither a program"),
+        ("containerd_binary", b"", 0o755, "--containerd-binary: '.*' is neither a program"),
+        ("containerd_config", b"version =", 0o644, "--containerd-config: '.*' is not TOML"),
+        ("containerd_config", b"\xff", 0o644, "--containerd-config: '.*' is not TOML"),
+        ("kernel_image", ELF, 0o644, "--kernel-image: '.*' is not a kernel that QEMU can start"),
+    ],
+)
+def test_a_file_that_is_not_what_its_option_takes_is_refused(write, option, content, mode, words):
+    with pytest.raises(UsageError, match=words):
+        check_options(BootOptions(**{option: write(content, mode=mode)}))
+
+
+@pytest.mark.parametrize("option", ["runtime_debs", "kernel_debs"])
+def test_a_file_that_is_no_package_is_refused(write, option):
+    with pytest.raises(UsageError, match=r"--(runtime|kernel)-deb: '.*' is not a Debian package"):
+        check_options(BootOptions(**{option: (write(b"PK"),)}))
+
+
+def test_an_initrd_is_one_and_has_its_kernel(write):
+    kernel = write(KERNEL, "k")
+    with pytest.raises(UsageError, match="--initrd: an initrd needs the kernel that it belongs to"):
+        check_options(BootOptions(initrd=write(b"070701", "i")))
+    with pytest.raises(UsageError, match=r"--initrd: .*is not an initrd"):
+        check_options(BootOptions(kernel_image=kernel, initrd=write(b"text", "i")))
+    with pytest.raises(UsageError, match="not from both"):
+        check_options(BootOptions(kernel_image=kernel, kernel_debs=(write(DEB, "d"),)))
+
+
+def test_what_is_not_there_or_no_file_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        check_options(BootOptions(kernel_image=tmp_path / "none"))
+    with pytest.raises(UsageError, match="is not a file"):
+        check_options(BootOptions(containerd_config=tmp_path))
+
+
+def test_words_for_the_old_hierarchy_come_from_the_profile():
+    profile = replaced(LegacyBoot(kernel_arguments=("swapaccount=1",)))
+    assert kernel_words(profile, BootOptions()) == ("root=/dev/vda",)
+    assert kernel_words(profile, BootOptions(cgroup=CgroupVersion.V1)) == ("root=/dev/vda", "swapaccount=1")
+    assert kernel_words(profile, BootOptions(recursiveprot=False)) == ("root=/dev/vda", "memqos.recursiveprot=0")
+
+
+def test_a_hierarchy_that_a_profile_cannot_have_is_refused_with_its_reason():
+    with pytest.raises(UsageError, match="'small' cannot boot with cgroup v1: systemd is too new"):
+        kernel_words(replaced(LegacyBoot(refused="systemd is too new")), BootOptions(cgroup=CgroupVersion.V1))
+    with pytest.raises(UsageError, match="cgroup v1 has no memory_recursiveprot"):
+        kernel_words(
+            replaced(LegacyBoot(kernel_arguments=("a",))),
+            BootOptions(cgroup=CgroupVersion.V1, recursiveprot=False),
+        )
+
+
+def replaced(legacy):
+    return PROFILE.__class__(**{name: getattr(PROFILE, name) for name in PROFILE.__slots__} | {"cgroup_v1": legacy})
+
+
+def test_options_come_from_settings_by_name():
+    assert boot_options({}) == BootOptions()
+    options = boot_options(
+        {
+            "runtime": "crun",
+            "runtime_binary": Path("r"),
+            "kernel_deb": (Path("k"),),
+            "no_recursiveprot": True,
+            "cgroup": "v1",
+            "checkpoint": False,
+        }
+    )
+    assert options == BootOptions(
+        runtime_binary=Path("r"),
+        runtime_name="crun",
+        kernel_debs=(Path("k"),),
+        cgroup=CgroupVersion.V1,
+        recursiveprot=False,
+        checkpoint=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "passes"),
+    [
+        ("", False),
+        ("version = 2", False),
+        ('[plugins."io.containerd.grpc.v1.cri"]\ndisable_hugetlb_controller = false', True),
+        ('[plugins."io.containerd.grpc.v1.cri"]\ndisable_hugetlb_controller = true', False),
+        (V3, True),
+    ],
+)
+def test_whether_huge_page_limits_are_passed_on_is_read_from_the_configuration(config, passes):
+    assert passes_hugetlb(config.encode()) is passes
