@@ -13,7 +13,7 @@ from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.engine.defaulting import container_defaults
 from memqos.errors import ManifestError
-from memqos.model.pod import Container, ContainerKind, Pod, Resources
+from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 
 __all__ = ["pods_of"]
 
@@ -237,9 +237,29 @@ def _container(node: MappingNode, field: str, place: Place) -> Container:
             image=_text(node, "image"),
             command=_words(node, "command"),
             args=_words(node, "args"),
+            resize_policy=_resize_policy(node, place.child("resizePolicy")),
             origin=origins.lines,
         )
     )
+
+
+def _resize_policy(node: MappingNode, place: Place) -> dict[str, ResizePolicy]:
+    given = node.get("resizePolicy")
+    found: dict[str, ResizePolicy] = {}
+    for index, item in enumerate(given.items if isinstance(given, SequenceNode) else ()):
+        if not isinstance(item, MappingNode):
+            continue
+        here, resource, policy = place.item(index), _text(item, "resourceName"), _text(item, "restartPolicy")
+        if resource not in {"cpu", "memory"}:
+            what = f"'{resource[:80]}' cannot be resized: cpu and memory can."
+            raise here.child("resourceName").error(what, item.line, got=resource[:80])
+        if policy not in {*ResizePolicy}:
+            what = f"'{policy[:80]}' is not a resize policy: {', '.join(ResizePolicy)}."
+            raise here.child("restartPolicy").error(what, item.line, got=policy[:80])
+        if resource in found:
+            raise here.child("resourceName").error(f"{resource} has a policy already.", item.line, got=resource)
+        found[resource] = ResizePolicy(policy)
+    return found
 
 
 def _check_pod(pod: Pod, spec: MappingNode, place: Place) -> None:

@@ -22,6 +22,11 @@ class Gate(StrEnum):
     CFS_QUOTA_PERIOD = "CustomCPUCFSQuotaPeriod"
     NO_QUOTA_WITH_EXCLUSIVE_CPUS = "DisableCPUQuotaWithExclusiveCPUs"
     MEMORY_MANAGER = "MemoryManager"
+    RESIZE = "InPlacePodVerticalScaling"
+    RESIZE_EXCLUSIVE_CPUS = "InPlacePodVerticalScalingExclusiveCPUs"
+    RESIZE_EXCLUSIVE_MEMORY = "InPlacePodVerticalScalingExclusiveMemory"
+    RESIZE_INIT_CONTAINERS = "InPlacePodVerticalScalingInitContainers"
+    RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,15 @@ _STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
         GateStage(22, default=True),
         GateStage(32, default=True, locked=True),
     ),
+    Gate.RESIZE: (
+        GateStage(27, default=False),
+        GateStage(33, default=True),
+        GateStage(35, default=True, locked=True),
+    ),
+    Gate.RESIZE_EXCLUSIVE_CPUS: (GateStage(32, default=False),),
+    Gate.RESIZE_EXCLUSIVE_MEMORY: (GateStage(34, default=False),),
+    Gate.RESIZE_INIT_CONTAINERS: (GateStage(36, default=True),),
+    Gate.RESIZE_POD_LEVEL: (GateStage(35, default=False), GateStage(36, default=True)),
 }
 
 

@@ -8,7 +8,16 @@ from enum import StrEnum
 
 from memqos.model.quantity import Quantity
 
-__all__ = ["CRITICAL_PRIORITY", "Container", "ContainerKind", "Pod", "QosClass", "ResourceList", "Resources"]
+__all__ = [
+    "CRITICAL_PRIORITY",
+    "Container",
+    "ContainerKind",
+    "Pod",
+    "QosClass",
+    "ResizePolicy",
+    "ResourceList",
+    "Resources",
+]
 
 ResourceList = Mapping[str, Quantity]
 """Resource name (cpu, memory, hugepages-2Mi …) to amount; a name that is missing was not given: not zero."""
@@ -34,6 +43,13 @@ class ContainerKind(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
+class ResizePolicy(StrEnum):
+    """What a resize of one resource does to its container, spelled as in `resizePolicy.restartPolicy`."""
+
+    NOT_REQUIRED = "NotRequired"
+    RESTART_CONTAINER = "RestartContainer"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """requests and limits; a key that is missing was not given, an explicit zero is kept as zero."""
@@ -46,6 +62,7 @@ class Resources:
 class Container:
     """One container of a pod.
 
+    resize_policy: resource ("cpu", "memory") to what its resize does; a resource that is missing is NOT_REQUIRED.
     origin: resource field ("requests.memory") to where it was written ("pod.yaml:12"), for reason chains.
     """
 
@@ -55,6 +72,7 @@ class Container:
     image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    resize_policy: Mapping[str, ResizePolicy] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 

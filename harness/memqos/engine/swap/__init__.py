@@ -8,8 +8,9 @@ from __future__ import annotations
 from memqos.engine.release import Release
 from memqos.engine.swap import v1_22, v1_28, v1_30
 from memqos.engine.swap.base import SwapCase, SwapRule, SwapSetting
+from memqos.engine.swap.v1_30 import swaps
 
-__all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule"]
+__all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule", "swaps"]
 
 
 def swap_rule(release: Release) -> SwapRule:

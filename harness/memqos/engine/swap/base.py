@@ -12,7 +12,17 @@ from memqos.engine.ruling import Why
 from memqos.engine.sums import amount
 from memqos.model.pod import Container, Pod, QosClass
 
-__all__ = ["SwapCase", "SwapRule", "SwapSetting", "limited", "no_swap", "nothing", "proportional_limit", "swap_reason"]
+__all__ = [
+    "SwapCase",
+    "SwapRule",
+    "SwapSetting",
+    "limited",
+    "no_swap",
+    "nothing",
+    "proportional_limit",
+    "swap_reason",
+    "without_share",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +92,25 @@ def proportional_limit(request: int, memory: int, swap: int) -> int | None:
     return int(float(request) / float(memory) * float(swap))
 
 
-def limited(case: SwapCase) -> SwapSetting:
-    """LimitedSwap, 1.28 and later: a share of the swap for Burstable containers that request memory."""
+def without_share(case: SwapCase) -> str:
+    """Why LimitedSwap gives a container no share of the swap; "" if it gives it one."""
     requests, limits = case.container.resources.requests, case.container.resources.limits
     request, limit = amount(requests, "memory"), amount(limits, "memory")
     if case.qos is not QosClass.BURSTABLE:
-        return no_swap(case, f"LimitedSwap gives swap to Burstable pods only, and this pod is {case.qos}")
+        return f"LimitedSwap gives swap to Burstable pods only, and this pod is {case.qos}"
     if request.is_zero and limit.is_zero:
-        return no_swap(case, "LimitedSwap gives no swap to a container without memory request and limit")
+        return "LimitedSwap gives no swap to a container without memory request and limit"
     if request == limit:
-        return no_swap(case, "LimitedSwap gives no swap to a container whose memory request equals its limit")
+        return "LimitedSwap gives no swap to a container whose memory request equals its limit"
+    return ""
+
+
+def limited(case: SwapCase) -> SwapSetting:
+    """LimitedSwap, 1.28 and later: a share of the swap for Burstable containers that request memory."""
+    why_not = without_share(case)
+    if why_not:
+        return no_swap(case, why_not)
+    request = amount(case.container.resources.requests, "memory")
     node = case.kubelet.node
     share = proportional_limit(request.value, node.memory, node.swap)
     if share is None:

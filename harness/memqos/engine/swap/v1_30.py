@@ -7,25 +7,36 @@ and locked on in 1.34 with the same results. Source: KEP-2400; kubelet 1.30 `con
 
 from __future__ import annotations
 
-from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing
+from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing, without_share
 from memqos.model.node import SwapBehavior
 
-__all__ = ["decide"]
+__all__ = ["decide", "swaps"]
 
 _CRITICAL_SINCE = 31
 
 
 def decide(case: SwapCase) -> SwapSetting:
     """What is sent for one container."""
-    kubelet = case.kubelet
-    if not kubelet.node.swap_controller:
+    if not case.kubelet.node.swap_controller:
         return nothing(case, "the node has no swap controller, so the kubelet sends nothing")
+    why_not = _without(case)
+    return no_swap(case, why_not) if why_not else limited(case)
+
+
+def swaps(case: SwapCase) -> bool:
+    """Whether the kubelet's GetContainerSwapBehavior says LimitedSwap of a container, and not NoSwap."""
+    return case.kubelet.node.swap_controller and not _without(case) and not without_share(case)
+
+
+def _without(case: SwapCase) -> str:
+    """Why nothing of LimitedSwap applies here, "" if it does."""
+    kubelet = case.kubelet
     if not kubelet.node_swap:
-        return no_swap(case, "with the gate NodeSwap off no container may swap")
+        return "with the gate NodeSwap off no container may swap"
     if kubelet.swap_behavior is not SwapBehavior.LIMITED:
-        return no_swap(case, 'NoSwap (also what "" means): no container may swap')
+        return 'NoSwap (also what "" means): no container may swap'
     if not kubelet.v2:
-        return no_swap(case, "LimitedSwap does not exist on cgroup v1: no container may swap")
+        return "LimitedSwap does not exist on cgroup v1: no container may swap"
     if kubelet.release.since(_CRITICAL_SINCE) and case.pod.is_critical:
-        return no_swap(case, "containers of a critical pod (static, mirror, or of critical priority) never swap")
-    return limited(case)
+        return "containers of a critical pod (static, mirror, or of critical priority) never swap"
+    return ""

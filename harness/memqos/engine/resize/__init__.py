@@ -1,0 +1,8 @@
+"""In-place resize of pods, KEP-1287: whether the kubelet does it, and the steps in which it does."""
+
+from __future__ import annotations
+
+from memqos.engine.resize.entry import resize_pods
+from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+
+__all__ = ["Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage", "resize_pods"]

@@ -1,0 +1,276 @@
+"""The steps in which the kubelet carries a resize out.
+
+Memory first, then cpu. For each: the pod's limit and then its request where they grow, the containers (what is lowered
+before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
+pod's at every moment. Containers that a resize restarts are stopped before all of it and started after it.
+
+Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, `validatePodResizeAction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memqos.engine.container import request_container
+from memqos.engine.cpu import shares_to_weight, weight_to_shares
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.kubelet_files import hugetlb_rulings, quota_rulings, share_rulings
+from memqos.engine.plan import ContainerResources, Expected, Input, PlannedPod, Reason
+from memqos.engine.pod_cgroup import PodConfig, pod_config
+from memqos.engine.release import Family
+from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
+from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
+from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
+from memqos.engine.ruling import Ruling, Rulings, expected
+from memqos.engine.runtime_files import container_rulings
+from memqos.model.knob import Absent, Bytes, Knob
+from memqos.model.pod import Pod, QosClass
+
+__all__ = ["Actuation", "hindrance"]
+
+_THROUGH_LIBCONTAINER_SINCE = 32
+_SANDBOX_SINCE = 33
+_SANDBOX_FIRST_SINCE = 36
+_REQUESTS_SHRINK_FIRST_SINCE = 32
+_MEMORY_QOS_SINCE = 37
+_LIMITS_NEEDED_BELOW = 32
+_DECREASES_CHECKED_SINCE = 34
+_LOSSY_BELOW = 37
+_SOURCE = "kubelet doPodResizeAction"
+
+
+class Actuation:
+    """One pod on its way from `before`, as it was planned and runs, to the resources of `new`."""
+
+    def __init__(self, new: Pod, qos: QosClass, before: PlannedPod, changes: Changes, kubelet: Kubelet) -> None:
+        self._pod = new
+        self._qos = qos
+        self._before = before
+        self._changes = changes
+        self._kubelet = kubelet
+        self._config = pod_config(new, qos, kubelet)
+        self._held = {one.container.name: one.current for one in (*changes.updated["memory"], *changes.updated["cpu"])}
+        self._sandbox = held_by(before)
+
+    def steps(self, *, pod_level: bool) -> Iterator[ResizeStep]:
+        """Every step; pod_level: pod-level resources change too, so that both resources are looked at."""
+        for change in self._changes.restarted:
+            yield self._restart(StepKind.STOP_CONTAINER, change, "it is made again: its resizePolicy asks for that")
+        for resource in ("memory", "cpu"):
+            if self._changes.touches(resource) or pod_level:
+                yield from self._resource(resource)
+        for change in self._changes.restarted:
+            yield self._restart(StepKind.START_CONTAINER, change, "it starts with its new resources")
+
+    def _restart(self, kind: StepKind, change: Change, rule: str) -> ResizeStep:
+        name = change.container.name
+        message, knobs = None, dict[Knob, Expected]()
+        if kind is StepKind.START_CONTAINER:
+            message, knobs = self._container(name, change.desired, made=True)
+        reason = Reason(rule=f"container {name}: {rule}", revision="", source="kubelet computePodResizeAction, SyncPod")
+        return ResizeStep(
+            kind=kind, resource="", path=self._before.cgroup.path, container=name, message=message, knobs=knobs,
+            reason=reason,
+        )  # fmt: skip
+
+    def _resource(self, resource: str) -> Iterator[ResizeStep]:
+        limits, requests = self._limits(resource), self._requests(resource)
+        if limits[1] > limits[0]:
+            yield from self._write(resource, self._limit_rulings(resource), "limit", "grows", limits)
+        if requests[1] > requests[0]:
+            yield from self._write(resource, self._request_rulings(resource), "request", "grows", requests)
+        for change in self._changes.updated[resource]:
+            yield self._update(resource, change)
+        shrinking = []
+        if requests[1] < requests[0]:
+            shrinking.append((self._request_rulings(resource), "request", requests))
+        if limits[1] < limits[0]:
+            shrinking.append((self._limit_rulings(resource), "limit", limits))
+        if not self._kubelet.release.since(_REQUESTS_SHRINK_FIRST_SINCE):
+            shrinking.reverse()
+        for rulings, what, numbers in shrinking:
+            yield from self._write(resource, rulings, what, "shrinks", numbers)
+
+    def _limits(self, resource: str) -> tuple[int, int]:
+        """The pod's limit as its file shows it, and as it must be; -1 is none on cgroup v2, as the kubelet reads it."""
+        files, knobs = self._kubelet.files, self._before.cgroup.knobs
+        if resource == "memory":
+            now = held_number(knobs[files.memory_limit].value)
+            return now, self._config.memory or now
+        now = held_number(knobs[files.cpu_limit[0]].value)
+        return now, now if self._config.cpu_quota is None else self._config.cpu_quota
+
+    def _requests(self, resource: str) -> tuple[int, int]:
+        """What stands for the pod's request: shares of cpu, bytes of memory from 1.37 on, nothing before."""
+        kubelet, config = self._kubelet, self._config
+        if resource == "memory":
+            if not kubelet.release.since(_MEMORY_QOS_SINCE) or not config.protection:
+                return 0, 0
+            return _protected(self._before, config), config.request
+        shares = self._before.cgroup.knobs[kubelet.files.cpu_share].value
+        if not kubelet.v2:
+            return held_number(shares), config.cpu_shares
+        weight = held_number(shares)
+        if kubelet.release.since(_LOSSY_BELOW) and shares_to_weight(config.cpu_shares) == weight:
+            return config.cpu_shares, config.cpu_shares
+        return weight_to_shares(weight), config.cpu_shares
+
+    def _limit_rulings(self, resource: str) -> Rulings:
+        config, kubelet = self._config, self._kubelet
+        if resource == "memory":
+            limit = Ruling(Bytes(config.memory or 0), lambda: _bare("the pod's memory limit", kubelet))
+            return {kubelet.files.memory_limit: limit}
+        return quota_rulings(kubelet, config.cpu_quota or NO_LIMIT, config.cpu_period or kubelet.cfs_period)
+
+    def _request_rulings(self, resource: str) -> Rulings:
+        config, kubelet = self._config, self._kubelet
+        if resource == "memory":
+            return config.protection
+        return share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
+
+    def _write(
+        self, resource: str, rulings: Rulings, what: str, how: str, numbers: tuple[int, int]
+    ) -> Iterator[ResizeStep]:
+        kubelet = self._kubelet
+        side = "before" if how == "grows" else "after"
+        unit = {"memory": "bytes", "cpu": "µs of quota" if what == "limit" else "shares"}[resource]
+        reason = Reason(
+            rule=f"the pod's {resource} {what} {how}: its cgroup is written {side} the containers",
+            revision="",
+            source=_SOURCE,
+            inputs=(
+                Input(f"{what} read from the pod's cgroup", f"{numbers[0]} {unit}", "cgroup"),
+                Input(f"{what} of the desired pod", f"{numbers[1]} {unit}", "pod sums"),
+            ),
+        )
+        if kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE):
+            what_else = "a resize names none, so that every size becomes 0, whatever the pod requests"
+            rulings = {**rulings, **hugetlb_rulings(kubelet, {}, 0, what_else)}
+        told = self._told(rulings, resource, reason)
+        write = ResizeStep(
+            kind=StepKind.POD_CGROUP, resource=resource, path=self._before.cgroup.path, reason=reason,
+            knobs=_planned(rulings, kubelet),
+        )  # fmt: skip
+        first = kubelet.release.since(_SANDBOX_FIRST_SINCE)
+        yield from (*told, write) if first else (write, *told)
+
+    def _told(self, rulings: Rulings, resource: str, because: Reason) -> tuple[ResizeStep, ...]:
+        """What the runtime is told of the pod as a whole (1.33 and later), without the pod's overhead."""
+        release = self._kubelet.release
+        if not release.since(_SANDBOX_SINCE):
+            return ()
+        self._sandbox = merged(self._sandbox, rulings, self._config.cpu_shares)
+        rule = (
+            "the runtime hears of the pod's new size first: if it refuses, the resize stops here"
+            if release.since(_SANDBOX_FIRST_SINCE)
+            else "the runtime hears of the pod's new size; whether it takes it does not matter"
+        )
+        return (
+            ResizeStep(
+                kind=StepKind.UPDATE_SANDBOX,
+                resource=resource,
+                path=self._before.cgroup.path,
+                reason=Reason(rule=rule, revision="", source="kubelet updatePodSandboxResources", because=(because,)),
+                message=without_overhead(self._sandbox, self._pod),
+            ),
+        )
+
+    def _update(self, resource: str, change: Change) -> ResizeStep:
+        name, desired, held = change.container.name, change.desired, self._held[change.container.name]
+        if resource == "memory":
+            now = replace(held, memory_request=desired.memory_request, memory_limit=desired.memory_limit)
+        else:
+            now = replace(held, cpu_request=desired.cpu_request, cpu_limit=desired.cpu_limit)
+        self._held[name] = now
+        message, knobs = self._container(name, now, made=False)
+        old, new = held.of(resource), now.of(resource)
+        unit = "bytes" if resource == "memory" else "m"
+        reason = Reason(
+            rule=f"container {name}: its {resource} changes, the other resource stays as it was last set",
+            revision="",
+            source="kubelet updatePodContainerResources",
+            inputs=(
+                Input(f"requests.{resource}", f"{old[0]} to {new[0]} {unit}", "allocated and desired pod"),
+                Input(f"limits.{resource}", f"{old[1]} to {new[1]} {unit}", "allocated and desired pod"),
+            ),
+        )
+        return ResizeStep(
+            kind=StepKind.UPDATE_CONTAINER, resource=resource, path=self._before.cgroup.path, container=name,
+            message=message, knobs=knobs, reason=reason,
+        )  # fmt: skip
+
+    def _container(self, name: str, amounts: Amounts, *, made: bool) -> tuple[ContainerResources, dict[Knob, Expected]]:
+        """The message for a container, and what its files then hold.
+
+        made: from its specification, as when it is made; an update has cpu and memory alone, so that its huge page
+        limits are 0 whatever the container has.
+        """
+        container = next(one for one in self._pod.all_containers if one.name == name)
+        if not made:
+            container = replace(container, resources=resources_of(amounts))
+        planned = next(one for one in self._before.containers if one.name == name)
+        request = request_container(self._pod, container, self._qos, self._kubelet)
+        knobs = _planned(container_rulings(request, self._pod, self._kubelet), self._kubelet)
+        if not made:
+            return request.resources, knobs
+        if Knob.CPUSET_MEMS in planned.cgroup.knobs:
+            knobs[Knob.CPUSET_MEMS] = planned.cgroup.knobs[Knob.CPUSET_MEMS]
+        return replace(request.resources, cpuset_mems=planned.resources.cpuset_mems), knobs
+
+
+def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
+    """Why the kubelet fails to carry the resize out, in its words; "" if nothing is known that speaks against it.
+
+    A use that is not given speaks against nothing.
+    """
+    config, name = pod_config(new, qos, kubelet), f'"{new.name}_{new.namespace}({new.uid})"'
+    release = kubelet.release
+    if not release.since(_LIMITS_NEEDED_BELOW):
+        if changes.touches("memory") and config.memory is None:
+            return f"podResources.Memory is nil for pod {new.name}"
+        if changes.touches("cpu") and config.cpu_quota is None:
+            return f"podResources.CPUQuota or podResources.CPUShares is nil for pod {new.name}"
+    if not changes.touches("memory"):
+        return ""
+    if release.since(_DECREASES_CHECKED_SINCE):
+        return _decreases(config, before, changes, usage, kubelet)
+    if usage.pod is not None and config.memory is not None and usage.pod >= config.memory:
+        subject = name if release.since(_SANDBOX_SINCE) else new.name
+        return f"aborting attempt to set pod memory limit less than current memory usage for pod {subject}"
+    return ""
+
+
+def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
+    """1.34 and later: a limit that shrinks, or that a container gets, must be above what is used."""
+    found = []
+    now = held_number(before.cgroup.knobs[kubelet.files.memory_limit].value)
+    wanted = config.memory
+    if wanted is not None and wanted < now and usage.pod is not None and usage.pod >= wanted:
+        found.append(f"attempting to set pod memory limit ({wanted}) below current usage ({usage.pod})")
+    for change in changes.updated["memory"]:
+        name, new, old = change.container.name, change.desired.memory_limit, change.current.memory_limit
+        used = usage.containers.get(name)
+        if new and (old == 0 or new < old) and used is not None and used >= new:
+            # The kubelet prints the pod's use here, and means the container's.
+            shown = used if usage.pod is None else usage.pod
+            found.append(f'attempting to set container "{name}" memory limit ({new}) below current usage ({shown})')
+    if not found:
+        return ""
+    return "cannot decrease memory limits: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
+
+def _bare(rule: str, kubelet: Kubelet) -> Reason:
+    return Reason(rule=rule, revision=kubelet.revisions[Family.SUMS], source="kubelet cm.ResourceConfigForPod")
+
+
+def _protected(before: PlannedPod, config: PodConfig) -> int:
+    """The memory that the pod's cgroup protects now."""
+    return max(held_number(before.cgroup.knobs[knob].value) for knob in config.protection)
+
+
+def _planned(rulings: Mapping[Knob, Ruling], kubelet: Kubelet) -> dict[Knob, Expected]:
+    """What is written, and what then shows; files that are left alone are left out."""
+    page = kubelet.node.page_size
+    every = {knob: expected(knob, ruling, page_size=page, reasons=True) for knob, ruling in rulings.items()}
+    return {knob: one for knob, one in every.items() if not isinstance(one.written, Absent)}

@@ -1,0 +1,213 @@
+"""Whether the kubelet takes a resize: infeasible, deferred, or allocated; and in which order it looks at several.
+
+Sources: kubelet `Kubelet.canResizePod` (1.27 to 1.33), `allocation.manager` (1.34 and later),
+`podResizesAdmitHandler` (1.36). From 1.36 on there is no check against the node's allocatable any more: what will
+never fit is deferred like what does not fit now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.engine.gates import Gate, enabled
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.numa.reservation import hard_eviction
+from memqos.engine.plan import Input, Reason
+from memqos.engine.qos import pod_qos
+from memqos.engine.resize.forbidden import is_resizable, objection
+from memqos.engine.resize.outcome import ResizeOutcome
+from memqos.engine.sums import amount, pod_requests
+from memqos.engine.swap import SwapCase, swaps
+from memqos.model.pod import Pod, QosClass, ResizePolicy
+from memqos.model.quantity import ZERO, Quantity
+
+__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order"]
+
+_QUEUE_SINCE = 34
+_SAYS_WHY_SINCE = 32
+_OWN_ALLOCATABLE_SINCE = 34
+_CAPACITY_UNCHECKED_SINCE = 36
+_CONDITIONS_SINCE = 33
+_PER_RESOURCE_SINCE = 34
+_STATIC_UNCHECKED_SINCE = 36
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a resize before anything is carried out; message: as the kubelet or API server puts it."""
+
+    outcome: ResizeOutcome
+    message: str
+    reason: Reason
+
+
+def pending_order(resizes: Sequence[tuple[Pod, Pod]], kubelet: Kubelet) -> list[tuple[Pod, Pod]]:
+    """Pairs of (allocated, desired) in the order in which the kubelet tries them.
+
+    From 1.34 on: resizes that raise no request first, then by priority, Guaranteed before Burstable, then by how long
+    they have been waiting, which is the order given. Before, the pods' workers take them as they come.
+    """
+    if not kubelet.release.since(_QUEUE_SINCE):
+        return list(resizes)
+
+    def rank(pair: tuple[Pod, Pod]) -> tuple[bool, int, bool]:
+        old, new = pair
+        if not increases_requests(old, new, kubelet):
+            return False, 0, False
+        guaranteed = pod_qos(new, pod_level=kubelet.pod_level) is QosClass.GUARANTEED
+        return True, -(new.priority or 0), not guaranteed
+
+    return sorted(resizes, key=rank)
+
+
+def increases_requests(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
+    """Whether the pod as a whole requests more cpu or more memory than before."""
+    was, now = (pod_requests(pod, pod_level=kubelet.pod_level) for pod in (old, new))
+    return any(amount(now, name) > amount(was, name) for name in ("memory", "cpu"))
+
+
+def decide(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
+    """The kubelet's decision about one pod; others: every other pod of the node, with what it has allocated."""
+    if _same(old, new):
+        return _decision(ResizeOutcome.UNCHANGED, "", "nothing is resized: what is wanted is allocated already")
+    refused = objection(old, new, kubelet)
+    if refused:
+        rule = "the API server refuses the change, so that the kubelet never sees it"
+        return _decision(ResizeOutcome.FORBIDDEN, refused, rule, source="kube-apiserver ValidatePodResize")
+    return kubelet_decision(old, new, others, kubelet)
+
+
+def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
+    """What the kubelet itself decides about a change that the API server let pass."""
+    if old.static and not kubelet.release.since(_CONDITIONS_SINCE):
+        return _decision(ResizeOutcome.IGNORED, "", "static pods are not resized, and the kubelet does not say so")
+    infeasible = _infeasible(old, new, kubelet)
+    if infeasible is not None:
+        rule = "the kubelet does not carry out such a resize, now or later"
+        return _decision(ResizeOutcome.INFEASIBLE, infeasible, rule)
+    message, inputs = _deferred(new, others, kubelet)
+    if message:
+        rule = "beside the other pods the node has no room for it: the kubelet tries again later"
+        said = message if kubelet.release.since(_SAYS_WHY_SINCE) else ""
+        return _decision(ResizeOutcome.DEFERRED, said, rule, inputs=inputs)
+    return _decision(ResizeOutcome.IN_PROGRESS, "", "the resize fits beside the other pods", inputs=inputs)
+
+
+def _decision(
+    outcome: ResizeOutcome,
+    message: str,
+    rule: str,
+    *,
+    inputs: tuple[Input, ...] = (),
+    source: str = "kubelet allocation.manager, canResizePod",
+) -> Decision:
+    return Decision(
+        outcome=outcome, message=message, reason=Reason(rule=rule, revision="", source=source, inputs=inputs)
+    )
+
+
+def _same(old: Pod, new: Pod) -> bool:
+    return old.resources == new.resources and [one.resources for one in old.all_containers] == [
+        one.resources for one in new.all_containers
+    ]
+
+
+def _infeasible(old: Pod, new: Pod, kubelet: Kubelet) -> str | None:
+    """Why the kubelet never does it, in its words ("" where it only logs them); None if nothing speaks against it."""
+    release, gates = kubelet.release, kubelet.settings.feature_gates
+    if not enabled(Gate.RESIZE, release, gates):
+        return f"{Gate.RESIZE} is disabled"
+    if new.static and not release.since(_STATIC_UNCHECKED_SINCE):
+        return "In-place resize of static-pods is not supported"
+    if release.since(_CONDITIONS_SINCE) and _recalculates_swap(old, new, kubelet):
+        return "In-place resize of containers with swap is not supported."
+    if pod_qos(new, pod_level=kubelet.pod_level) is QosClass.GUARANTEED and release.since(_SAYS_WHY_SINCE):
+        pinned = _pinned(old, new, kubelet)
+        if pinned:
+            return pinned
+    return None if release.since(_CAPACITY_UNCHECKED_SINCE) else _too_large(new, kubelet)
+
+
+def _too_large(new: Pod, kubelet: Kubelet) -> str | None:
+    release = kubelet.release
+    requests = pod_requests(new, pod_level=kubelet.pod_level)
+    whole = kubelet.allocatable if release.since(_OWN_ALLOCATABLE_SINCE) else _status_allocatable(kubelet)
+    for name in ("memory", "cpu"):
+        wanted, there = _counted(requests, name), _counted(whole, name)
+        if wanted > there:
+            text = f"Node didn't have enough capacity: {name}, requested: {wanted}, capacity: {there}"
+            return text if release.since(_SAYS_WHY_SINCE) else ""
+    return None
+
+
+def _recalculates_swap(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
+    """Whether a container with swap changes its memory request, and with it its share of the swap, unrestarted."""
+    for was, now in zip(old.all_containers, new.all_containers, strict=True):
+        restarts = was.resize_policy.get("memory") is ResizePolicy.RESTART_CONTAINER
+        if amount(was.resources.requests, "memory") == amount(now.resources.requests, "memory") or restarts:
+            continue
+        for pod, container in ((old, was), (new, now)):
+            qos = pod_qos(pod, pod_level=kubelet.pod_level)
+            if swaps(SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=0)):
+                return True
+    return False
+
+
+def _pinned(old: Pod, new: Pod, kubelet: Kubelet) -> str:
+    """Why a Guaranteed pod with CPUs or memory zones of its own cannot be resized, "" if it can."""
+    release, gates, settings = kubelet.release, kubelet.settings.feature_gates, kubelet.settings
+    by_gate = release.since(_PER_RESOURCE_SINCE)
+    text = "Resize is infeasible for Guaranteed Pods alongside"
+    for name, manager, policy, static, gate in (
+        ("cpu", "CPU Manager", settings.cpu_manager_policy, "static", Gate.RESIZE_EXCLUSIVE_CPUS),
+        ("memory", "Memory Manager", settings.memory_manager_policy, "Static", Gate.RESIZE_EXCLUSIVE_MEMORY),
+    ):
+        # 1.32 compares the Memory Manager's policy with a word that it never has, so that it never objects to it.
+        unseen = name == "memory" and not release.since(_CONDITIONS_SINCE)
+        if policy != static or unseen:
+            continue
+        if not by_gate and not enabled(Gate.RESIZE_EXCLUSIVE_CPUS, release, gates):
+            return f"{text} {manager} static policy"
+        if by_gate and not enabled(gate, release, gates) and _changes(old, new, name, kubelet):
+            return f'{text} {manager} policy "{policy}"'
+    return ""
+
+
+def _changes(old: Pod, new: Pod, name: str, kubelet: Kubelet) -> bool:
+    return any(
+        amount(was.resources.requests, name) != amount(now.resources.requests, name)
+        for was, now in zip(old.all_containers, new.all_containers, strict=True)
+        if is_resizable(now, kubelet)
+    )
+
+
+def _status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
+    """Node.status.allocatable: what the rules call allocatable, less the hard eviction threshold."""
+    threshold = hard_eviction(kubelet.settings, kubelet.node.memory)
+    left = kubelet.allocatable["memory"] - threshold
+    return {**kubelet.allocatable, "memory": left if left > ZERO else ZERO}
+
+
+def _counted(amounts: Mapping[str, Quantity], name: str) -> int:
+    """An amount as the kubelet compares it: memory in bytes, cpu in thousandths."""
+    return amount(amounts, name).value if name == "memory" else amount(amounts, name).milli_value
+
+
+def _deferred(new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> tuple[str, tuple[Input, ...]]:
+    """Why the node has no room now, "" if it has; and the numbers behind it. Source: scheduler NodeResourcesFit."""
+    wanted = pod_requests(new, pod_level=kubelet.pod_level)
+    taken = [pod_requests(pod, pod_level=kubelet.pod_level) for pod in others]
+    whole = _status_allocatable(kubelet)
+    message, inputs = "", []
+    for name in ("cpu", "memory"):
+        asked, there = _counted(wanted, name), _counted(whole, name)
+        used = sum(_counted(one, name) for one in taken)
+        inputs += [
+            Input(f"{name} requested", str(asked), "desired pod"),
+            Input(f"{name} of other pods", str(used), "allocated pods"),
+            Input(f"{name} allocatable", str(there), "Node.status.allocatable"),
+        ]
+        if asked and asked > there - used and not message:
+            message = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {there}"
+    return message, tuple(inputs)

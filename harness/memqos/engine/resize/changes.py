@@ -1,0 +1,146 @@
+"""What a resize changes of a pod's containers: which are updated, in which order, and which are made again.
+
+Amounts are what the kubelet compares: memory in bytes, cpu in thousandths, 0 for what is not given. Source: kubelet
+`computePodResizeAction`. The last applied amounts are the allocated ones: an earlier resize is done before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from memqos.engine.gates import Gate, enabled
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.resize.forbidden import RESIZABLE
+from memqos.engine.sums import amount
+from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
+from memqos.model.quantity import Quantity
+
+__all__ = ["Amounts", "Change", "Changes", "changes_of", "changes_pod_level", "resources_of"]
+
+_MEMORY_REQUEST_COUNTS_SINCE = 33
+_SIDECARS_SINCE = 33
+_LIMITS_NEEDED_BELOW = 32
+_SMALL_IS_EQUAL = 32
+_LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = 2, 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """What a container requests and is limited to: memory in bytes, cpu in thousandths; 0 is nothing given."""
+
+    memory_request: int = 0
+    memory_limit: int = 0
+    cpu_request: int = 0
+    cpu_limit: int = 0
+
+    def of(self, resource: str) -> tuple[int, int]:
+        """(request, limit) of "memory" or "cpu"."""
+        memory = resource == "memory"
+        return (self.memory_request, self.memory_limit) if memory else (self.cpu_request, self.cpu_limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A running container whose resources change. current, desired: before and after the whole resize."""
+
+    container: Container
+    current: Amounts
+    desired: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """restarted: containers that are stopped first and started last; updated: resource to containers, in their order.
+
+    The order of updates: what is lowered before what is raised, the one named last first among what is lowered.
+    """
+
+    restarted: tuple[Change, ...] = ()
+    updated: Mapping[str, tuple[Change, ...]]
+
+    def touches(self, resource: str) -> bool:
+        """Whether the pod's share of this resource is looked at again: a restart makes the kubelet look at both."""
+        return bool(self.updated.get(resource) or self.restarted)
+
+
+def changes_of(old: Pod, new: Pod, kubelet: Kubelet) -> Changes:
+    """What changes from `old`, which runs, to `new`; init containers that are no sidecars have ended long ago."""
+    restarted: list[Change] = []
+    updated: dict[str, list[Change]] = {"memory": [], "cpu": []}
+    for was, now in zip(old.init_containers + old.containers, new.init_containers + new.containers, strict=True):
+        change = _change(was, now, old, new, kubelet)
+        if change is None:
+            continue
+        kinds = {resource: _kind(change, resource, kubelet) for resource in RESIZABLE}
+        if any(kinds[one] and now.resize_policy.get(one) is ResizePolicy.RESTART_CONTAINER for one in RESIZABLE):
+            restarted.append(change)
+            continue
+        for resource, direction in kinds.items():
+            if direction > 0:
+                updated[resource].append(change)
+            elif direction < 0:
+                updated[resource].insert(0, change)
+    return Changes(restarted=tuple(restarted), updated={name: tuple(found) for name, found in updated.items()})
+
+
+def changes_pod_level(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
+    """Whether pod-level resources change, and are resized in place (1.35 and later, behind a gate)."""
+    on = enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates)
+    return on and old.resources != new.resources
+
+
+def resources_of(amounts: Amounts) -> Resources:
+    """The resources that the kubelet makes an update's message from: every key is there, also the zeros."""
+    return Resources(
+        requests={
+            "cpu": Quantity.parse(f"{amounts.cpu_request}m"),
+            "memory": Quantity.of_bytes(amounts.memory_request),
+        },
+        limits={"cpu": Quantity.parse(f"{amounts.cpu_limit}m"), "memory": Quantity.of_bytes(amounts.memory_limit)},
+    )
+
+
+def _change(was: Container, now: Container, old: Pod, new: Pod, kubelet: Kubelet) -> Change | None:
+    release = kubelet.release
+    if was.kind is ContainerKind.INIT or (was.kind is ContainerKind.SIDECAR and not release.since(_SIDECARS_SINCE)):
+        return None
+    if not release.since(_LIMITS_NEEDED_BELOW) and not now.resources.limits:
+        return None
+    current, desired = _amounts(was, old, kubelet), _amounts(now, new, kubelet)
+    if release.minor == _SMALL_IS_EQUAL:
+        desired = _as_effective(current, desired)
+    return None if current == desired else Change(container=now, current=current, desired=desired)
+
+
+def _amounts(container: Container, pod: Pod, kubelet: Kubelet) -> Amounts:
+    requests, limits = container.resources.requests, dict(container.resources.limits)
+    if enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates) and pod.resources is not None:
+        for name in RESIZABLE:
+            if amount(limits, name).is_zero and name in pod.resources.limits:
+                limits[name] = pod.resources.limits[name]
+    return Amounts(
+        memory_request=amount(requests, "memory").value,
+        memory_limit=amount(limits, "memory").value,
+        cpu_request=amount(requests, "cpu").milli_value,
+        cpu_limit=amount(limits, "cpu").milli_value,
+    )
+
+
+def _as_effective(current: Amounts, desired: Amounts) -> Amounts:
+    """1.32 reads the amounts back from the runtime, and takes two that the kernel cannot tell apart for one."""
+    if max(current.cpu_request, desired.cpu_request) <= _LEAST_CPU_REQUEST:
+        desired = replace(desired, cpu_request=current.cpu_request)
+    if max(current.cpu_limit, desired.cpu_limit) <= _LEAST_CPU_LIMIT:
+        desired = replace(desired, cpu_limit=current.cpu_limit)
+    return desired
+
+
+def _kind(change: Change, resource: str, kubelet: Kubelet) -> int:
+    """1 for a resource that is raised, -1 for one that is lowered, 0 for none; the limit decides before the request."""
+    (old_request, old_limit), (new_request, new_limit) = change.current.of(resource), change.desired.of(resource)
+    if old_limit != new_limit:
+        return 1 if new_limit > old_limit else -1
+    if resource == "memory" and not kubelet.release.since(_MEMORY_REQUEST_COUNTS_SINCE):
+        return 0
+    return (new_request > old_request) - (new_request < old_request)

@@ -1,0 +1,144 @@
+"""The entry: pods that run, and the same pods as they are wanted; what becomes of each, step by step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memqos.engine.defaulting import seen_by
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet, resolve
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.qos import pod_qos
+from memqos.engine.release import Release, Variant
+from memqos.engine.resize.actuation import Actuation, hindrance
+from memqos.engine.resize.allocation import Decision, decide, pending_order
+from memqos.engine.resize.changes import changes_of, changes_pod_level
+from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.errors import UsageError
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
+from memqos.model.pod import Pod
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
+
+__all__ = ["resize_pods"]
+
+_NO_SETTINGS = KubeletSettings()
+_NO_USAGE: Mapping[str, Usage] = {}
+
+
+def resize_pods(
+    pods: Sequence[Pod],
+    desired: Iterable[Pod],
+    *,
+    node: NodeFacts,
+    settings: KubeletSettings = _NO_SETTINGS,
+    release: Release | str,
+    driver: CgroupDriver | None = None,
+    variant: Variant = Variant.SHIPPED,
+    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+    usage: Mapping[str, Usage] = _NO_USAGE,
+) -> ResizePlan:
+    """What the kubelet makes of a change of these pods, all of which run with the resources that they name.
+
+    desired: pods of the same namespaces and names with the resources that are wanted; pods that are not among them
+    stay as they are. usage: by pod uid, the memory in use, which limits that shrink are held against; a use that is
+    not given stops nothing. The other arguments are those of `expect`.
+
+    Raises what `expect` raises, and UsageError for a desired pod that does not run.
+    """
+    plan = functools.partial(
+        expect, node=node, settings=settings, release=release, driver=driver, variant=variant, traits=traits
+    )
+    before = plan(pods)
+    kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
+    running = {pod.uid for pod in before.pods}
+    allocated = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
+    pairs = [(allocated[uid], seen_by(pod, kubelet)) for uid, pod in _matched(allocated, desired)]
+    taken = dict(allocated)
+    found = []
+    for old, new in pending_order(pairs, kubelet):
+        others = [pod for pod in taken.values() if pod.uid != old.uid]
+        one = _Case(old=old, new=new, before=before.pod(old.uid), usage=usage.get(old.uid, Usage()), kubelet=kubelet)
+        found.append(one.resize(decide(old, new, others, kubelet)))
+        if found[-1].outcome.allocates:
+            taken[old.uid] = new
+    after = plan([taken[pod.uid] for pod in pods if pod.uid in taken])
+    return ResizePlan(resizes=tuple(found), before=before, after=_carried_out(before, after, found))
+
+
+def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tuple[str, Pod]]:
+    """Desired pods with the uid of the pod that runs under their name."""
+    by_name = {(pod.namespace, pod.name): pod for pod in running.values()}
+    for pod in desired:
+        old = by_name.get((pod.namespace, pod.name))
+        if old is None:
+            known = ", ".join(f"{namespace}/{name}" for namespace, name in by_name) or "none"
+            raise UsageError(
+                f"the pod {pod.namespace}/{pod.name} does not run, so it cannot be resized.",
+                where=pod.file,
+                next_step=f"Running pods: {known}.",
+            )
+        yield old.uid, replace(pod, uid=old.uid, static=old.static)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One pod: as it runs, as it is wanted, and its plan."""
+
+    old: Pod
+    new: Pod
+    before: PlannedPod
+    usage: Usage
+    kubelet: Kubelet
+
+    def resize(self, decision: Decision) -> Resize:
+        """What becomes of it, once the kubelet has decided."""
+        outcome, message, steps = decision.outcome, decision.message, tuple[ResizeStep, ...]()
+        if outcome is ResizeOutcome.IN_PROGRESS:
+            changes = changes_of(self.old, self.new, self.kubelet)
+            qos = pod_qos(self.new, pod_level=self.kubelet.pod_level)
+            message = hindrance(
+                self.new, qos=qos, before=self.before, changes=changes, usage=self.usage, kubelet=self.kubelet
+            )
+            outcome = ResizeOutcome.ERROR if message else outcome
+            pod_level = changes_pod_level(self.old, self.new, self.kubelet)
+            if not message:
+                actuation = Actuation(self.new, qos, self.before, changes, self.kubelet)
+                steps = tuple(actuation.steps(pod_level=pod_level))
+        return Resize(
+            name=self.new.name, namespace=self.new.namespace, uid=self.new.uid, outcome=outcome, message=message,
+            reason=decision.reason, steps=steps,
+        )  # fmt: skip
+
+
+def _carried_out(before: Plan, fresh: Plan, resizes: Iterable[Resize]) -> Plan:
+    """The plan after all steps: pods keep what no step wrote; the levels above are written for the new requests."""
+    steps = {one.uid: one.steps for one in resizes}
+    pods = tuple(_pod(before.pod(pod.uid), pod, steps.get(pod.uid, ())) for pod in fresh.pods)
+    return replace(fresh, pods=pods)
+
+
+def _pod(old: PlannedPod, fresh: PlannedPod, steps: tuple[ResizeStep, ...]) -> PlannedPod:
+    return replace(
+        fresh,
+        cgroup=_written(old.cgroup, [one for one in steps if one.kind is StepKind.POD_CGROUP]),
+        containers=tuple(
+            _container(was, now, [one for one in steps if one.container == now.name])
+            for was, now in zip(old.containers, fresh.containers, strict=True)
+        ),
+    )
+
+
+def _container(old: PlannedContainer, fresh: PlannedContainer, steps: list[ResizeStep]) -> PlannedContainer:
+    if any(one.kind is StepKind.START_CONTAINER for one in steps):
+        return fresh
+    said = [one.message for one in steps if one.message is not None]
+    return replace(old, cgroup=_written(old.cgroup, steps), resources=said[-1] if said else old.resources)
+
+
+def _written(cgroup: PlannedCgroup, steps: Iterable[ResizeStep]) -> PlannedCgroup:
+    knobs = dict(cgroup.knobs)
+    for step in steps:
+        knobs |= step.knobs
+    return replace(cgroup, knobs=knobs)
