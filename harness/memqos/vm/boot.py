@@ -14,7 +14,7 @@ from memqos.vm.cache import Cache
 from memqos.vm.checkpoint import Checkpoint
 from memqos.vm.checkpointing import Making, discard_checkpoint, ensure_checkpoint
 from memqos.vm.derived import ensure_derived_image
-from memqos.vm.guest_view import verify_topology
+from memqos.vm.guest_view import Declared, verify_guest
 from memqos.vm.image import ensure_image
 from memqos.vm.installing import install
 from memqos.vm.keys import client_key
@@ -94,7 +94,10 @@ def boot(
 
     def prepare(machine: Machine) -> None:
         machine.provenance |= {"image": image.name, "versions": image.versions}
-        verify_topology(machine.target, topology, deadline=Deadline.after(VERIFY_SECONDS))
+        declared = Declared(
+            topology=topology, cgroup=choices.options.cgroup, recursiveprot=choices.options.recursiveprot
+        )
+        verify_guest(machine.target, declared, deadline=Deadline.after(VERIFY_SECONDS))
         install(machine, choices)
 
     making = Making(

@@ -1,7 +1,7 @@
-"""What a guest says of its own hardware, held against the topology that it was declared with.
+"""What a guest says of its own hardware and cgroups, held against the topology and options that it was asked for with.
 
-A machine that is not what its topology says would make every verdict about zones, swap or huge pages worthless, so it
-is asked once, when it has booted, and one that differs is broken before anything is judged on it.
+A machine that is not what was declared would make every verdict about zones, swap or huge pages worthless, so it is
+asked once, when it has booted, and one that differs is an error before anything is judged on it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from memqos.clock import Deadline
 from memqos.errors import MachineError
+from memqos.model.node import CgroupVersion
 from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
 from memqos.target.base import Target, checked
 
-__all__ = ["GuestView", "differences", "parse_view", "read_view", "verify_topology"]
+__all__ = ["Declared", "GuestView", "differences", "parse_view", "read_view", "verify_guest"]
 
 NODES = "/sys/devices/system/node"
 CPUS = "/sys/devices/system/cpu"
 ZSWAP = "/sys/module/zswap/parameters/enabled"
 SWAPS = "/proc/swaps"
+MOUNTS = "/proc/mounts"
 
 PATTERNS = (
     f"{NODES}/node*/cpulist",
@@ -31,6 +34,7 @@ PATTERNS = (
     f"{CPUS}/cpu[0-9]*/topology/die_id",
     f"{CPUS}/cpu[0-9]*/topology/thread_siblings_list",
     SWAPS,
+    MOUNTS,
     ZSWAP,
 )
 """The files that are read: globs of the guest's shell."""
@@ -48,6 +52,15 @@ OWN_BYTES = 160 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a guest is to be: its topology, the hierarchy that has the memory controller, and that one's option."""
+
+    topology: Topology
+    cgroup: CgroupVersion = CgroupVersion.V2
+    recursiveprot: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
     """One swap device that is on: its bytes that can be used, and its priority."""
 
@@ -60,6 +73,7 @@ class GuestView:
     """What the guest says: zones with what they have, distances, swap by device name, zswap, and its CPUs' places.
 
     zswap: None where the kernel has none. places: for each CPU its package, its die, and its core's threads.
+    cgroup: the hierarchy that has the memory controller, None if none has. recursiveprot: memory_recursiveprot of v2.
     """
 
     zones: tuple[Zone, ...]
@@ -67,6 +81,13 @@ class GuestView:
     swap: tuple[Swap, ...]
     zswap: bool | None
     places: tuple[tuple[int, int, int], ...]
+    cgroup: CgroupVersion | None
+    recursiveprot: bool
+
+
+class _Hierarchy(TypedDict):
+    cgroup: CgroupVersion | None
+    recursiveprot: bool
 
 
 def read_view(target: Target, *, deadline: Deadline) -> GuestView:
@@ -75,15 +96,16 @@ def read_view(target: Target, *, deadline: Deadline) -> GuestView:
     return parse_view(checked(target.run(["sh", "-c", script], deadline=deadline), where=target.address).text)
 
 
-def verify_topology(target: Target, topology: Topology, *, deadline: Deadline) -> None:
-    """Raise MachineError, naming each difference, if the guest is not what the topology declares."""
-    found = list(differences(topology, read_view(target, deadline=deadline)))
+def verify_guest(target: Target, declared: Declared, *, deadline: Deadline) -> None:
+    """Raise MachineError, naming each difference, if the guest is not what was declared."""
+    found = list(differences(declared, read_view(target, deadline=deadline)))
     if found:
+        name = declared.topology.name
         raise MachineError(
-            f"the guest is not the machine that the topology '{topology.name}' declares: {'; '.join(found)}.",
+            f"the guest is not the machine that the topology '{name}' and the options declare: {'; '.join(found)}.",
             where=target.address,
             next_step="Change the topology's file, or report it: this QEMU or this kernel makes another machine.",
-            data={"topology": topology.name, "differences": found},
+            data={"topology": name, "differences": found},
         )
 
 
@@ -100,6 +122,7 @@ def parse_view(text: str) -> GuestView:
         swap=tuple(_swaps(files.get(SWAPS, ""))),
         zswap=files[ZSWAP].strip() == "Y" if ZSWAP in files else None,
         places=tuple(_places(files)),
+        **_hierarchy(files.get(MOUNTS, "")),
     )
 
 
@@ -117,6 +140,17 @@ def _zone(files: Mapping[str, str], zone: int) -> Zone:
         cpus=tuple(_numbers(files.get(f"{folder}/cpulist", ""))),
         hugepages=tuple(HugePages(size_bytes=size, count=count) for size, count in sorted(sizes.items())),
     )
+
+
+def _hierarchy(mounts: str) -> _Hierarchy:
+    """Which hierarchy has the memory controller: the v1 mount that names it, else v2 where that is mounted."""
+    types = {(words[2], tuple(words[3].split(","))) for line in mounts.splitlines() if (words := line.split())}
+    v1 = any(kind == "cgroup" and "memory" in options for kind, options in types)
+    v2 = [options for kind, options in types if kind == "cgroup2"]
+    if v1:
+        return {"cgroup": CgroupVersion.V1, "recursiveprot": False}
+    recursiveprot = any("memory_recursiveprot" in options for options in v2)
+    return {"cgroup": CgroupVersion.V2 if v2 else None, "recursiveprot": recursiveprot}
 
 
 def _swaps(text: str) -> Iterator[Swap]:
@@ -140,16 +174,27 @@ def _numbers(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def differences(topology: Topology, view: GuestView) -> Iterator[str]:
+def differences(declared: Declared, view: GuestView) -> Iterator[str]:
     """What differs, each as a clause: what the guest has, and what is declared."""
+    yield from _hierarchy_differences(declared, view)
+    topology = declared.topology
     if len(view.zones) != len(topology.zones):
         yield f"it has {len(view.zones)} zones, declared are {len(topology.zones)}"
         return
-    for declared, zone in zip(topology.zones, view.zones, strict=True):
-        yield from _zone_differences(declared, zone)
+    for wanted, zone in zip(topology.zones, view.zones, strict=True):
+        yield from _zone_differences(wanted, zone)
     yield from _distance_differences(topology, view.distances)
     yield from _swap_differences(topology, view)
     yield from _place_differences(topology, view.places)
+
+
+def _hierarchy_differences(declared: Declared, view: GuestView) -> Iterator[str]:
+    if view.cgroup is not declared.cgroup:
+        seen = f"cgroup {view.cgroup}" if view.cgroup else "no cgroup hierarchy"
+        yield f"{seen} has the memory controller, declared is {declared.cgroup}"
+    elif declared.cgroup is CgroupVersion.V2 and view.recursiveprot is not declared.recursiveprot:
+        words = {True: "on", False: "off"}
+        yield f"memory_recursiveprot is {words[view.recursiveprot]}, declared is {words[declared.recursiveprot]}"
 
 
 def _zone_differences(declared: Zone, zone: Zone) -> Iterator[str]:

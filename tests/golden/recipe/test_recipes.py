@@ -1,0 +1,51 @@
+"""How each profile's image is made, literal: the commands, our files, and what changes the command line."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.profiles import load_profile, profile_names
+from memqos.vm.recipe import Mirror, mmdebstrap_arguments
+
+HERE = Path(__file__).parent
+
+
+def recipe(name):
+    profile = load_profile(name)
+    argv = mmdebstrap_arguments(
+        "mmdebstrap",
+        profile,
+        Mirror(uri="http://mirror.example/debian", keyring="/keys.gpg"),
+        mode="root",
+        target="/w/root.tar",
+        overlay="/w/overlay.tar",
+        boot="/w",
+        stale=False,
+    )
+    legacy = profile.cgroup_v1
+    return [
+        profile.purpose,
+        *argv,
+        *(f"file {file.mode:o} {file.path} {hashlib.sha256(file.content).hexdigest()[:8]}" for file in profile.files),
+        *(f"masked {unit}" for unit in profile.masked_units),
+        *(f"enabled {unit}" for unit in profile.enabled_units),
+        *(f"container image of {source.program}.c" for source in profile.sources),
+        f"kernel arguments: {' '.join(profile.kernel_arguments)}",
+        f"cgroup v1: {' '.join(legacy.kernel_arguments) or f'refused, since {legacy.refused}'}",
+    ]
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_each_profiles_recipe_is_the_golden_one(name):
+    assert "\n".join(recipe(name)) + "\n" == (HERE / f"{name}.txt").read_text()
+
+
+def test_the_profiles_differ_in_little():
+    """One recipe: what two profiles do not share is their suite, their kernel, and containerd's configuration."""
+    trixie, forky, backports = (set(recipe(name)) for name in ("trixie", "forky", "trixie-bpo"))
+    assert sorted(line.partition(" ")[0] for line in trixie - backports) == [
+        "--include=linux-image-cloud-amd64,systemd-sysv,udev,dbus,kmod,initramfs-tools,zstd,iproute2,mount,openssh-server,procps,util-linux,numactl,jq,python3,containerd,runc,crun",
+        "Debian",
+    ]
+    assert sorted(line.split()[0] for line in trixie - forky) == ["Debian", "cgroup", "deb", "file", "trixie"]

@@ -1,0 +1,134 @@
+"""Claims by profiles: cells, and the differences that hide behind two profiles that conform."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+
+import memqos.report
+from memqos.engine.finding import Verdict
+from memqos.engine.plan import Reason
+from memqos.report import summary
+from memqos.report.bundle import Bundle
+from memqos.report.matrix import Matrix, matrix_of, render
+from memqos.report.outcome import Outcome
+from tests.unit.report.sample import BUNDLE, finding, result
+
+SCHEMA = json.loads((Path(memqos.report.__path__[0]) / "bundle.schema.json").read_text())
+
+
+def rule(text, revision=""):
+    return Reason(rule=text, revision=revision, source="", inputs=(), arithmetic="", rounding="")
+
+
+def weight(value, rule_text):
+    reason = Reason(
+        rule="cpu.weight is made of the shares", revision="", source="", inputs=(), arithmetic="", rounding="",
+        because=(rule(rule_text),),
+    )  # fmt: skip
+    return finding(Verdict.CONFORMS, knob="cpu.weight", expected=value, observed=value, reason=reason)
+
+
+def one(profile, case, outcome=Outcome.CONFORMS, claim="values/pod", findings=()):
+    return result(f"{profile}-{case}", outcome, profile=profile, claim=claim, findings=tuple(findings))
+
+
+RESULTS = (
+    one("old", "a", findings=[weight("1", "linear"), finding(Verdict.CONFORMS)]),
+    one("old", "b", findings=[weight("39", "linear")]),
+    one("new", "a", findings=[weight("59", "quadratic"), finding(Verdict.CONFORMS)]),
+    one("new", "b", Outcome.DEVIATES, findings=[weight("60", "quadratic")]),
+    one("old", "c", claim="swap/limit", findings=[finding(Verdict.CONFORMS, knob="swap", observed="63750144")]),
+    one("new", "c", Outcome.DEVIATES, claim="swap/limit", findings=[finding(Verdict.DEVIATES, knob="swap")]),
+    one("new", "d", Outcome.NOT_OBSERVABLE, claim="psi/stall"),
+    result("anywhere", Outcome.CONFORMS),
+)
+
+
+def test_one_profile_is_nothing_to_compare():
+    assert matrix_of([one("old", "a"), result("b", Outcome.CONFORMS)]) == Matrix()
+    assert list(render(Matrix())) == []
+
+
+def test_cells_count_each_claims_cases_by_outcome():
+    matrix = matrix_of(RESULTS)
+    assert matrix.profiles == ("old", "new")
+    assert {row.claim: row.cells for row in matrix.rows} == {
+        "values/pod": {"old": {"conforms": 2}, "new": {"conforms": 1, "deviates": 1}},
+        "swap/limit": {"old": {"conforms": 1}, "new": {"deviates": 1}},
+        "psi/stall": {"new": {"not observable": 1}},
+    }
+
+
+def test_a_case_without_a_claim_stands_under_its_chapter():
+    matrix = matrix_of([one("old", "a", claim=""), one("new", "a", claim="")])
+    assert [row.claim for row in matrix.rows] == ["values"]
+
+
+def test_expectations_that_differ_by_the_same_rules_are_one_difference():
+    [weights, _] = matrix_of(RESULTS).differences
+    assert (weights.claim, weights.knob, weights.what, weights.count) == ("values/pod", "cpu.weight", "expected", 2)
+    assert weights.values == {"old": "1", "new": "59"}
+    assert weights.reasons == {
+        "old": "cpu.weight is made of the shares; linear",
+        "new": "cpu.weight is made of the shares; quadratic",
+    }
+
+
+def test_the_same_expectation_seen_otherwise_is_a_difference_where_it_deviates():
+    [_, swap] = matrix_of(RESULTS).differences
+    assert (swap.claim, swap.what, swap.values) == ("swap/limit", "observed", {"old": "63750144", "new": "max"})
+    assert swap.reasons == {}
+
+
+def test_what_differs_and_conforms_everywhere_is_no_difference():
+    """Two machines use a different amount of memory: nothing was expected of it but a bound."""
+    cases = [
+        one(profile, "a", findings=[finding(Verdict.CONFORMS, observed=observed)])
+        for profile, observed in (("old", "1"), ("new", "2"))
+    ]
+    assert matrix_of(cases).differences == ()
+
+
+def test_the_text_is_a_table_and_what_differs():
+    assert list(render(matrix_of(RESULTS))) == [
+        "claim       old         new",
+        "values/pod  conforms 2  deviates 1 of 2",
+        "swap/limit  conforms 1  deviates 1",
+        "psi/stall   -           not observable 1",
+        "",
+        "differences between the profiles:",
+        "  cpu.weight expected (values/pod): container app of pod default/web, and 1 more",
+        "    old: 1  [cpu.weight is made of the shares; linear]",
+        "    new: 59  [cpu.weight is made of the shares; quadratic]",
+        "  swap observed (swap/limit): container app of pod default/web",
+        "    old: 63750144",
+        "    new: max",
+    ]
+
+
+def test_the_bundle_has_the_matrix_as_its_schema_says():
+    bundle = Bundle(started="", ended="", exit_code=1, results=RESULTS)
+    document = bundle.to_json()
+    jsonschema.validate(document, SCHEMA)
+    assert document["matrix"]["profiles"] == ["old", "new"]
+    assert Bundle.from_text(bundle.to_text(), where="b") == bundle
+    assert "matrix" not in BUNDLE.to_json()
+
+
+def test_the_summary_shows_it():
+    text = "\n".join(summary.render(Bundle(started="", ended="", exit_code=1, results=RESULTS), results_folder="r"))
+    assert "\nvalues/pod  conforms 2  deviates 1 of 2\n" in text
+
+
+def test_the_command_that_repeats_a_case_names_all_profiles():
+    settings = {
+        "profile": {"value": ["old", "new"], "origin": "--profile"},
+        "kernel_deb": {"value": ["/a b.deb", "/c.deb"], "origin": "--kernel-deb"},
+        "runtime_deb": {"value": [], "origin": "MEMQOS_RUNTIME_DEB"},
+    }
+    bundle = Bundle(started="", ended="", exit_code=1, results=RESULTS, settings=settings)
+    assert summary.again(bundle, RESULTS[0]) == (
+        "memqos run --profile old,new --kernel-deb '/a b.deb' --kernel-deb /c.deb "
+        "'values/test_values.py::test_pod[old-a]'"
+    )
