@@ -1,6 +1,7 @@
 """Options and markers: what is accepted, and one sentence for what is not; and silence for everybody else's tests."""
 
 import json
+import os
 
 import pytest
 
@@ -173,3 +174,10 @@ def test_nothing_selected_is_nothing_observed(suite, run):
     suite(ONE)
 
     assert run("-k", "no_such_name").ret == 5
+
+
+def test_no_more_workers_are_started_than_machines_fit(suite, run):
+    suite(ONE)
+    asked = len(os.sched_getaffinity(0)) + 1
+    result = run("-n", str(asked))
+    result.stdout.fnmatch_lines([f"memqos: * at a time instead of {asked}: *", "verdict: conforms*"])

@@ -6,6 +6,7 @@ and changes nothing for tests that are not memqos tests.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Generator
 
@@ -15,7 +16,7 @@ from memqos import claims
 from memqos import config as configuration
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
-from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY
+from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
 from memqos.plugin.recording import Recording, results_folder
 
 __all__: list[str] = []
@@ -43,7 +44,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n alone, keep the tests that share a population of pods on one worker.
+    """With -n alone, keep the tests that share a population of pods on one worker, and start no more than fit here.
 
     A worker that dies is not replaced: pytest-xdist never comes back to the rest of its group, and would wait for ever.
     """
@@ -51,7 +52,15 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     if getattr(option, "numprocesses", None) and option.dist == "no" and claims.is_suites_root(config.rootpath):
         option.dist = "loadgroup"
         option.maxworkerrestart = "0" if option.maxworkerrestart is None else option.maxworkerrestart
+        # Profiles and the state of the cache are read only in a run that starts machines.
+        workers = importlib.import_module("memqos.plugin.workers")
+        option.numprocesses, config.stash[WORKERS] = workers.limit_workers(config, option.numprocesses)
     return (yield)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """How many machines run at a time, where it is more than one or was to be."""
+    return config.stash.get(WORKERS, "")
 
 
 @pytest.hookimpl(trylast=True)

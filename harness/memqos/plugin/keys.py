@@ -23,6 +23,7 @@ __all__ = [
     "RESULTS",
     "SETTINGS_KEY",
     "USAGE",
+    "WORKERS",
     "Notes",
     "is_ours",
     "node_fixture",
@@ -55,6 +56,9 @@ LANE = pytest.StashKey[Any]()
 
 USAGE = pytest.StashKey[UsageError]()
 """A usage error that an xdist worker found while collecting; the controller reports it."""
+
+WORKERS = pytest.StashKey[str]()
+"""How many machines run at a time, as a line; set in xdist's controller."""
 
 MARKERS = (
     'claim(id): the claim of claims.toml, as "chapter/name", that this test proves; exactly one a test',

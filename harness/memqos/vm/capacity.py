@@ -1,0 +1,91 @@
+"""How many machines this host runs side by side: its memory that is really available, and its processors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Capacity", "Host", "capacity", "read_host"]
+
+QEMU_BYTES = 192 << 20
+"""What QEMU itself takes beside the guest's memory, most of it translated code."""
+
+OWN_SHARE = 0.5
+"""Which part of its memory a machine comes to have for itself while suites run on it; the rest it never touches, or
+shares with its checkpoint and the other clones of it. Suites' pods are small: 0.3 was the most that was seen."""
+
+MEMINFO = Path("/proc/meminfo")
+CGROUP = Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What a host has to give: memory in bytes, available without anybody having to swap, and processors."""
+
+    available: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """How many machines fit, one at least, and what allows no more."""
+
+    machines: int
+    reason: str
+
+
+def capacity(host: Host, *, memory_bytes: int, checkpoint_bytes: int) -> Capacity:
+    """How many clones of one checkpoint fit on a host.
+
+    memory_bytes: the machine's. checkpoint_bytes: what the checkpoint takes; it is in memory once, however many share
+    it. A host that has not even room for one gets one: it may swap, or be cleared in time.
+    """
+    own = int(memory_bytes * OWN_SHARE) + QEMU_BYTES
+    by_memory = max(1, (host.available - checkpoint_bytes) // own)
+    if host.cores <= by_memory:
+        return Capacity(machines=host.cores, reason=f"this host has {_count(host.cores, 'processor')}")
+    room = f"{host.available >> 20} MiB of memory are available, and a machine comes to take {own >> 20} MiB"
+    return Capacity(machines=by_memory, reason=room)
+
+
+def read_host() -> Host:
+    """This host, as far as this process may use it: control groups above it may allow less than there is."""
+    available = _meminfo(MEMINFO.read_text())["MemAvailable"]
+    limited = [room for folder in _own_cgroups() if (room := _room(folder)) is not None]
+    return Host(available=min([available, *limited]), cores=len(os.sched_getaffinity(0)))
+
+
+def _meminfo(text: str) -> dict[str, int]:
+    """Bytes by name."""
+    words = (line.split() for line in text.splitlines())
+    return {word[0].rstrip(":"): int(word[1]) << 10 for word in words if len(word) > 1}
+
+
+def _own_cgroups() -> list[Path]:
+    """This process's control group and those above it, v2 only."""
+    try:
+        lines = CGROUP.read_text().splitlines()
+    except OSError:
+        return []
+    path = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+    if path is None:
+        return []
+    own = CGROUP_ROOT / path
+    return [folder for folder in (own, *own.parents) if folder.is_relative_to(CGROUP_ROOT)]
+
+
+def _room(cgroup: Path) -> int | None:
+    """What a control group's memory.max leaves, with file pages that can be dropped; None if it sets no limit."""
+    try:
+        limit = (cgroup / "memory.max").read_text().strip()
+        used = int((cgroup / "memory.current").read_text())
+        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        return None if limit == "max" else int(limit) - used + int(stat.get("inactive_file", 0))
+    except (OSError, ValueError):
+        return None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,152 @@
+"""Which machine a module or a test gets, with stations that are made up: nothing is booted."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from memqos.errors import MachineError, MachineryError
+from memqos.plugin import lane as module
+from memqos.plugin.lane import Lane
+from memqos.vm.state import MachineState
+
+TRIXIE = ("trixie", "two-zones")
+FORKY = ("forky", "two-zones")
+
+
+class World:
+    """Opens stations, numbers them, and remembers what was opened, closed and told."""
+
+    def __init__(self):
+        self.events = []
+        self.told = []
+        self.refuses = set()
+        self.numbers = iter(range(100))
+
+    @contextlib.contextmanager
+    def open_station(self, _config, profile, topology):
+        if (profile, topology) in self.refuses:
+            self.events.append(f"refused {profile}")
+            raise MachineError("it does not boot.")
+        name = f"{profile}-{next(self.numbers)}"
+        self.events.append(f"opened {name}")
+        yield Station(name)
+        self.events.append(f"closed {name}")
+
+
+class Station:
+    def __init__(self, name):
+        self.id = name
+        self.left = ()
+        self.machine = Machine()
+        self.node = SimpleNamespace(leftovers=self.leftovers)
+
+    def leftovers(self):
+        if isinstance(self.left, Exception):
+            raise self.left
+        return self.left
+
+
+class Machine:
+    def __init__(self):
+        self.state = MachineState.READY
+        self.provenance = {}
+
+    def mark_dirty(self, reason):
+        self.state = MachineState.DIRTY
+        self.provenance.setdefault("dirty", reason)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    monkeypatch.setattr(module, "open_station", made.open_station)
+    monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
+    return made
+
+
+def test_a_module_that_leaves_the_machine_as_it_was_hands_it_on(world):
+    with Lane(None) as lane:
+        for _ in range(3):
+            with lane.opened(*TRIXIE) as station:
+                assert lane.station is station
+            assert lane.station is None
+    assert world.events == ["opened trixie-0", "closed trixie-0"]
+    assert world.told == []
+
+
+def test_another_machine_takes_its_place(world):
+    with Lane(None) as lane:
+        for key in (TRIXIE, FORKY, TRIXIE):
+            with lane.opened(*key):
+                pass
+    assert [event for event in world.events if event.startswith("opened")] == [
+        "opened trixie-0",
+        "opened forky-1",
+        "opened trixie-2",
+    ]
+
+
+def mark(station):
+    station.machine.mark_dirty("call of test_it ended in an error")
+
+
+def leave_something(station):
+    station.left = ("/kubepods.slice", "/kubepods.slice/pod1.slice")
+
+
+def die(station):
+    station.machine.state = MachineState.BROKEN
+
+
+def fall_silent(station):
+    station.left = MachineryError("the connection was lost.")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (mark, "trixie-0 is thrown away: call of test_it ended in an error"),
+        (
+            leave_something,
+            "trixie-0 is thrown away: cgroups were left on it: /kubepods.slice, /kubepods.slice/kubepods-pod1.slice",
+        ),
+        (die, "trixie-0 is thrown away: it is broken"),
+        (fall_silent, "trixie-0 is thrown away: the connection was lost."),
+    ],
+)
+def test_a_machine_that_is_not_as_it_was_is_thrown_away(world, harm, told):
+    with Lane(None) as lane:
+        with lane.opened(*TRIXIE) as station:
+            harm(station)
+        with lane.opened(*TRIXIE) as next_one:
+            assert next_one is not station
+    assert world.events == ["opened trixie-0", "closed trixie-0", "opened trixie-1", "closed trixie-1"]
+    assert world.told == [told]
+
+
+def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(world):
+    with Lane(None) as lane, lane.opened(*TRIXIE) as station:
+        with lane.fresh(*TRIXIE) as fresh:
+            assert lane.station is fresh
+        assert lane.station is station
+        assert world.events == ["opened trixie-0", "opened trixie-1", "closed trixie-1"]
+
+
+def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(world):
+    world.refuses.add(TRIXIE)
+    with Lane(None) as lane:
+        with pytest.raises(MachineError) as first, lane.opened(*TRIXIE):
+            pytest.fail("it was opened")
+        with pytest.raises(MachineError) as again, lane.fresh(*TRIXIE):
+            pytest.fail("it was opened")
+        with lane.opened(*FORKY):
+            pass
+    assert again.value is first.value
+    assert world.events == ["refused trixie", "opened forky-0", "closed forky-0"]
+
+
+def test_a_lane_closes_what_is_open_when_a_test_raises(world):
+    with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(*TRIXIE):
+        raise KeyboardInterrupt
+    assert world.events[-1] == "closed trixie-0"
