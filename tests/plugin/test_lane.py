@@ -109,7 +109,7 @@ def fall_silent(station):
         (mark, "trixie-0 is thrown away: call of test_it ended in an error"),
         (
             leave_something,
-            "trixie-0 is thrown away: cgroups were left on it: /kubepods.slice, /kubepods.slice/kubepods-pod1.slice",
+            "trixie-0 is thrown away: cgroups were left on it: /kubepods.slice, /kubepods.slice/pod1.slice",
         ),
         (die, "trixie-0 is thrown away: it is broken"),
         (fall_silent, "trixie-0 is thrown away: the connection was lost."),
