@@ -39,6 +39,7 @@ _SANDBOX_RESOURCES_SINCE = 23
 _POD_LEVEL_HUGEPAGES_SINCE = 34
 _CPU_MANAGER_SKIPS_POD_LEVEL_SINCE = 34
 _REQUEST_KEY_DECIDES_SINCE = 26
+_NOTHING_SENT = ContainerResources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ def request_container(
     sent = basic["memory_limit_in_bytes"]
     case = SwapCase(pod=pod, qos=qos, container=container, kubelet=kubelet, memory_limit=sent)
     swap = swap_rule(kubelet.release)(case)
-    protection = memory_qos(kubelet).container(ContainerCase(kubelet=kubelet, pod=pod, qos=qos, container=container))
+    protection = memory_qos(kubelet).container(ContainerCase.of(container, qos, kubelet))
     if swap.swap_max:
         basic["unified"][Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
     basic["unified"].update(unified_entries(protection))
@@ -128,7 +129,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
 def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later)."""
     if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
-        return ContainerResources()
+        return _NOTHING_SENT
     requests: ResourceList
     limits: ResourceList
     if len(pod.containers) == 1 and not pod.init_containers and pod.resources is None:
@@ -143,7 +144,7 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
 def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The overhead as request and limit at once (1.23 and later); empty for a pod without overhead."""
     if not pod.overhead or not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
-        return ContainerResources()
+        return _NOTHING_SENT
     cpu = amount(pod.overhead, "cpu")
     return ContainerResources(**_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
 

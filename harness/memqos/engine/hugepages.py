@@ -6,6 +6,7 @@ Sources: kubelet `GetHugepageLimitsFromResources`, `cm.HugePageLimits`, `cgroupM
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache, lru_cache
 
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import Quantity, QuantityError
@@ -18,6 +19,7 @@ UNBOUNDED = 1 << 62
 """What the kubelet writes where a level must not limit huge pages."""
 
 
+@lru_cache(maxsize=256)
 def page_size_of(resource: str) -> int | None:
     """Bytes of one page of a resource like "hugepages-2Mi"; None if the name is not one of a huge page."""
     if not resource.startswith(PREFIX):
@@ -29,6 +31,7 @@ def page_size_of(resource: str) -> int | None:
     return size if size > 0 else None
 
 
+@cache
 def cri_name(page_size: int) -> str:
     """A page size as CRI and the kernel's file names spell it: 2MB, 1GB (in steps of 1024)."""
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):

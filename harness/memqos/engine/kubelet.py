@@ -33,6 +33,7 @@ class Kubelet:
     factor_text: the same as it was written. revisions: rule family to the revision in force.
     capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
     cfs_period: µs per quota, as it is sent; single_process_oom_kill: the effective value.
+    v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
     exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
     """
 
@@ -59,16 +60,8 @@ class Kubelet:
     single_process_oom_kill: bool
     cgroups_per_qos: bool
     enforced: tuple[str, ...]
-
-    @property
-    def v2(self) -> bool:
-        """Whether the node mounts cgroup v2 alone."""
-        return self.node.cgroup_version is CgroupVersion.V2
-
-    @property
-    def files(self) -> ControlFiles:
-        """The control files of the node's version of cgroups."""
-        return CONTROL_FILES[self.node.cgroup_version]
+    v2: bool
+    files: ControlFiles
 
     def setting(self, name: str, value: object) -> Input:
         """A field of the configuration as a rule's input: with the place it was written at, or "default"."""
@@ -125,6 +118,8 @@ def resolve(
         single_process_oom_kill=not v2 if single is None else single,
         cgroups_per_qos=settings.cgroups_per_qos is not False,
         enforced=_enforced(settings),
+        v2=v2,
+        files=CONTROL_FILES[node.cgroup_version],
     )
 
 

@@ -40,7 +40,8 @@ def container_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> 
         rulings[Knob.MEMORY_OOM_GROUP] = _oom_group(kubelet)
     if request.mems is not None:
         rulings[Knob.CPUSET_MEMS] = request.mems
-    return rulings | dict(request.protection)
+    rulings.update(request.protection)
+    return rulings
 
 
 def _memory_limit(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Ruling:

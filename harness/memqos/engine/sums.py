@@ -120,7 +120,9 @@ def pod_requests(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[st
     total = aggregate(pod)
     if pod_level and pod.resources is not None:
         total |= {name: value for name, value in pod.resources.requests.items() if supported_at_pod_level(name)}
-    return _added(total, pod.overhead) if overhead else total
+    if overhead:
+        _add(total, pod.overhead)
+    return total
 
 
 def pod_limits(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:

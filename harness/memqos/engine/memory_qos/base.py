@@ -37,19 +37,17 @@ class ContainerCase:
     """One container in its pod. request and limit are the container's own memory in bytes, 0 if not given."""
 
     kubelet: Kubelet
-    pod: Pod
     qos: QosClass
     container: Container
+    request: int
+    limit: int
 
-    @property
-    def request(self) -> int:
-        """requests.memory in bytes; pod-level requests do not count here."""
-        return amount(self.container.resources.requests, "memory").value
-
-    @property
-    def limit(self) -> int:
-        """limits.memory in bytes; pod-level limits do not count here."""
-        return amount(self.container.resources.limits, "memory").value
+    @classmethod
+    def of(cls, container: Container, qos: QosClass, kubelet: Kubelet) -> ContainerCase:
+        """The case of a container in a pod of this class; pod-level resources do not count here."""
+        own = container.resources
+        request, limit = amount(own.requests, "memory").value, amount(own.limits, "memory").value
+        return cls(kubelet=kubelet, qos=qos, container=container, request=request, limit=limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
