@@ -1,0 +1,97 @@
+"""Several profiles: every case that needs a machine runs on each, and the results say how they compare."""
+
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CASES = """
+@pytest.fixture(scope="session")
+def qos_node(request):
+    if request.param[0] == "forky":
+        raise MachineryError("it does not boot.")
+    return request.param
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_each(qos_node, qos_evidence, case):
+    qos_evidence.settle(finding("conforms", expected=qos_node[0]))
+
+@pytest.mark.claim("demo/two")
+@pytest.mark.machine(topology="one-zone")
+def test_own_topology(qos_node, qos_evidence):
+    qos_evidence.settle(finding("conforms", observed=qos_node[1]))
+
+@pytest.mark.claim("demo/two")
+@pytest.mark.machine(profile="trixie")
+def test_own_profile(qos_node, qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.claim("demo/two")
+def test_without_a_machine(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_every_case_runs_on_each_profile_and_the_matrix_compares_them(suite, run, pytester, arguments):
+    suite(CASES)
+
+    result = run("--memqos-profile=bookworm,trixie,forky", *arguments)
+
+    assert result.ret == 3
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert sorted(entry["id"].partition("::")[2] for entry in written["results"]) == [
+        "test_each[bookworm-a]",
+        "test_each[bookworm-b]",
+        "test_each[forky-a]",
+        "test_each[forky-b]",
+        "test_each[trixie-a]",
+        "test_each[trixie-b]",
+        "test_own_profile[trixie-two-zones]",
+        "test_own_topology[bookworm-one-zone]",
+        "test_own_topology[forky-one-zone]",
+        "test_own_topology[trixie-one-zone]",
+        "test_without_a_machine",
+    ]
+    rows = {row["claim"]: row["cells"] for row in written["matrix"]["rows"]}
+    assert rows["demo/one"] == {
+        "bookworm": {"conforms": 2},
+        "trixie": {"conforms": 2},
+        "forky": {"machinery": 2},
+    }
+    text = (pytester.path / "out/matrix.txt").read_text()
+    assert "demo/one  conforms 2  " in text
+    assert "  memory.high expected (demo/one): container app of pod default/web, and 1 more" in text
+    result.stdout.fnmatch_lines(["*machine bookworm,trixie,forky/two-zones, *", "demo/one *machinery 2*"])
+
+
+def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester):
+    suite(CASES.replace("request.param[0]", '"trixie"').replace("return request.param", 'return "trixie", ""'))
+
+    assert run("--memqos-profile=trixie", "-k", "test_each").ret == 0
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert [entry["id"].partition("::")[2] for entry in written["results"]] == ["test_each[a]", "test_each[b]"]
+    assert {entry["profile"] for entry in written["results"]} == {"trixie"}
+    assert "matrix" not in written
+    assert not (pytester.path / "out/matrix.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--memqos-profile=trixie,sarge"], "there is no profile 'sarge'. Known: bookworm, forky, trixie, trixie-bpo."),
+        (["--memqos-profile=,"], "--memqos-profile: the value is empty."),
+        (["--memqos-initrd=/etc/hostname"], "--initrd: an initrd needs the kernel that it belongs to."),
+        (["--memqos-kernel-deb=/etc/hostname"], "--kernel-deb: '/etc/hostname' is not a Debian package."),
+        (["--memqos-runtime-deb=a.deb", "--memqos-runtime-deb=b.deb"], "--runtime-deb: 'a.deb' cannot be read"),
+    ],
+)
+def test_what_no_machine_can_have_is_refused_before_anything_starts(suite, run, options, words):
+    suite(CASES)
+
+    result = run(*options)
+
+    assert result.ret == 4
+    assert words in result.stderr.str()
