@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.layout import cgroup_path, container_path, kubepods_name, name_of_path, pod_name
+from memqos.engine.layout import cgroup_path, container_path, kubepods_name, name_of_path, pod_name, pod_uid
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
@@ -75,3 +75,32 @@ def test_the_cgroup_below_a_scope_is_systemds_alone():
     pod = CgroupPath(("pod",))
     assert str(container_path(pod, "0a1b", SYSTEMD, subgroup="container")) == "/pod/cri-containerd-0a1b.scope/container"
     assert str(container_path(pod, "0a1b", CGROUPFS, subgroup="container")) == "/pod/0a1b"
+
+
+KNOWN = {
+    "qosContainersInfo.Guaranteed": (),
+    "qosContainersInfo.Burstable": ("burstable",),
+    "qosContainersInfo.BestEffort": ("besteffort",),
+}
+POD_NAMES = table("pod_container_manager.v1.36.3")["tables"]["TestIsCgroupPod"]
+
+
+@pytest.mark.parametrize("row", POD_NAMES, ids=lambda row: str(len(row["input"])))
+def test_uid_of_a_pods_cgroup(row):
+    # The kubelet of this test has its pods right below the root.
+    name = ()
+    for part in row["input"]:
+        if isinstance(part, str):
+            name += (part,)
+        else:
+            name += KNOWN[part["$sel"]] if "$sel" in part else (f"pod{part['args'][0]}",)
+    assert pod_uid(name, ()) == row["expectedUID"]
+    assert bool(pod_uid(name, ())) is row["expectedResult"]
+
+
+@pytest.mark.parametrize(("name", "uid"), [
+    (("kubepods", "pod1-2"), "1-2"), (("kubepods", "system"), ""), (("kubepods", "podpod"), ""), ((), ""),
+    (("kubepods", "burstable", "pod7"), "7"), (("other", "pod7"), ""), (("kubepods", "apod7"), ""),
+])  # fmt: skip
+def test_names_that_are_a_pods(name, uid):
+    assert pod_uid(name, ("kubepods",)) == uid

@@ -7,9 +7,6 @@ import pytest
 from tests.vectors.tables import FOLDER
 
 NOT_USED = {
-    "allocation_manager": "resizes in progress and their order: no rule here plans a resize",
-    "pod_container_manager": "its pods are built in Go; the six names are written out in test_cgroup_names, and "
-    "reading a pod's uid back from a path is asked of no rule",
     "swap_util": "the text of /proc/swaps: node facts are given to the engine, not read by it",
 }
 

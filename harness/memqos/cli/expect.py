@@ -19,6 +19,8 @@ from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
+from memqos.engine.resize import Usage, resize_pods
+from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.succession import succession
 from memqos.engine.translate.explain import Language
@@ -46,6 +48,7 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
+  memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
   memqos expect --errata
 """
 
@@ -79,6 +82,7 @@ from the reference engine, each with its reasons.
 @click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
 @click.option("--diff-config", metavar="FILE", help="Print what changes from --kubelet-config to this one.")
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
+@click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
 @click.option(
@@ -97,7 +101,8 @@ from the reference engine, each with its reasons.
     "--usage",
     multiple=True,
     metavar="[NAMESPACE/]POD/CONTAINER=SIZE",
-    help="What a container uses, for --protection; else all of its memory.max. May be repeated.",
+    help="What a container uses, for --protection (else all of its memory.max) and --resize (else nothing is in the "
+    "way of a lower limit). May be repeated.",
 )
 @node_options
 @runtime_options
@@ -110,7 +115,10 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
     runtime = RuntimeOptions(**{field.name: options.pop(field.name) for field in fields(RuntimeOptions)})
     order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, **options)
     order.check()
-    click.echo(order.changes() if order.diff or order.diff_config else order.plan_text())
+    if order.resize:
+        click.echo(order.resizes())
+    else:
+        click.echo(order.changes() if order.diff or order.diff_config else order.plan_text())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +142,7 @@ class _Order:
     diff: tuple[str, str] | None
     diff_config: str | None
     running: bool
+    resize: str | None
 
     def check(self) -> None:
         """Usage that no single option can see."""
@@ -147,15 +156,21 @@ class _Order:
             raise click.UsageError("--running is about a change: give --diff or --diff-config.")
         if self.why and (self.diff or self.diff_config):
             raise click.UsageError("--why explains one plan: what changes has its reasons already.")
-        if (self.translate or self.protection) and (self.diff or self.diff_config):
-            raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
-        if self.usage and not self.protection:
-            raise click.UsageError("--usage is for --protection.")
-        if self.translate and self.runtime.weight:
-            raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")
-        read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file]
+        self._check_answers()
+        read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file, self.resize]
         if read.count("-") > 1:
             raise UsageError("standard input (-) can be read once only.", where="memqos expect")
+
+    def _check_answers(self) -> None:
+        """Which answers go together."""
+        if (self.translate or self.protection) and (self.diff or self.diff_config):
+            raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
+        if self.resize and (self.diff or self.diff_config or self.translate or self.protection):
+            raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
+        if self.usage and not (self.protection or self.resize):
+            raise click.UsageError("--usage is for --protection and --resize.")
+        if self.translate and self.runtime.weight:
+            raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")
 
     def plan_text(self) -> str:
         """The answer about one plan."""
@@ -181,6 +196,26 @@ class _Order:
 
     def _languages(self) -> tuple[Language, ...]:
         return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))
+
+    def resizes(self) -> str:
+        """The answer about pods that change while they run."""
+        knob = _knob(self.why)
+        pods, settings = self._pods(), load_settings(self.kubelet_config, self.overrides)
+        node = self.node.facts()
+        plan = resize_pods(
+            pods,
+            load_pods([self.resize or ""]),
+            node=node,
+            settings=settings,
+            release=self.kubernetes or "",
+            driver=CgroupDriver(self.driver) if self.driver else None,
+            variant=Variant(self.variant),
+            traits=self.runtime.traits(self.runtime.runtimes()),
+            usage=_pod_usage(usage_of(self.usage, self._plan(pods, self.kubernetes or "", settings, node)), pods),
+        )
+        if self.as_json:
+            return json.dumps(resize_document(plan), indent=1)
+        return resize_text(plan) if knob is None else resize_reasons(plan, knob)
 
     def changes(self) -> str:
         """The answer about two plans."""
@@ -215,6 +250,7 @@ class _Order:
             driver=CgroupDriver(self.driver) if self.driver else None,
             variant=Variant(self.variant),
             traits=self.runtime.traits(runtimes),
+            fit=self.node.said,
             runtimes=runtimes if self.translate or self.protection else None,
         )
 
@@ -252,4 +288,14 @@ def usage_of(texts: tuple[str, ...], plan: Plan) -> dict[tuple[str, str], int]:
         if full not in known:
             raise UnknownNameError.of("container", name, list(known), where="--usage")
         found[known[full]] = size_of("--usage", size, least=0)
+    return found
+
+
+def _pod_usage(used: dict[tuple[str, str], int], pods: tuple[Pod, ...]) -> dict[str, Usage]:
+    """By pod: what its containers use, and the pod as a whole where each of its containers was named."""
+    found = {}
+    for pod in pods:
+        own = {name: size for (uid, name), size in used.items() if uid == pod.uid}
+        whole = all(one.name in own for one in pod.containers)
+        found[pod.uid] = Usage(pod=sum(own.values()) if whole else None, containers=own)
     return found

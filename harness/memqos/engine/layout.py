@@ -20,6 +20,7 @@ __all__ = [
     "kubepods_name",
     "name_of_path",
     "pod_name",
+    "pod_uid",
     "qos_name",
     "reserved_path",
 ]
@@ -43,6 +44,18 @@ def qos_name(kubepods: CgroupName, qos: QosClass) -> CgroupName:
 def pod_name(kubepods: CgroupName, qos: QosClass, uid: str) -> CgroupName:
     """A pod's cgroup; for a static pod `uid` is the configuration's hash."""
     return (*qos_name(kubepods, qos), f"pod{uid}")
+
+
+def pod_uid(name: CgroupName, kubepods: CgroupName) -> str:
+    """The uid in the name of a pod's cgroup below `kubepods`; "" for a name that is no pod's.
+
+    Source: kubelet `podContainerManagerImpl.IsPodCgroup`.
+    """
+    parents = [qos_name(kubepods, qos) for qos in (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)]
+    if not name or name[:-1] not in parents:
+        return ""
+    prefix, _, uid = name[-1].partition("pod")
+    return uid if not prefix and "pod" not in uid else ""
 
 
 def cgroup_path(name: CgroupName, driver: CgroupDriver) -> CgroupPath:

@@ -120,8 +120,9 @@ def _carried_out(before: Plan, fresh: Plan, resizes: Iterable[Resize]) -> Plan:
 
 
 def _pod(old: PlannedPod, fresh: PlannedPod, steps: tuple[ResizeStep, ...]) -> PlannedPod:
+    """What was sent along with the sandbox, and what is known of the pod's class, stays."""
     return replace(
-        fresh,
+        old,
         cgroup=_written(old.cgroup, [one for one in steps if one.kind is StepKind.POD_CGROUP]),
         containers=tuple(
             _container(was, now, [one for one in steps if one.container == now.name])

@@ -1,0 +1,111 @@
+"""Resizes as text for people, and as a JSON document.
+
+The document: memqos_format, release, resizes (in the kubelet's order), changes (what the files and messages of the
+tree are before and after, as `memqos expect --diff` has them). A resize: name, namespace, uid, outcome, message,
+reason, steps. A step: kind, resource, cgroup (path), container, cri (the message), knobs (written, value, reason),
+reason; fields that are empty are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from memqos.engine.difference import differences, differences_document, differences_text
+from memqos.engine.document import FORMAT, cri_document, reason_document
+from memqos.engine.explain import amount, reason_lines
+from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
+from memqos.model.knob import Knob
+
+__all__ = ["resize_document", "resize_reasons", "resize_text"]
+
+
+def resize_text(plan: ResizePlan) -> str:
+    """Every resize with its steps, and what they change."""
+    lines = [f"Kubernetes {plan.before.release}, cgroup driver {plan.before.driver}: {len(plan.resizes)} resizes"]
+    for one in plan.resizes:
+        lines += ["", _head(one), *reason_lines(one.reason, indent="  ")]
+        for number, step in enumerate(one.steps, start=1):
+            lines += [f"  {number}. {_title(step)}", f"     {step.reason.rule}", *_said(step)]
+    changed = differences_text(differences(plan.before, plan.after), "before", "after")
+    return "\n".join([*lines, "", changed])
+
+
+def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
+    """The steps that write one control file, each with the reasons of its value; which resize writes none."""
+    parts = []
+    for one in plan.resizes:
+        lines = [_head(one), *reason_lines(one.reason, indent="  ")]
+        for number, step in enumerate(one.steps, start=1):
+            if knob in step.knobs:
+                written = step.knobs[knob]
+                lines += [f"  {number}. {_title(step)}: {knob} {amount(written.written)}"]
+                lines += reason_lines(written.reason, indent="     ")
+                lines += reason_lines(step.reason, indent="     ")
+        if not any(knob in step.knobs for step in one.steps):
+            lines.append(f"  no step writes {knob}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def resize_document(plan: ResizePlan) -> dict[str, Any]:
+    """All of it."""
+    changes = differences_document(differences(plan.before, plan.after), "before", "after")
+    return {
+        "memqos_format": FORMAT,
+        "release": plan.before.release,
+        "resizes": [
+            {
+                "name": one.name,
+                "namespace": one.namespace,
+                "uid": one.uid,
+                "outcome": one.outcome.value,
+                "message": one.message,
+                "reason": reason_document(one.reason),
+                "steps": [_step(step) for step in one.steps],
+            }
+            for one in plan.resizes
+        ],
+        "changes": changes["changes"],
+    }
+
+
+def _head(one: Resize) -> str:
+    return f"pod {one.namespace}/{one.name}: {one.outcome}{f': {one.message}' if one.message else ''}"
+
+
+def _title(step: ResizeStep) -> str:
+    whose = f"of container {step.container}" if step.container else "of the pod"
+    return f"{step.kind} {f'({step.resource}) ' if step.resource else ''}{whose}"
+
+
+def _said(step: ResizeStep) -> Iterator[str]:
+    if step.message is not None:
+        fields = cri_document(step.message)
+        unified = fields.pop("unified", {})
+        fields.pop("hugepage_limits", None)
+        said = [f"{name}={value}" for name, value in (*fields.items(), *unified.items())]
+        yield f"       sends  {' '.join(said)}"
+    if step.knobs:
+        written = [f"{knob}={one.written}" for knob, one in step.knobs.items()]
+        yield f"       writes {'; '.join(written)}"
+
+
+def _step(step: ResizeStep) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "kind": step.kind.value,
+        "resource": step.resource,
+        "cgroup": str(step.path),
+        "container": step.container,
+        "cri": cri_document(step.message) if step.message is not None else {},
+        "knobs": {
+            knob.value: {
+                "written": str(one.written),
+                "value": str(one.value),
+                "reason": reason_document(one.reason),
+            }
+            for knob, one in step.knobs.items()
+        },
+        "reason": reason_document(step.reason),
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,230 @@
+"""Upstream's tables of the allocation manager: 1.34.9, 1.35.6 and 1.36.3.
+
+The pods of these tests are built in Go: a node of 4 CPUs and 4 GiB, and two more pods of 1 CPU and 1 GiB each beside
+the one that is resized. Rows that differ only in conditions that an earlier resize left behind (resources unchanged,
+already allocated) are one case here: nothing to decide.
+
+A file for an older release holds only the tables that differ from the next newer one. Not used of these files: TestUpdatePodFromAllocation and TestAllocationManagerAddPod (what the kubelet stores in its
+checkpoint), TestRecordPodDeferredAcceptedResizes (metrics), TestSortPendingResizes (its pods are calls; the order is in
+tests/unit/engine/resize), TestNonAllocatedPodsExcludedFromCapacity_AddPod (references).
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.kubelet import resolve
+from memqos.engine.release import Release, Variant
+from memqos.engine.resize.allocation import increases_requests, kubelet_decision
+from memqos.engine.resize.changes import changes_of
+from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior
+from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
+from memqos.model.quantity import Quantity
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
+from tests.vectors.tables import amounts, table
+
+GI = 1 << 30
+TABLES = {release: table(f"allocation_manager.v{release}")["tables"] for release in ("1.34.9", "1.35.6", "1.36.3")}
+
+
+def kubelet(release, swap=0, **settings):
+    return resolve(
+        NodeFacts(memory=4 * GI, swap=swap, cpus=4),
+        KubeletSettings(eviction_hard={}, **settings),
+        release=Release.parse(release),
+        driver=None,
+        variant=Variant.SHIPPED,
+        traits=CONTAINERD_1_7_RUNC_1_1,
+    )
+
+
+def one(name, requests, limits=None, pod_requests=None, **more):
+    own = Resources(requests=amounts(requests), limits=amounts(limits))
+    container = Container(name="c1", resources=own, resize_policy=more.pop("resize_policy", {}))
+    level = Resources(requests=amounts(pod_requests)) if pod_requests else None
+    return Pod(name=name, uid=name, containers=(container,), resources=level, **more)
+
+
+OTHERS = (one("pod2", {"cpu": "1", "memory": "1Gi"}), one("pod3", {"cpu": "1", "memory": "1Gi"}))
+
+
+def awaited(row):
+    """(outcome, message) of a row."""
+    if not row["expectedResize"] or row.get("newResourcesAllocated"):
+        return "Unchanged", None
+    first = row["expectedResize"][0]
+    if first["Type"]["$sel"] == "v1.PodResizeInProgress":
+        return "InProgress", None
+    return first["Reason"], first["Message"]
+
+
+def decided(row, old, new, under):
+    if row.get("newResourcesAllocated") or old == new:
+        return "Unchanged", ""
+    found = kubelet_decision(old, new, OTHERS, under)
+    return found.outcome.value, found.message
+
+
+RESIZES = [
+    pytest.param(release, row, id=f"{release}-{row['name']}")
+    for release, name in (("1.34.9", "TestHandlePodResourcesResize"), ("1.35.6", "TestRetryPendingResizes"))
+    for row in TABLES[release][name][0]
+]
+
+
+@pytest.mark.parametrize(("release", "row"), RESIZES)
+def test_decision(release, row):
+    gates = {"InPlacePodLevelResourcesVerticalScaling": bool(row.get("inPlacePodLevelResizeEnabled"))}
+    static = "static pod" in row["name"]
+    old, new = (
+        one(
+            "pod1",
+            row[f"{age}Requests"],
+            row.get(f"{age}Limits"),
+            row.get(f"{age}PodRequests"),
+            static=static,
+        )
+        for age in ("original", "new")
+    )
+    outcome, message = decided(row, old, new, kubelet(release, feature_gates=gates))
+    wanted, said = awaited(row)
+    assert outcome == wanted
+    if said is not None:
+        assert message.startswith(said)
+    taken = row["newRequests"] if outcome in {"InProgress", "Unchanged"} else row["originalRequests"]
+    assert taken == row["expectedAllocatedReqs"]
+
+
+def test_the_rows_are_not_few():
+    assert len(RESIZES) >= 30
+
+
+PINNED = [
+    pytest.param(release, row, id=f"{release}-{row['name'][:60]}")
+    for release, name in (
+        ("1.34.9", "TestHandlePodResourcesResizeForGuanteedQOSPods"),
+        ("1.36.3", "TestRetryPendingResizesGuanteedQOSPods"),
+    )
+    for row in TABLES[release][name][0]
+]
+
+
+@pytest.mark.parametrize(("release", "row"), PINNED)
+def test_pods_with_cpus_or_zones_of_their_own(release, row):
+    gates = {
+        "InPlacePodVerticalScalingExclusiveCPUs": row["ipprExclusiveCPUsFeatureGate"],
+        "InPlacePodVerticalScalingExclusiveMemory": row["ipprExclusiveMemoryFeatureGate"],
+    }
+    under = kubelet(release, cpu_manager_policy="static", memory_manager_policy="Static", feature_gates=gates)
+    old, new = (one("pod1", row[f"{age}Requests"], row[f"{age}Limits"]) for age in ("original", "new"))
+    found = kubelet_decision(old, new, (), under)
+    outcome, message = awaited(row)
+    assert (found.outcome.value, found.message) == (outcome, message or "")
+
+
+SWAPPED = [
+    pytest.param(release, row, id=f"{release}-{row['name']}")
+    for release, name in (
+        ("1.34.9", "TestHandlePodResourcesResizeWithSwap"),
+        ("1.36.3", "TestRetryPendingResizesWithSwap"),
+    )
+    for row in TABLES[release][name][0]
+]
+
+
+@pytest.mark.parametrize(("release", "row"), SWAPPED)
+def test_containers_with_swap(release, row):
+    policy = {row["resizePolicy"]["ResourceName"]: ResizePolicy(row["resizePolicy"]["RestartPolicy"])}
+    old = one("pod1", {"cpu": "1", "memory": "1Gi"}, resize_policy=policy)
+    new = one("pod1", row["newRequests"], resize_policy=policy)
+    found = kubelet_decision(old, new, (), kubelet(release, GI, swap_behavior=SwapBehavior(row["swapBehavior"])))
+    outcome, message = awaited(row)
+    assert found.outcome.value == outcome
+    assert found.message.startswith(message or "")
+
+
+CONDITIONS = [
+    pytest.param(release, row, id=f"{release}-{row['name']}")
+    for release, name in (
+        ("1.34.9", "TestHandlePodResourcesResizeMultipleConditions"),
+        ("1.35.6", "TestRetryPendingResizesMultipleConditions"),
+        ("1.36.3", "TestRetryPendingResizesMultipleConditions"),
+    )
+    for row in TABLES[release][name][1]
+    # The others revert to what is allocated, or change the generation alone.
+    if row["name"].startswith(("allocated != actuated", "desired !=", "same as", "allocate a new"))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("release", "row"), CONDITIONS)
+def test_what_will_never_fit(release, row):
+    old = one("pod1", {"cpu": "750m", "memory": "750Mi"})
+    found = kubelet_decision(old, one("pod1", {"cpu": row["cpu"], "memory": row["mem"]}), (), kubelet(release))
+    pending = [one for one in row["expectedConditions"] if one["Type"]["$sel"] == "v1.PodResizePending"]
+    if not pending:
+        assert found.outcome.value == "InProgress"
+        return
+    assert found.outcome.value == pending[0]["Reason"]["$sel"].removeprefix("v1.PodReason")
+    assert found.message == pending[0]["Message"]
+
+
+INCREASES = [
+    pytest.param(release, row, id=f"{release}-{row['name']}")
+    for release in ("1.34.9", "1.36.3")
+    for row in TABLES[release]["TestIsResizeIncreasingRequests"][0]
+]
+
+
+@pytest.mark.parametrize(("release", "row"), INCREASES)
+def test_whether_requests_grow(release, row):
+    # testPod: two containers of 1 CPU and 1Gi, two without requests; 2500m and 2500Mi at the pod level of 1.36.
+    base = [amounts({"cpu": "1", "memory": "1Gi"}), amounts({"cpu": "1", "memory": "1Gi"}), {}, {}]
+    wanted = {int(index): amounts(given or {}) for index, given in
+              (row.get("newRequests") or row.get("newContRequests") or {}).items()}  # fmt: skip
+    level = amounts({"cpu": "2500m", "memory": "2500Mi"}) if row.get("inPlacePodLevelResizeEnabled") else None
+
+    def pod(requests, at_pod):
+        containers = tuple(
+            Container(name=f"c{index}", resources=Resources(requests=own)) for index, own in enumerate(requests)
+        )
+        resources = None if at_pod is None else Resources(requests=at_pod)
+        return Pod(name="p", uid="p", containers=containers, resources=resources)
+
+    old = pod(base, level)
+    new = pod(
+        [wanted.get(index, own) for index, own in enumerate(base)],
+        amounts(row["newPodRequests"]) if "newPodRequests" in row else level,
+    )
+    assert increases_requests(old, new, kubelet(release)) is row["expected"]
+
+
+PROGRESS = TABLES["1.34.9"]["TestCheckPodResizeInProgress"][0]
+
+
+def of_table(given):
+    """[cpu request, cpu limit, memory request, memory limit], or the same by name; cpu in thousandths."""
+    if isinstance(given, list):
+        given = dict(zip(("cpuReq", "cpuLim", "memReq", "memLim"), given, strict=True))
+    units = {"cpuReq": "cpu", "cpuLim": "cpu", "memReq": "memory", "memLim": "memory"}
+    lists = {"Req": {}, "Lim": {}}
+    for name, value in given.items():
+        unit = "m" if units[name] == "cpu" else ""
+        lists[name[3:]][units[name]] = Quantity.parse(f"{value}{unit}")
+    return Resources(requests=lists["Req"], limits=lists["Lim"])
+
+
+@pytest.mark.parametrize("row", PROGRESS, ids=lambda row: row["name"])
+def test_whether_a_resize_is_under_way(row):
+    """A running container that holds something else than is allocated; one that does not run is not resized."""
+    pods = {"actuated": Pod(name="p", uid="p"), "allocated": Pod(name="p", uid="p")}
+    for index, given in enumerate(row["containers"]):
+        if not given.get("isRunning"):
+            continue
+        kind = ContainerKind.SIDECAR if given.get("sidecar") else ContainerKind.APP
+        kind = ContainerKind.INIT if given.get("nonSidecarInit") else kind
+        field = "containers" if kind is ContainerKind.APP else "init_containers"
+        for age, pod in pods.items():
+            own = Container(name=f"c{index}", kind=kind, resources=of_table(given.get(age, given["allocated"])))
+            pods[age] = replace(pod, **{field: (*getattr(pod, field), own)})
+    changes = changes_of(pods["actuated"], pods["allocated"], kubelet("1.34"))
+    assert any(changes.updated.values()) is row["expectHasResize"]
