@@ -42,7 +42,8 @@ class Place:
         return Place(self.file, f"{self.field}[{index}]")
 
     def error(self, what: str, line: int, *, got: object = None, next_step: str = "") -> ManifestError:
-        """An error at this place."""
+        """An error at this place; a value out of an option has no line."""
+        line = 0 if self.file.startswith("--") else line
         return ManifestError.at(what, file=self.file, line=line, field=self.field, got=got, next_step=next_step)
 
 

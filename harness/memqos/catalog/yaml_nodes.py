@@ -7,6 +7,7 @@ is built.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -277,4 +278,6 @@ def _number(text: str) -> int | float | str:
         octal = len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567"
         count = int(digits, 8) if octal else int(digits, 0)
         return -count if text[0] == "-" else count
-    return float(text) if _FLOAT.fullmatch(text) else text
+    found = float(text) if _FLOAT.fullmatch(text) else text
+    # What no float can hold stays text, as Kubernetes' own reader has it.
+    return text if found in {math.inf, -math.inf} else found

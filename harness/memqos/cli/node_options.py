@@ -48,6 +48,11 @@ class NodeOptions:
     zones: str | None = None
     cgroup: str | None = None
 
+    @property
+    def said(self) -> bool:
+        """Whether anything was said about how large the node is: one that is only assumed has room for every pod."""
+        return any((self.node_file, self.capacity_memory, self.cpus, self.zones))
+
     def facts(self, recorded: NodeFacts | None = None) -> NodeFacts:
         """The node: an option wins over the file, the file over what is `recorded`, that over the defaults.
 

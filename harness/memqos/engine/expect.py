@@ -8,6 +8,7 @@ from dataclasses import replace
 from memqos.engine import layout
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
+from memqos.engine.fit import node_room
 from memqos.engine.gates import Gate
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
@@ -56,16 +57,20 @@ def expect(
     runtimes: Runtimes | None = None,
     reasons: bool = True,
     table: ZoneTable | None = None,
+    fit: bool = False,
 ) -> Plan:
     """The expected tree of one node with these pods, all of them running that the kubelet admits.
 
-    The plan lists pods by namespace, name and uid. Their order matters to the Memory Manager only (policy Static),
-    which admits them as they are given; it refuses some, perhaps, and adds cpuset.mems to what is planned for
-    containers. table: what it holds already, None for nothing. driver None is the configured one, else cgroupfs, the
-    kubelet's default. variant chooses where documentation and code differ. traits is what runs the containers;
-    runtimes says the same by names and versions, wins over traits, and has every container's request translated to
-    OCI, to Docker and to files (`PlannedContainer.translation`). reasons False leaves every reason empty, which is
-    several times faster.
+    The plan lists pods by namespace, name and uid. Their order matters to admission only: they come as they are given.
+    The Memory Manager (policy Static) refuses some, perhaps, and adds cpuset.mems to what is planned for containers.
+    table: what it holds already, None for nothing. fit: whether pods are refused, too, for which nothing is left of
+    the node's cpu, memory or huge pages; without it every pod is taken to have room.
+
+    driver None is the configured one, else cgroupfs, the kubelet's default. variant chooses where documentation and
+    code differ. traits is what runs the containers; runtimes says the same by names and versions, wins over traits,
+    and has every container's request translated to OCI, to Docker and to files (`PlannedContainer.translation`).
+    reasons False leaves every reason empty, which is several times faster.
+
     On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
     cgroup v2 are not there.
 
@@ -76,7 +81,8 @@ def expect(
         traits = runtimes.traits
     kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
-    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table)
+    room = node_room(kubelet) if fit else None
+    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table, room=room)
     ordered = sorted(placement.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
     return _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
 

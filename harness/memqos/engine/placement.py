@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from memqos.engine.fit import Room, pod_needs
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import Admitted, admit, start, started
 from memqos.engine.numa.policies import MemoryPolicy, Policies
@@ -32,27 +33,39 @@ class Placement:
     refusals: tuple[Refusal, ...] = ()
 
 
-def place(pods: Iterable[Pod], kubelet: Kubelet, table: ZoneTable | None = None) -> Placement:
+def place(
+    pods: Iterable[Pod], kubelet: Kubelet, table: ZoneTable | None = None, *, room: Room | None = None
+) -> Placement:
     """Admit pods in the order given; each one's containers have all started before the next pod comes.
 
     table: what the Memory Manager holds already; None is a node without pods. A pod that holds memory in it keeps it.
+    room: what the node has for pods; None leaves aside whether they fit.
 
     Raises ManifestError for a `reservedMemory` or policy that the kubelet does not start with, UsageError for zones
     that have less than what is reserved in them.
     """
     policies = Policies.of(kubelet.settings, kubelet.release)
     first = start(kubelet.node, kubelet.settings, policies)
-    if policies.memory is MemoryPolicy.NONE:
+    manages = policies.memory is not MemoryPolicy.NONE
+    if not manages and room is None:
         return Placement(pods=tuple(pods))
     table = table or first
     running, refusals = [], []
     admitted: dict[str, Admitted] = {}
     for pod in pods:
-        outcome = admit(pod, table=table, policies=policies)
+        outcome = admit(pod, table=table, policies=policies) if manages else None
         if isinstance(outcome, Refusal):
             refusals.append(replace(outcome, name=f"{pod.namespace}/{pod.name}"))
             continue
-        table = started(pod, outcome.table, policies)
-        admitted[pod.uid] = outcome
+        if room is not None:
+            needs = pod_needs(pod, kubelet)
+            refusal = room.refusal(pod, needs, kubelet)
+            if refusal is not None:
+                refusals.append(refusal)
+                continue
+            room = room.with_pod(pod, needs)
+        if outcome is not None:
+            table = started(pod, outcome.table, policies)
+            admitted[pod.uid] = outcome
         running.append(pod)
-    return Placement(pods=tuple(running), manages=True, admitted=admitted, refusals=tuple(refusals))
+    return Placement(pods=tuple(running), manages=manages, admitted=admitted, refusals=tuple(refusals))

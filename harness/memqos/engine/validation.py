@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from memqos.engine import layout
 from memqos.engine.gates import Gate, enabled, stage
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.numa.policies import configuration_error
 from memqos.engine.release import Release
-from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
+from memqos.model.quantity import ZERO
 
 __all__ = ["check_settings"]
 
@@ -34,17 +35,7 @@ _Fault = tuple[str, str, str]
 def check_settings(kubelet: Kubelet) -> None:
     """Raise ManifestError for the first field that this release's kubelet refuses; it names the place, if known."""
     for field, what, next_step in _faults(kubelet):
-        origin = kubelet.settings.origin.get(field) or kubelet.settings.origin.get(field.partition(".")[0], "")
-        file, _, line = origin.rpartition(":")
-        if not (file and line.isdigit()):
-            file, line = origin, "0"
-        raise ManifestError.at(
-            what,
-            file=file or "kubelet configuration",
-            line=int(line),
-            field=field,
-            next_step=next_step,
-        )
+        raise configuration_error(kubelet.settings, field, what, next_step)
 
 
 def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
@@ -72,6 +63,12 @@ def _cgroup_v1(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
+    """Gates that are locked, and names that are a known gate's but for their case; other gates are not the rules'."""
+    known = {gate.lower(): gate for gate in Gate}
+    for name in settings.feature_gates:
+        meant = known.get(name.lower())
+        if meant is not None and name != meant:
+            yield f"featureGates.{name}", f"there is no feature gate '{name}'.", f"Did you mean '{meant}'?"
     for gate in Gate:
         now = stage(gate, release)
         wanted = settings.feature_gates.get(gate)
@@ -83,7 +80,8 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
 def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     factor = settings.throttling_factor
-    if factor is not None and not 0 < factor <= 1:
+    # The kubelet compares what a float64 makes of the text: 1e-400 is 0 to it.
+    if factor is not None and not 0 < float(factor) <= 1:
         yield (
             "memoryThrottlingFactor",
             f"the factor {float(factor):g} is not in the range the kubelet takes: above 0, at most 1.",
@@ -204,14 +202,12 @@ def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     for name in ("memory", "cpu"):
         whole = kubelet.capacity[name]
-        total = sum(
-            reservation[name].amount
-            for reservation in (settings.system_reserved, settings.kube_reserved)
-            if reservation and name in reservation
-        )
-        if total > whole.amount:
+        total = ZERO
+        for reservation in (settings.system_reserved, settings.kube_reserved):
+            total = total + reservation[name] if reservation and name in reservation else total
+        if whole < total:
             field = "systemReserved" if settings.system_reserved else "kubeReserved"
-            what = f"more {name} is reserved ({float(total):g}) than the node has ({whole})."
+            what = f"more {name} is reserved ({total}) than the node has ({whole})."
             yield field, what, "Reserve less, or give the node's capacity."
     single = settings.single_process_oom_kill
     if single is False and not kubelet.v2 and release.since(_SINGLE_PROCESS_SINCE):

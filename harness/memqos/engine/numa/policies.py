@@ -190,12 +190,15 @@ class Policies:
 
 def configuration_error(settings: KubeletSettings, name: str, what: str, next_step: str = "") -> ManifestError:
     """An error at one field of the configuration, with the place it was written at where that is known."""
-    file, _, line = settings.origin.get(name, "").rpartition(":")
-    known = bool(file) and line.isdecimal()
+    origin = settings.origin.get(name) or settings.origin.get(name.partition(".")[0], "")
+    file, _, line = origin.rpartition(":")
+    if not (file and line.isdecimal()):
+        # Not a line of a file: an option's name, or nothing at all.
+        file, line = origin, "0"
     return ManifestError.at(
         what,
-        file=file if known else "KubeletConfiguration",
-        line=int(line) if known else 0,
+        file=file or "kubelet configuration",
+        line=int(line),
         field=name,
         next_step=next_step,
     )

@@ -54,12 +54,15 @@ def test_a_name_that_is_no_policy_is_refused_at_its_place(field, name):
     assert caught.value.data == {"file": "kubelet.yaml", "line": 7, "field": in_file, "got": None}
 
 
-@pytest.mark.parametrize("origin", ["command line", "", "--set:x"])
-def test_a_place_without_a_line_is_the_configuration(origin):
+@pytest.mark.parametrize(
+    ("origin", "where"),
+    [("--set x", "--set x"), ("", "kubelet configuration"), ("a:b", "a:b"), ("k.yaml:3", "k.yaml:3")],
+)
+def test_a_place_without_a_line_is_named_as_it_is(origin, where):
     settings = KubeletSettings(memory_manager_policy="x", origin={"memoryManagerPolicy": origin})
     with pytest.raises(ManifestError) as caught:
         Policies.of(settings, Release(36))
-    assert caught.value.where == "KubeletConfiguration: memoryManagerPolicy"
+    assert caught.value.where == f"{where}: memoryManagerPolicy"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, Node
 from tests.unit.engine.pods import NODE, ON, container, pod
 
 WEB = pod(container({"memory": "64Mi", "cpu": "100m"}, {"memory": "100000000", "cpu": "333m"}), name="web")
+NO_SWAP_LIMIT = "the message has no swap limit: the runtime takes a memory limit alone as no swap."
+NO_HUGE_PAGES = "containerd drops huge page limits while disable_hugetlb_controller is true, which is its default."
+AFTER = "after a daemon-reload 34000 100000"
 CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.21"))
 
 
@@ -117,14 +120,12 @@ def test_text_of_every_language():
     for line in (
         "    memory_limit_in_bytes 100000000",
         "    hugepage_limits 2MB 0",
-        "    leaves unsaid memory.swap.max 0: the message has no swap limit: the runtime takes a memory limit alone as"
-        " no swap.",
+        f"    leaves unsaid memory.swap.max 0: {NO_SWAP_LIMIT}",
         "  OCI linux.resources, as containerd 1.7.24 makes them",
         "    cpu.shares 102",
         "    process.oomScoreAdj 993",
         "    unified memory.min 67108864",
-        "    cannot say hugetlb.2MB.max 0: containerd drops huge page limits while disable_hugetlb_controller is true,"
-        " which is its default.",
+        f"    cannot say hugetlb.2MB.max 0: {NO_HUGE_PAGES}",
         "    cannot say memory.min 67108864: HostConfig has no field for memory.min: MemoryReservation is memory.low.",
         "    annotation org.systemd.property.MemoryMin=uint64 67108864 (engine 24 and later, systemd driver)",
         "    memory.max        100000000, reads 99999744",
@@ -160,8 +161,7 @@ def test_a_container_that_asks_for_nothing():
         "  CRI      cpu_period = 100000; cpu_quota = 33300",
         "  OCI      cpu.quota = 33300; cpu.period = 100000",
         "  Docker   CpuQuota = 33300; CpuPeriod = 100000",
-        "  file     runc 1.1.15 writes 33300 100000, after a daemon-reload 34000 100000; property "
-        "CPUQuotaPerSecUSec=340000",
+        f"  file     runc 1.1.15 writes 33300 100000, {AFTER}; property CPUQuotaPerSecUSec=340000",
     ]),
     (Knob.HUGETLB_2MB_MAX, [
         "  CRI      hugepage_limits 2MB = 0",
