@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from memqos.engine.hugepages import PREFIX
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.sums import aggregate, supported_at_pod_level
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
@@ -17,7 +18,8 @@ from memqos.model.quantity import Quantity
 __all__ = ["container_defaults", "seen_by"]
 
 _POD_LEVEL_SINCE = 32
-_POD_LEVEL_HUGEPAGES_SINCE = 34
+_POD_LEVEL_HUGEPAGES_SINCE = 33
+_HUGEPAGE_REQUEST_SUFFICES_SINCE = 34
 _OVERCOMMITTABLE = ("cpu", "memory")
 
 
@@ -26,16 +28,18 @@ def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
 
     Where the release does not know them, a sidecar is a plain init container and pod-level resources are gone.
     """
-    init = tuple(container_defaults(_known_kind(one, kubelet)) for one in pod.init_containers)
-    apps = tuple(container_defaults(one) for one in pod.containers)
+    init = tuple(_with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
+    apps = tuple(_with_requests(one) for one in pod.containers)
     own = pod.resources if kubelet.release.since(_POD_LEVEL_SINCE) else None
+    if kubelet.pod_level and own is not None:
+        # What containers ask for adds up as it was written: quantities become whole millis after the defaulting.
+        own = _pod_level(replace(pod, init_containers=init, containers=apps), own, kubelet)
+    init, apps = tuple(_rounded(one) for one in init), tuple(_rounded(one) for one in apps)
     overhead = _whole_millis(pod.overhead)
     unchanged = own is pod.resources and overhead is pod.overhead and init == pod.init_containers
-    if not (unchanged and apps == pod.containers):
-        pod = replace(pod, init_containers=init, containers=apps, resources=own, overhead=overhead)
-    if kubelet.pod_level and pod.resources is not None:
-        pod = replace(pod, resources=_pod_level(pod, pod.resources, kubelet))
-    return pod
+    if unchanged and apps == pod.containers:
+        return pod
+    return replace(pod, init_containers=init, containers=apps, resources=own, overhead=overhead)
 
 
 def _known_kind(container: Container, kubelet: Kubelet) -> Container:
@@ -46,16 +50,27 @@ def _known_kind(container: Container, kubelet: Kubelet) -> Container:
 
 def container_defaults(container: Container) -> Container:
     """Quantities in whole millis, and a request for every limit that has none; an explicit zero request is kept."""
-    requests = _whole_millis(container.resources.requests)
-    limits = _whole_millis(container.resources.limits)
+    return _rounded(_with_requests(container))
+
+
+def _with_requests(container: Container) -> Container:
+    requests, limits = container.resources.requests, container.resources.limits
     absent = {name: value for name, value in limits.items() if name not in requests}
-    if not absent and requests is container.resources.requests and limits is container.resources.limits:
+    if not absent:
         return container
     origin = dict(container.origin)
     for name in absent:
         if f"limits.{name}" in origin:
             origin[f"requests.{name}"] = f"{origin[f'limits.{name}']}, from the limit"
     return replace(container, resources=Resources(requests={**requests, **absent}, limits=limits), origin=origin)
+
+
+def _rounded(container: Container) -> Container:
+    given = container.resources
+    requests, limits = _whole_millis(given.requests), _whole_millis(given.limits)
+    if requests is given.requests and limits is given.limits:
+        return container
+    return replace(container, resources=Resources(requests=requests, limits=limits))
 
 
 def _whole_millis(amounts: ResourceList) -> ResourceList:
@@ -66,13 +81,15 @@ def _whole_millis(amounts: ResourceList) -> ResourceList:
 
 def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
     """Pod-level requests and limits, filled up from the containers and from each other."""
-    requests: Mapping[str, Quantity] = _whole_millis(own.requests)
-    limits: Mapping[str, Quantity] = _whole_millis(own.limits)
+    requests: Mapping[str, Quantity] = own.requests
+    limits: Mapping[str, Quantity] = own.limits
     if kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) and (requests or limits):
+        # 1.33 sets the limit beside a request that was given; later releases leave such a size alone.
+        given = {*limits, *requests} if kubelet.release.since(_HUGEPAGE_REQUEST_SUFFICES_SINCE) else {*limits}
         filled = {
             name: value
             for name, value in aggregate(pod, limits=True).items()
-            if name.startswith("hugepages-") and name not in limits and name not in requests
+            if name.startswith(PREFIX) and name not in given
         }
         limits = {**limits, **filled}
     if limits:
@@ -81,4 +98,10 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
         requests = {**requests, **filled}
         rest = {name: limits[name] for name in limits if name not in requests and supported_at_pod_level(name)}
         requests = {**requests, **rest}
-    return Resources(requests=requests, limits=limits)
+    if not kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE):
+        # 1.32 has cpu and memory there only; huge pages count no more than any other name it does not know.
+        requests, limits = (
+            {name: value for name, value in amounts.items() if not name.startswith(PREFIX)}
+            for amounts in (requests, limits)
+        )
+    return Resources(requests=_whole_millis(requests), limits=_whole_millis(limits))
