@@ -8,24 +8,35 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import click
 
+from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile
+from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology
+from memqos.cli.measuring import Bench, median
+from memqos.cli.progress import shown_progress
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.vm.accelerator import choose_accelerator, kvm_device_obstacle
 from memqos.vm.cache import Cache, default_cache
+from memqos.vm.capacity import capacity, read_host
 from memqos.vm.entry import list_images
 from memqos.vm.programs import find_program, find_qemu
+from memqos.vm.progress import step
 from memqos.vm.recipe import BUILD_BYTES
 from memqos.vm.spec import Accelerator
 
 __all__ = ["command"]
 
+RESTORES = 3
+"""How many restores --bench takes the median of."""
+
 MACHINE_BYTES = 2560 << 20
 """Host memory that a machine of the default topology takes: its own 2 GiB and QEMU's share."""
+
+CHECKPOINT_BYTES = 512 << 20
+"""What a checkpoint of it takes."""
 
 GIB = 1 << 30
 
@@ -42,18 +53,66 @@ class Check:
 
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
-def command(as_json: bool) -> int:
-    """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
+@click.option("--bench", is_flag=True, help="Also measure a boot, restores and a first container; takes a minute.")
+def command(as_json: bool, bench: bool) -> int:
+    r"""Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
 
     Begin with it on a new host; `./memqos doctor`, from a checkout, installs what is missing first.
+
+    \b
+    Examples:
+      memqos doctor             what is there, what is missing, and how to get it
+      memqos doctor --bench     how long machines take here
     """
     checks = list(diagnose(default_cache(os.environ)))
-    if as_json:
-        click.echo(json.dumps({"able": is_able(checks), "checks": [asdict(check) for check in checks]}, indent=2))
-    else:
+    able = is_able(checks)
+    if not as_json:
         for check in checks:
             click.echo(line(check))
-    return ExitCode.CONFORMS if is_able(checks) else ExitCode.ENVIRONMENT
+    figures = measured(default_cache(os.environ)) if bench and able else {}
+    if as_json:
+        facts = {"able": able, "checks": [asdict(check) for check in checks]}
+        click.echo(json.dumps({**facts, "bench": figures} if bench else facts, indent=2))
+    else:
+        for text in expectations(figures):
+            click.echo(text)
+    return ExitCode.CONFORMS if able else ExitCode.ENVIRONMENT
+
+
+def measured(cache: Cache) -> dict[str, float]:
+    """Seconds by milestone: a boot, medians of some restores, the host's load at the end."""
+    with shown_progress() as progress:
+        bench = Bench(
+            profile=load_profile(DEFAULT_PROFILE),
+            topology=load_topology(DEFAULT_TOPOLOGY),
+            cache=cache,
+            progress=progress,
+        )
+        # The first restore may have to make image and checkpoint: it only makes sure that they are there.
+        bench.restore(container=False)
+        with step(progress, "boot without a checkpoint"):
+            boot = bench.cold_boot().seconds["first CRI answer"]
+        with step(progress, f"restore {RESTORES} times, and start a container each"):
+            restores = [bench.restore() for _ in range(RESTORES)]
+    found = {"boot": boot, **median(restores), "load": restores[-1].load}
+    return {name: round(value, 2) for name, value in found.items()}
+
+
+def expectations(figures: Mapping[str, float]) -> Iterator[str]:
+    """What the figures mean for a run; nothing if there are none."""
+    if not figures:
+        return
+    boot, restored = figures["boot"], figures["first command"]
+    yield f"measured  boot to the runtime's first answer: {boot:.1f} s"
+    yield (
+        f"          restore to the guest running: {figures['running']:.2f} s, to its first command: {restored:.2f} s, "
+        f"to the runtime's first answer: {figures['first CRI answer']:.2f} s"
+    )
+    yield f"          first container: {figures['first container']:.1f} s after its machine was asked for"
+    yield (
+        f"expect    {boot + restored:.0f} s more in the first run, for the checkpoint, and {restored:.0f} s for each "
+        f"new machine after that; measured under a load of {figures['load']:.1f}"
+    )
 
 
 def is_able(checks: list[Check]) -> bool:
@@ -129,14 +188,15 @@ def check_disk(cache: Cache) -> Check:
 
 
 def check_memory() -> Check:
-    """Memory for one machine of the default topology."""
-    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    kib = {words[0].rstrip(":"): int(words[1]) for words in lines}
-    free, total = kib["MemAvailable"] << 10, kib["MemTotal"] << 10
+    """Memory for one machine of the default topology, and how many it would do for."""
+    host = read_host()
+    memory_bytes = load_topology(DEFAULT_TOPOLOGY).memory_bytes
+    most = capacity(host, memory_bytes=memory_bytes, checkpoint_bytes=CHECKPOINT_BYTES)
     found = (
-        f"{free / GIB:.1f} of {total / GIB:.1f} GiB available, {MACHINE_BYTES / GIB:.1f} GiB needed for each machine"
+        f"{host.available / GIB:.1f} GiB available, {MACHINE_BYTES / GIB:.1f} GiB needed to boot a machine; "
+        f"{most.machines} at a time (-n): {most.reason}"
     )
-    fix = "" if free >= MACHINE_BYTES else "Free some, or use a smaller topology (--topology)."
+    fix = "" if host.available >= MACHINE_BYTES else "Free some, or use a smaller topology (--topology)."
     return Check(name="memory", ok=not fix, found=found, fix=fix)
 
 

@@ -35,16 +35,19 @@ def restored(
 ) -> Iterator[Machine]:
     """A clone of a checkpoint's machine, ready, with the right time and entropy of its own; nothing is left of it.
 
-    ingredients: those that the checkpoint was made of, but for where logs go.
+    ingredients: those that the checkpoint was made of, but for where logs go. The machine's provenance says after how
+    many seconds it was running, and had run its first command.
 
     Raises MachineryError, with what went wrong, if it does not come to answer.
     """
     with contextlib.ExitStack() as stack:
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable))
         machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
+        seconds = {"running": round(deadline.elapsed, 3)}
         target = stack.enter_context(connected(machine, ingredients, run, deadline))
         _wake(machine, target, deadline)
-        machine.provenance |= checkpoint.provenance | {"checkpoint": checkpoint.name}
+        seconds["answered"] = round(deadline.elapsed, 3)
+        machine.provenance |= checkpoint.provenance | {"checkpoint": checkpoint.name, "restore_seconds": seconds}
         machine.ready(target)
         yield machine
 

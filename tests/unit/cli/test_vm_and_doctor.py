@@ -184,3 +184,25 @@ def test_a_check_that_fails_makes_the_host_not_able():
     fine = doctor.Check(name="a", ok=True, found="there")
     assert doctor.is_able([fine])
     assert not doctor.is_able([fine, doctor.Check(name="b", ok=False, found="not there", fix="install b")])
+
+
+def test_the_bench_says_what_to_expect():
+    figures = {
+        "boot": 21.4,
+        "running": 0.08,
+        "first command": 0.91,
+        "first CRI answer": 1.31,
+        "first container": 4.2,
+        "asked": 1.2,
+        "load": 0.4,
+    }
+    lines = "\n".join(doctor.expectations(figures))
+    assert lines == (
+        "measured  boot to the runtime's first answer: 21.4 s\n"
+        "          restore to the guest running: 0.08 s, to its first command: 0.91 s, "
+        "to the runtime's first answer: 1.31 s\n"
+        "          first container: 4.2 s after its machine was asked for\n"
+        "expect    22 s more in the first run, for the checkpoint, and 1 s for each new machine after that; "
+        "measured under a load of 0.4"
+    )
+    assert list(doctor.expectations({})) == []

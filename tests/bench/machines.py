@@ -1,0 +1,82 @@
+"""What machines take: seconds to boot, save and restore them, and the memory that clones share. Run it as a program.
+
+    python -m tests.bench.machines [--rounds 10] [--json]
+
+Medians of several rounds, with the host's load beside them: a busy host is slower. It asserts nothing; the figures to
+hold are printed beside those that were found, and belong to software emulation on two processors.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.cli.measuring import Bench, median
+from memqos.clock import SYSTEM_CLOCK
+from memqos.model.topology import Topology, Zone
+from memqos.vm.cache import default_cache
+from memqos.vm.checkpoint import list_checkpoints
+
+HALF_GIB = 1 << 29
+SMALL = Topology(name="bench-1536", cpus=2, zones=(Zone(id=0, memory_bytes=3 * HALF_GIB, cpus=(0, 1)),))
+
+TO_HOLD = {
+    "cold boot to first CRI answer": 25.0,
+    "checkpoint saved": 0.5,
+    "restore to running": 0.3,
+    "restore to first command": 1.0,
+    "restore to first CRI answer": 1.5,
+    "memqos run of one value case": 15.0,
+    "four clones of 1.5 GiB, in GiB": 2.0,
+}
+
+CASE = "v1.27-burstable and containers"
+
+
+def measure(rounds):
+    cache = default_cache(os.environ)
+    bench = Bench(profile=load_profile("trixie"), topology=load_topology("two-zones"), cache=cache)
+    # The first one may have to make image and checkpoint.
+    bench.restore(container=False)
+    yield "cold boot to first CRI answer", bench.cold_boot().seconds["first CRI answer"]
+    saved = [one.manifest["seconds"]["save"] for one in list_checkpoints(cache)]
+    yield "checkpoint saved", statistics.median(saved)
+    figures = median([bench.restore() for _ in range(rounds)])
+    for name, seconds in figures.items():
+        yield f"restore to {name}" if name != "asked" else "restore, with finding and verifying", seconds
+    yield "memqos run of one value case", statistics.median(one_case() for _ in range(3))
+    held = Bench(profile=load_profile("trixie"), topology=SMALL, cache=cache).clones(4)
+    yield "four clones of 1.5 GiB, in GiB", sum(held) / (1 << 30)
+
+
+def one_case():
+    with tempfile.TemporaryDirectory() as folder:
+        began = SYSTEM_CLOCK.now()
+        argv = [sys.executable, "-m", "memqos", "run", "--results", f"{folder}/results", "-k", CASE]
+        subprocess.run(argv, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return SYSTEM_CLOCK.now() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=10, help="restores to take the median of (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    found = {}
+    for name, value in measure(options.rounds):
+        found[name] = {"found": round(value, 3), "to hold": TO_HOLD.get(name), "load": round(os.getloadavg()[0], 2)}
+        if not options.json:
+            limit = f"(to hold: {TO_HOLD[name]})" if name in TO_HOLD else ""
+            sys.stdout.write(f"{name:38} {value:8.3f}  load {found[name]['load']:5.2f}  {limit}\n")
+            sys.stdout.flush()
+    if options.json:
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Checkpoints of real machines: clones are pristine and alone, damage is noticed, and many of them work in a row."""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.clock import Deadline
+from memqos.vm.boot import boot
+from memqos.vm.cache import default_cache
+from memqos.vm.checkpoint import checkpoints_folder, load_checkpoint, write_manifest
+from memqos.vm.kept import end_kept, keep, list_kept
+from memqos.vm.machine import MachineState
+from memqos.vm.options import BootOptions
+from memqos.workload.command import Anon, Exit, arguments
+
+pytestmark = pytest.mark.vm
+
+MIB = 1 << 20
+RESTORES = int(os.environ.get("MEMQOS_TEST_RESTORES", "5"))
+"""How many restores in a row; the environment `restores` of tox asks for a hundred."""
+
+
+def soon() -> Deadline:
+    return Deadline.after(60)
+
+
+class Notes:
+    """Progress that is kept."""
+
+    def __init__(self):
+        self.steps, self.notes = [], []
+
+    def start(self, name):
+        self.steps.append(name)
+
+    def done(self, name):
+        pass
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def start(log_dir: Path, *, topology: str = "one-zone", progress=None, **options):
+    return boot(
+        load_profile("trixie"),
+        load_topology(topology),
+        image_cache=default_cache(os.environ),
+        log_dir=log_dir,
+        options=BootOptions(**options),
+        progress=progress or Notes(),
+    )
+
+
+def output(machine, *argv: str) -> str:
+    result = machine.target.run(list(argv), deadline=soon())
+    assert result.status == 0, result
+    return result.text
+
+
+@pytest.fixture(scope="module")
+def clones(tmp_path_factory):
+    """Two clones of one checkpoint that run side by side, the first with a file and a hostname of its own."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(start(tmp_path_factory.mktemp("first"), topology="two-zones"))
+        output(first, "sh", "-c", "echo mine >/root/mine; sync; hostname changed")
+        yield first, stack.enter_context(start(tmp_path_factory.mktemp("second"), topology="two-zones"))
+
+
+def test_a_clone_has_nothing_of_another_one(clones):
+    first, second = clones
+    assert output(first, "cat", "/root/mine") == "mine\n"
+    assert second.target.read("/root/mine", deadline=soon()) is None
+    assert output(second, "hostname") == "memqos\n"
+    assert first.provenance["checkpoint"] == second.provenance["checkpoint"]
+
+
+def test_a_clone_s_clock_is_right_and_its_systemd_well(clones):
+    for machine in clones:
+        before = time.time()
+        told = float(output(machine, "date", "+%s.%N"))
+        assert before - 2 <= told <= time.time() + 0.1
+        assert output(machine, "systemctl", "is-system-running") == "running\n"
+        assert output(machine, "systemctl", "list-units", "--failed", "--plain", "--no-legend") == ""
+
+
+def test_clones_have_entropy_of_their_own(clones):
+    drawn = [output(machine, "cat", "/proc/sys/kernel/random/uuid") for machine in clones]
+    drawn += [output(machine, "sh", "-c", "head -c 16 /dev/urandom | od -An -tx1") for machine in clones]
+    assert len(set(drawn)) == len(drawn)
+    for machine in clones:
+        assert "crng reseeded due to virtual machine fork" in output(machine, "dmesg")
+
+
+def test_a_clone_has_the_topology_and_the_swap_of_a_machine_that_booted(clones):
+    second = clones[1]
+    assert output(second, "sh", "-c", "cat /sys/devices/system/node/node*/cpulist").split() == ["0", "1"]
+    swap = output(second, "swapon", "--noheadings", "--bytes", "--show=SIZE,PRIO").split()
+    assert swap == [str(512 * MIB - 4096), "10"]
+
+
+def test_a_clone_s_console_begins_with_the_boot_s(clones, tmp_path):
+    with start(tmp_path, checkpoint=False) as booted:
+        assert "checkpoint" not in booted.provenance
+        said = booted.console.lines()
+    assert clones[1].console.lines()[: len(said)] == said[: len(clones[1].console.lines())]
+
+
+def test_a_container_runs_in_a_clone(clones):
+    second = clones[1]
+    assert "memqos.local/pause:1" in output(second, "ctr", "--namespace=k8s.io", "images", "list", "--quiet")
+    assert run_container(second).status == 0
+
+
+def run_container(machine):
+    argv = ["ctr", "--namespace=k8s.io", "run", "--rm", "memqos.local/memload:1", "one", "/memload"]
+    return machine.target.run([*argv, *arguments([Anon(size=4 * MIB), Exit()])], deadline=soon())
+
+
+def test_a_clone_shares_what_it_did_not_touch(clones):
+    """Two machines of 2 GiB: what both hold of memory is far below what either was given."""
+    for machine in clones:
+        anonymous = Path(f"/proc/{machine.pid}/smaps_rollup").read_text().split("Anonymous:")[1].split()[0]
+        assert int(anonymous) * 1024 < 600 * MIB
+
+
+def test_a_checkpoint_is_made_once(tmp_path):
+    with start(tmp_path / "first"):
+        pass
+    notes = Notes()
+    with start(tmp_path / "second", progress=notes) as machine:
+        assert machine.state is MachineState.READY
+    assert notes.steps == []
+
+
+def harmed_copy(name: str, tmp_path: Path, harm):
+    """A cache like the real one whose checkpoint of this name is harmed; images and keys are the real ones."""
+    real, root = default_cache(os.environ).root, tmp_path / "cache"
+    for part in ("images", "keys", "locks"):
+        (root / part).parent.mkdir(parents=True, exist_ok=True)
+        (root / part).symlink_to(real / part)
+    checkpoints_folder(default_cache({"MEMQOS_CACHE": str(root)}))
+    shutil.copytree(real / "checkpoints" / name, root / "checkpoints" / name)
+    harm(root / "checkpoints" / name)
+    return root
+
+
+def test_a_damaged_checkpoint_is_made_again_and_one_line_says_so(tmp_path, monkeypatch):
+    with start(tmp_path / "good") as machine:
+        name = machine.provenance["checkpoint"]
+
+    def cut(folder):
+        (folder / "zone0.ram").chmod(0o600)
+        os.truncate(folder / "zone0.ram", 100 * MIB)
+
+    root = harmed_copy(name, tmp_path, cut)
+    monkeypatch.setenv("MEMQOS_CACHE", str(root))
+    notes = Notes()
+    with start(tmp_path / "log", progress=notes) as machine:
+        assert output(machine, "true") == ""
+    damaged = [note for note in notes.notes if name in note]
+    assert damaged == [f"the checkpoint '{name}' in the cache is damaged: it is made again."]
+    assert len(notes.steps) == 1
+
+
+def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypatch):
+    """Its manifest vouches for it, and still nothing comes of it."""
+    with start(tmp_path / "good") as machine:
+        name = machine.provenance["checkpoint"]
+
+    def vouch_for_nonsense(folder):
+        manifest = load_checkpoint(default_cache(os.environ).root / "checkpoints" / name).manifest
+        for path in folder.iterdir():
+            path.chmod(0o600)
+        (folder / "checkpoint.json").unlink()
+        (folder / "state").write_bytes(b"nonsense" * 1000)
+        write_manifest(folder, {key: value for key, value in manifest.items() if key not in {"files", "schema"}})
+
+    root = harmed_copy(name, tmp_path, vouch_for_nonsense)
+    monkeypatch.setenv("MEMQOS_CACHE", str(root))
+    notes = Notes()
+    with start(tmp_path / "log", progress=notes) as machine:
+        assert output(machine, "true") == ""
+    [told] = [note for note in notes.notes if name in note]
+    assert told.startswith(f"the checkpoint '{name}' gives no machine, and is made again: ")
+
+
+@pytest.mark.parametrize("number", range(RESTORES))
+def test_a_restore_and_a_container_again_and_again(tmp_path, number):
+    with start(tmp_path) as machine:
+        assert run_container(machine).status == 0
+
+
+def test_a_kept_machine_outlives_its_context_until_it_is_ended(tmp_path):
+    options = {"image_cache": default_cache(os.environ), "log_dir": tmp_path, "keepable": True}
+    with boot(load_profile("trixie"), load_topology("one-zone"), **options) as machine:
+        kept = keep(machine)
+        folders = machine.spec.qmp_socket.parent, machine.spec.disk.parent
+    try:
+        assert kept in list_kept(os.environ)
+        assert os.system(f"{kept.shell} true </dev/null >/dev/null 2>&1") == 0  # noqa: S605 - it is a shell command
+        # Another machine's start sweeps what nobody owns: not this one.
+        with start(tmp_path / "other"):
+            assert all(folder.exists() for folder in folders)
+    finally:
+        assert end_kept(kept.name, os.environ) == kept
+    assert not Path(f"/proc/{kept.qemu}/exe").exists()
+    assert not any(folder.exists() for folder in folders)
+    assert kept not in list(list_kept(os.environ))

@@ -1,0 +1,132 @@
+"""Machines that fail in other ways than dying: full disks, a host without memory, a guest that falls silent.
+
+Each is recognised within ten seconds, named, and told with the end of the console.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.clock import Deadline
+from memqos.errors import MachineError, TargetError
+from memqos.target.base import checked
+from memqos.vm.boot import boot
+from memqos.vm.cache import Cache, default_cache
+from memqos.vm.machine import MachineState
+
+pytestmark = pytest.mark.vm
+
+MIB = 1 << 20
+RECOGNISED_SECONDS = 11
+"""Ten, and the moment that the test itself takes."""
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def soon() -> Deadline:
+    return Deadline.after(60)
+
+
+def start(log_dir: Path, cache: Cache | None = None):
+    return boot(
+        load_profile("trixie"),
+        load_topology("one-zone"),
+        image_cache=cache or default_cache(os.environ),
+        log_dir=log_dir,
+    )
+
+
+@contextlib.contextmanager
+def recognised(machine, words: str):
+    """What happens in the context ends in the machine's failure, in time, and it stays that machine's failure."""
+    noticed = Deadline.after(RECOGNISED_SECONDS)
+    with pytest.raises(MachineError, match=words) as caught:
+        yield
+    assert not noticed.expired
+    assert machine.state is MachineState.BROKEN
+    assert "console" in caught.value.data
+    assert str(machine.console.path) in str(caught.value)
+    with pytest.raises(MachineError) as again:
+        machine.check_alive()
+    assert again.value is caught.value
+
+
+def test_a_guest_whose_network_is_gone_is_recognised(tmp_path):
+    with start(tmp_path) as machine:
+        machine.target.run(["sh", "-c", "(sleep 1; ip link set eth0 down) >/dev/null 2>&1 &"], deadline=soon())
+        with recognised(machine, "the guest does not answer any more while running 'sleep 50'"):
+            machine.target.run(["sleep", "50"], deadline=soon())
+
+
+def test_an_error_that_comes_from_a_silent_guest_is_told_as_that(tmp_path):
+    """A call that fails for its own reasons may still be the first sign of it."""
+    with start(tmp_path) as machine:
+        machine.examine(TargetError("a program failed."))
+        assert machine.state is MachineState.READY
+        machine.target.run(["sh", "-c", "ip link set eth0 down >/dev/null 2>&1 &"], deadline=soon())
+        with recognised(machine, "the guest does not answer any more"):
+            machine.examine(TargetError("a program failed."))
+
+
+def test_the_guest_s_full_disk_is_recognised(tmp_path):
+    with start(tmp_path) as machine:
+        machine.target.run(["sh", "-c", "fallocate -l 100G /full; dd if=/dev/zero of=/rest bs=1M"], deadline=soon())
+        with recognised(machine, "the guest's disk is full: .*No space left on device"):
+            try:
+                checked(machine.target.run(["sh", "-c", "date >/root/now"], deadline=soon()), where="date")
+            except TargetError as error:
+                machine.examine(error)
+
+
+@pytest.fixture
+def small_cache(tmp_path):
+    """The real cache but for the disks of machines, for which there are 1200 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    real, root = default_cache(os.environ).root, tmp_path / "cache"
+    machines = root / "machines"
+    machines.mkdir(parents=True)
+    for name in ("images", "keys", "locks", "checkpoints"):
+        (root / name).symlink_to(real / name)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200m", "memqos-test", machines], check=True)
+    yield Cache(root=root)
+    subprocess.run(["umount", "--lazy", machines], check=True)
+
+
+def test_the_host_s_full_disk_is_recognised(tmp_path, small_cache):
+    with start(tmp_path / "log", small_cache) as machine:
+        free = shutil.disk_usage(small_cache.root / "machines").free
+        with (small_cache.root / "machines" / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, free - 16 * MIB)
+        with recognised(machine, "the host's disk is full, so QEMU paused the guest while running 'dd"):
+            machine.target.run(["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=64", "conv=fsync"], deadline=soon())
+
+
+@pytest.fixture
+def little_memory():
+    """A control group, of either version, in which a process may take 64 MiB more than it has."""
+    for folder, limit in ((CGROUPS / "memory", "memory.limit_in_bytes"), (CGROUPS, "memory.max")):
+        group = folder / f"memqos-test-{os.getpid()}"
+        if not os.access(folder / "cgroup.procs", os.W_OK):
+            continue
+        group.mkdir()
+        if (group / limit).exists():
+            (group / limit).write_text(str(64 * MIB))
+            yield group
+            group.rmdir()
+            return
+        group.rmdir()
+    pytest.skip("no control group with a memory limit can be made here")
+
+
+def test_a_host_without_memory_is_recognised(tmp_path, little_memory):
+    with start(tmp_path) as machine:
+        (little_memory / "cgroup.procs").write_text(str(machine.pid))
+        with recognised(machine, "the host ran out of memory and killed QEMU .* while running 'dd"):
+            machine.target.run(["dd", "if=/dev/urandom", "of=/dev/shm/big", "bs=1M", "count=500"], deadline=soon())
