@@ -13,6 +13,8 @@ from memqos.plugin.keys import worker_id
 
 __all__ = ["Telling"]
 
+_TOLD = pytest.StashKey[set[str]]()
+
 
 class Telling:
     """Writes lines to pytest's terminal, or from an xdist worker to standard error; it is also a Progress of vm."""
@@ -45,8 +47,11 @@ class Telling:
             self.line(f"{name}: done in {seconds:.0f} s")
 
     def note(self, text: str) -> None:
-        """Something the reader should know."""
-        self.line(text)
+        """Something the reader should know; said once, however many machines it is true of."""
+        told = self._config.stash.setdefault(_TOLD, set())
+        if text not in told:
+            told.add(text)
+            self.line(text)
 
     @contextlib.contextmanager
     def uncaptured(self) -> Iterator[None]:

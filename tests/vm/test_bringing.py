@@ -1,0 +1,112 @@
+"""What a person brings into a machine is there, in use, and recorded; what does not fit is said in one sentence."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.data import data_root
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.clock import Deadline
+from memqos.errors import UsageError
+from memqos.vm.boot import boot
+from memqos.vm.cache import default_cache
+from memqos.vm.image import ensure_image
+from memqos.vm.options import BootOptions
+
+pytestmark = pytest.mark.vm
+
+CONTROL = """\
+Package: vendor-runtime
+Version: 1.0
+Architecture: amd64
+Maintainer: nobody
+Depends: what-is-nowhere
+Description: a runtime beside the image's
+"""
+
+
+def start(log_dir: Path, **options):
+    return boot(
+        load_profile("trixie"),
+        load_topology("one-zone"),
+        image_cache=default_cache(os.environ),
+        log_dir=log_dir,
+        options=BootOptions(**options),
+    )
+
+
+def output(machine, *argv: str) -> str:
+    result = machine.target.run(list(argv), deadline=Deadline.after(60))
+    assert result.status == 0, result
+    return result.text
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A Debian package with a runc that says another version than the image's."""
+    tree = tmp_path / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN/control").write_text(CONTROL)
+    program = tree / "usr/local/sbin/runc"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || { echo runc version 9.9.9; exit; }\nexec /usr/sbin/runc "$@"\n'
+    )
+    program.chmod(0o755)
+    file = tmp_path / "vendor-runtime.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, file], check=True, capture_output=True)
+    return file
+
+
+def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_path, package):
+    image = ensure_image(load_profile("trixie"), default_cache(os.environ))
+    kernel, initrd = (
+        Path(shutil.copy(path, tmp_path / name)) for path, name in ((image.kernel, "k"), (image.initrd, "i"))
+    )
+    wrapper = tmp_path / "containerd"
+    wrapper.write_text('#!/bin/sh\nexec -a "$0" "$0.dist" "$@"\n'.replace("/bin/sh", "/bin/bash"))
+    wrapper.chmod(0o755)
+    config = tmp_path / "config.toml"
+    shipped = data_root() / "vm/guest/containerd-v2/etc/containerd/config.toml"
+    config.write_text(
+        shipped.read_text().replace("disable_hugetlb_controller = false", "disable_hugetlb_controller = true")
+    )
+    brought = {
+        "runtime_debs": (package,), "containerd_binary": wrapper, "containerd_config": config, "kernel_image": kernel,
+        "initrd": initrd,
+    }  # fmt: skip
+    with start(tmp_path / "log", checkpoint=False, **brought) as machine:
+        known = machine.provenance
+        assert known["versions"]["runc"] == "9.9.9"
+        assert known["packages"]["vendor-runtime"] == "1.0"
+        assert known["containerd_config"]["hugetlb"] is False
+        assert "disable_hugetlb_controller = true" in output(machine, "containerd", "config", "dump")
+        place = output(machine, "sh", "-c", "command -v containerd").strip()
+        assert machine.target.read(place, deadline=Deadline.after(30)) == wrapper.read_bytes()
+        assert "Server:" in output(machine, "ctr", "version")
+        assert known["containerd_binary"]["sha256"] == hashlib.sha256(wrapper.read_bytes()).hexdigest()
+        assert known["kernel_image"][0]["sha256"] == hashlib.sha256(kernel.read_bytes()).hexdigest()
+        assert known["runtime_deb"][0]["sha256"] == hashlib.sha256(package.read_bytes()).hexdigest()
+
+
+def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package):
+    """One machine, and two things that dpkg and containerd refuse."""
+    broken = tmp_path / "broken.deb"
+    broken.write_bytes(package.read_bytes()[:200])
+    with (
+        pytest.raises(UsageError, match=r"--runtime-deb: .*broken\.deb' cannot be installed"),
+        start(tmp_path / "log", checkpoint=False, runtime_debs=(broken,)),
+    ):
+        pass
+    config = tmp_path / "config.toml"
+    config.write_text("version = 2\n[grpc]\naddress = 7\n")
+    with (
+        pytest.raises(UsageError, match="--containerd-config: containerd does not start"),
+        start(tmp_path / "log", checkpoint=False, containerd_config=config),
+    ):
+        pass
