@@ -7,11 +7,16 @@ the standard library of Python 3.9 and nothing of memqos. A request comes as JSO
     mount    the cgroup v2 mount
     mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes; it removes no other
     seconds  how long a cgroup may take to appear or to go
-    steps    each with action, path, unit, properties [name, signature, words], writes [file, text]
+    steps    each with action, path, unit, properties [name, signature, words], writes [file, text]; of an adoption
+             also making (properties), keeps (files), keeps_properties (names)
+
+What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if whoever
+adopted it is gone.
 
 and the answer goes as JSON to standard output. To perform: done (how many steps), killed (processes that a removal
 found), and failure (None, or step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign"
-for one that somebody else did, "refused" otherwise). To leftovers: leftovers, a list of paths with their marks.
+for one that somebody else did, "refused" otherwise). To leftovers: leftovers, each a path, its mark, and whether it
+was only adopted.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ATTRIBUTE = "trusted.memqos"
-SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+KEPT = "trusted.memqos.kept"
+BUS = "org.freedesktop.systemd1"
+SYSTEMD = (BUS, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 PAUSE = 0.01
 
 Request = dict[str, Any]
@@ -51,11 +58,15 @@ def perform(request: Request) -> dict[str, Any]:
     stopped = False
     for index, step in enumerate(request["steps"]):
         try:
-            if step["action"] == "remove":
+            if removes(request, step):
                 if not stopped:
-                    answer["killed"] = stop(request, request["steps"][index:])
+                    answer["killed"] = stop(request, [one for one in request["steps"][index:] if removes(request, one)])
                     stopped = True
                 remove(request, step)
+            elif step["action"] == "give back":
+                put_back(request, step)
+            elif step["action"] == "adopt":
+                adopt(request, step)
             else:
                 make_or_change(request, step)
         except StepError as error:
@@ -80,6 +91,70 @@ def make_or_change(request: Request, step: Step) -> None:
         manager("SetUnitProperties", "sba(sv)", step["unit"], "true", *property_words(step))
     for name, text in step["writes"]:
         put(folder / name, text)
+
+
+def adopt(request: Request, step: Step) -> None:
+    """Write to a cgroup that is there, and keep what it held; make it if it is not there."""
+    folder = folder_of(request, step)
+    if not folder.is_dir():
+        make_or_change(request, {**step, "action": "make", "properties": step["making"] + step["properties"]})
+        return
+    if read_mark(folder) is not None:
+        refuse_existing(folder)
+    kept = read_kept(folder)
+    if kept is not None and kept["mark"] != request["mark"]:
+        raise StepError(f"the enforcement '{kept['mark']}' changed it and did not put back what it held", "leftover")
+    if kept is None:
+        keep(request, step, folder)
+    make_or_change(request, {**step, "action": "change"})
+
+
+def keep(request: Request, step: Step, folder: Path) -> None:
+    """Write down what an adopted cgroup holds, in itself."""
+    names = step["keeps_properties"] if step["unit"] else []
+    kept = {
+        "mark": request["mark"],
+        "unit": step["unit"],
+        "properties": unit_properties(step["unit"], names) if names else [],
+        "writes": [[name, get(folder / name).rstrip("\n")] for name in step["keeps"] if (folder / name).is_file()],
+    }
+    set_attribute(folder, KEPT, json.dumps(kept))
+
+
+def put_back(request: Request, step: Step) -> None:
+    """Give an adopted cgroup back with the values that it had; one that was not changed, or is gone, is no error."""
+    folder = folder_of(request, step)
+    kept = read_kept(folder)
+    if kept is None:
+        return
+    if kept["mark"] != request["mark"]:
+        raise StepError(f"'{folder}' was not adopted by the enforcement '{request['mark']}'", "foreign")
+    if kept["properties"]:
+        manager("SetUnitProperties", "sba(sv)", kept["unit"], "true", *property_words(kept))
+    for name, text in kept["writes"]:
+        # An empty write would be none: a set of CPUs or nodes is emptied by an empty line.
+        put(folder / name, text or "\n")
+    try:
+        os.removexattr(folder, KEPT)
+    except OSError as error:
+        raise StepError(f"the mark of '{folder}' cannot be removed: {error.strerror}") from error
+
+
+def unit_properties(unit: str, names: list[str]) -> list[list[Any]]:
+    """The values of a slice's properties, each as [name, signature, words]; busctl says them as it takes them."""
+    path = "/org/freedesktop/systemd1/unit/" + "".join(
+        one if one.isascii() and one.isalnum() else f"_{ord(one):02x}" for one in unit
+    )
+    text = run("busctl", "--system", "get-property", BUS, path, f"{BUS}.Slice", *names)
+    answers = [line.split() for line in text.splitlines()]
+    return [[name, answers[index][0], answers[index][1:]] for index, name in enumerate(names)]
+
+
+def removes(request: Request, step: Step) -> bool:
+    """Whether this step removes its cgroup: one that is given back is removed if this enforcement made it."""
+    if step["action"] == "give back":
+        return read_mark(folder_of(request, step)) == str(request["mark"])
+    return bool(step["action"] == "remove")
 
 
 def refuse_existing(folder: Path) -> None:
@@ -125,14 +200,15 @@ def manager(method: str, *words: str) -> None:
     run("busctl", "--system", "--quiet", "call", *SYSTEMD, method, *words)
 
 
-def run(*argv: str) -> None:
-    """Run a program; its standard error is the reason when it fails."""
+def run(*argv: str) -> str:
+    """Run a program; what it says. Its standard error is the reason when it fails."""
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except OSError as error:
         raise StepError(f"'{argv[0]}' cannot be run: {error.strerror}") from error
     if done.returncode != 0:
         raise StepError(f"'{argv[0]}' ended with status {done.returncode}: {done.stderr.strip()[-600:]}")
+    return done.stdout
 
 
 def enable_controllers(mount: Path, folder: Path) -> None:
@@ -216,16 +292,32 @@ def folder_of(request: Request, step: Step) -> Path:
 
 def set_mark(folder: Path, mark: str) -> None:
     """Say whose cgroup this is."""
-    try:
-        os.setxattr(folder, ATTRIBUTE, mark.encode())
-    except OSError as error:
-        raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
+    set_attribute(folder, ATTRIBUTE, mark)
 
 
 def read_mark(folder: Path) -> str | None:
     """Who made this cgroup; None if it is not marked."""
+    return read_attribute(folder, ATTRIBUTE)
+
+
+def read_kept(folder: Path) -> dict[str, Any] | None:
+    """What an adopted cgroup held, and who adopted it; None if nobody did, or it is gone."""
+    text = read_attribute(folder, KEPT)
+    return None if text is None else json.loads(text)
+
+
+def set_attribute(folder: Path, name: str, text: str) -> None:
+    """Write an extended attribute."""
     try:
-        return os.getxattr(folder, ATTRIBUTE).decode("utf-8", "replace")
+        os.setxattr(folder, name, text.encode())
+    except OSError as error:
+        raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
+
+
+def read_attribute(folder: Path, name: str) -> str | None:
+    """An extended attribute; None if there is none, or no such folder."""
+    try:
+        return os.getxattr(folder, name).decode("utf-8", "replace")
     except OSError:
         return None
 
@@ -250,10 +342,16 @@ def put(path: Path, text: str) -> None:
         raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error
 
 
-def leftovers(mount: Path) -> list[tuple[str, str]]:
-    """Every marked cgroup, outermost first: path and mark."""
-    marks = {Path(folder): read_mark(Path(folder)) for folder, _, _ in os.walk(mount)}
-    return sorted((f"/{folder.relative_to(mount)}", mark) for folder, mark in marks.items() if mark is not None)
+def leftovers(mount: Path) -> list[tuple[str, str, bool]]:
+    """Every marked cgroup, outermost first: path, mark, and whether it was only adopted."""
+    found = []
+    for name, _, _ in os.walk(mount):
+        folder = Path(name)
+        mark, kept = read_mark(folder), read_kept(folder)
+        if mark is not None or kept is not None:
+            path = f"/{folder.relative_to(mount)}"
+            found.append((path, kept["mark"] if mark is None and kept else mark or "", mark is None))
+    return sorted(found)
 
 
 def main() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.steps import Action, Step, steps, steps_between
+from memqos.enforce.steps import Action, Step, steps, steps_between, undoing
+from memqos.enforce.systemd import Property
 from memqos.engine.plan import Plan
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
@@ -20,6 +21,8 @@ from memqos.target.base import checked
 __all__ = ["Enforcement", "Leftover", "find_leftovers", "sweep"]
 
 _AGENT = "agent.py"
+_BEGINNINGS = frozenset({Action.MAKE, Action.ADOPT})
+_ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}
 _CGROUP_SECONDS = 20.0
 _WITHDRAW_SECONDS = 120.0
 _NOT_FOUND = 127
@@ -27,10 +30,14 @@ _NOT_FOUND = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A cgroup that an earlier enforcement made and did not remove; name: that enforcement's name."""
+    """A cgroup that an earlier enforcement made and did not remove; name: that enforcement's name.
+
+    adopted: whether it is somebody else's, and only its values were not put back.
+    """
 
     path: CgroupPath
     name: str
+    adopted: bool = False
 
 
 class Enforcement:
@@ -66,7 +73,10 @@ class Enforcement:
         self._remember(todo)
         answer = _perform(self._tree, self._name, todo, deadline=deadline)
         if answer.failure:
-            self._forget(todo[answer.failure.step + answer.failure.made_something :])
+            failed = todo[answer.failure.step]
+            # A cgroup that was made in part has to be removed, and one that was not removed still has to be.
+            stands = answer.failure.made_something and failed.action not in _ENDS
+            self._forget(todo[answer.failure.step + stands :])
             raise answer.failure.error(self._tree, todo)
         self._plan = plan
         return todo
@@ -74,10 +84,10 @@ class Enforcement:
     def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
         """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.
 
-        A cgroup that somebody else made is never touched. Raises TargetError if one of ours is still there
-        afterwards. Withdrawing twice is nothing.
+        A cgroup that somebody else made is never removed: an adopted one gets back what it held. Raises TargetError if
+        one of ours is still there afterwards. Withdrawing twice is nothing.
         """
-        todo = [_undo(step) for step in reversed(self._made.values())]
+        todo = [undoing(step) for step in reversed(self._made.values())]
         answer = _perform(self._tree, self._name, todo, deadline=deadline)
         if answer.failure:
             raise answer.failure.error(self._tree, todo)
@@ -88,28 +98,30 @@ class Enforcement:
     def _remember(self, todo: Iterable[Step]) -> None:
         """Before they are done: if the answer is lost, some of them are."""
         for step in todo:
-            if step.action is Action.MAKE:
+            if step.action in _BEGINNINGS:
                 self._made[step.path] = step
-            elif step.action is Action.REMOVE:
+            elif step.action in _ENDS:
                 self._made.pop(step.path, None)
 
     def _forget(self, todo: Iterable[Step]) -> None:
         """Of these it is known that they were not done."""
         for step in todo:
-            if step.action is Action.MAKE:
+            if step.action in _BEGINNINGS:
                 self._made.pop(step.path, None)
-            elif step.action is Action.REMOVE:
-                self._made[step.path] = step
+            elif step.action in _ENDS:
+                self._made[step.path] = replace(step, action=_ENDS[step.action])
 
 
 def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, ...]:
     """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
     answer: Any = _ask(tree, {"verb": "leftovers", "mount": tree.mount.folder}, deadline=deadline)
-    return tuple(Leftover(path=CgroupPath.parse(path), name=name) for path, name in answer["leftovers"])
+    return tuple(
+        Leftover(path=CgroupPath.parse(path), name=name, adopted=adopted) for path, name, adopted in answer["leftovers"]
+    )
 
 
 def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
-    """Remove what a dead enforcement left behind; the processes that were killed.
+    """Remove what a dead enforcement left behind, and put back what it changed; the processes that were killed.
 
     To be called only when the enforcement that made them cannot be alive any more.
     """
@@ -117,7 +129,8 @@ def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline
     for leftover in reversed(leftovers):
         path = leftover.path
         unit = path.name if path.name.endswith(".slice") else ""
-        step = Step(action=Action.REMOVE, subject=f"the leftover of '{leftover.name}'", path=path, unit=unit)
+        action = Action.GIVE_BACK if leftover.adopted else Action.REMOVE
+        step = Step(action=action, subject=f"the leftover of '{leftover.name}'", path=path, unit=unit)
         answer = _perform(tree, leftover.name, [step], deadline=deadline)
         if answer.failure:
             raise answer.failure.error(tree, [step])
@@ -139,6 +152,7 @@ class _Failure:
         return self.kind == "refused"
 
     def error(self, tree: CgroupTree, todo: Sequence[Step]) -> TargetError:
+        """The failure as an error at the step's cgroup."""
         step = todo[self.step]
         return TargetError(
             f"could not {step.action} the cgroup of {step.subject}: {self.what}.",
@@ -160,10 +174,6 @@ class _Answer:
 
     killed: tuple[int, ...] = ()
     failure: _Failure | None = None
-
-
-def _undo(step: Step) -> Step:
-    return Step(action=Action.REMOVE, subject=step.subject, path=step.path, unit=step.unit)
 
 
 def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Deadline) -> _Answer:
@@ -200,6 +210,13 @@ def _as_json(step: Step) -> dict[str, object]:
         "action": str(step.action),
         "path": str(step.path),
         "unit": step.unit,
-        "properties": [[item.name, item.signature, list(item.words)] for item in step.properties],
+        "properties": _properties(step.properties),
         "writes": [list(write) for write in step.writes],
+        "making": _properties(step.making),
+        "keeps": list(step.keeps),
+        "keeps_properties": list(step.keeps_properties),
     }
+
+
+def _properties(found: Iterable[Property]) -> list[list[object]]:
+    return [[item.name, item.signature, list(item.words)] for item in found]

@@ -6,16 +6,16 @@ A step says what to do and with what; `apply` does it. Containers are the runtim
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memqos.enforce.systemd import Property, slice_properties, unit_of, value_properties
+from memqos.enforce.systemd import VALUE_PROPERTIES, Property, slice_properties, unit_of, value_properties
 from memqos.engine.plan import Level, Plan, PlannedCgroup
 from memqos.model.knob import Absent, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 
-__all__ = ["Action", "Step", "steps", "steps_between", "subject"]
+__all__ = ["Action", "Step", "removal", "steps", "steps_between", "subject", "undoing"]
 
 # libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
 # under another one, as memory.high under memory.max, is thereby written after it.
@@ -37,19 +37,27 @@ _WRITE_ORDER = (
 
 
 class Action(StrEnum):
-    """What a step does to its cgroup."""
+    """What a step does to its cgroup.
+
+    ADOPT: write to a cgroup that is there already, keeping what it held; where there is none, make it. GIVE_BACK: the
+    way back from that: put back what was kept, or remove what was made.
+    """
 
     MAKE = "make"
+    ADOPT = "adopt"
     CHANGE = "change"
     REMOVE = "remove"
+    GIVE_BACK = "give back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One cgroup made, changed or removed.
+    """One cgroup made, adopted, changed, given back or removed.
 
     subject: what a reader calls the cgroup. unit: its systemd slice, "" with the cgroupfs driver.
     properties: given to systemd before anything is written. writes: control file and text, in this order.
+    making: of an adoption, the properties that a slice gets in addition if it has to be made. keeps, keeps_properties:
+    the control files and the properties whose values are kept for the way back.
     """
 
     action: Action
@@ -58,10 +66,18 @@ class Step:
     unit: str = ""
     properties: tuple[Property, ...] = ()
     writes: tuple[tuple[str, str], ...] = ()
+    making: tuple[Property, ...] = ()
+    keeps: tuple[str, ...] = ()
+    keeps_properties: tuple[str, ...] = ()
 
 
 def steps(plan: Plan) -> tuple[Step, ...]:
-    """The steps that make this plan true on a node where none of its cgroups exists."""
+    """The steps that make this plan true on a node where none of its cgroups exists, but perhaps the reserved ones.
+
+    A kubelet does not make the cgroups of systemReservedCgroup and kubeReservedCgroup: it wants them to be there
+    (`enforceNodeAllocatable`), and changes their values. So what is there is adopted; what is not, an administrator
+    would have made, and is made for the test.
+    """
     return tuple(_make(cgroup, plan.driver) for cgroup in _enforced(plan))
 
 
@@ -86,8 +102,15 @@ def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
 
 
 def removal(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
-    """The step that removes this cgroup."""
-    return Step(action=Action.REMOVE, subject=subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
+    """The step that takes this cgroup away from the plan: a reserved one is given back, any other is removed."""
+    action = Action.GIVE_BACK if cgroup.level is Level.RESERVED else Action.REMOVE
+    return Step(action=action, subject=subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
+
+
+def undoing(step: Step) -> Step:
+    """The way back from a cgroup that was made or adopted."""
+    action = Action.GIVE_BACK if step.action is Action.ADOPT else Action.REMOVE
+    return Step(action=action, subject=step.subject, path=step.path, unit=step.unit)
 
 
 def subject(cgroup: PlannedCgroup) -> str:
@@ -111,11 +134,24 @@ def _enforced(plan: Plan) -> Iterator[PlannedCgroup]:
 
 
 def _make(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+    if cgroup.level is Level.RESERVED:
+        return _adopt(cgroup, driver)
     properties: tuple[Property, ...] = ()
     if driver is CgroupDriver.SYSTEMD:
         description = f"memqos: {subject(cgroup)}"
         properties = slice_properties(cgroup.path, description) + value_properties(_written(cgroup))
     return _step(Action.MAKE, cgroup, driver, properties)
+
+
+def _adopt(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+    systemd = driver is CgroupDriver.SYSTEMD
+    values = value_properties(_written(cgroup)) if systemd else ()
+    return replace(
+        _step(Action.ADOPT, cgroup, driver, values),
+        making=slice_properties(cgroup.path, f"memqos: {subject(cgroup)}") if systemd else (),
+        keeps=tuple(str(knob) for knob in cgroup.knobs),
+        keeps_properties=VALUE_PROPERTIES if systemd else (),
+    )
 
 
 def _change(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from memqos.engine.cpu import quota_per_second
 from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text
 from memqos.model.path import CgroupPath
 
-__all__ = ["Property", "slice_properties", "unit_of", "value_properties"]
+__all__ = ["VALUE_PROPERTIES", "Property", "slice_properties", "unit_of", "value_properties"]
 
 _INFINITY = 2**64 - 1
-_SECOND_US = 1_000_000
-_QUOTA_GRAIN_US = 10_000
-"""systemd keeps a quota as µs per second and shows it in percent: libcontainer rounds up to a whole percent."""
-
 _AMOUNTS: Mapping[Knob, str] = {
     Knob.MEMORY_MIN: "MemoryMin",
     Knob.MEMORY_LOW: "MemoryLow",
@@ -29,6 +26,9 @@ _AMOUNTS: Mapping[Knob, str] = {
     Knob.PIDS_MAX: "TasksMax",
 }
 _SETS: Mapping[Knob, str] = {Knob.CPUSET_CPUS: "AllowedCPUs", Knob.CPUSET_MEMS: "AllowedMemoryNodes"}
+
+VALUE_PROPERTIES = (*_AMOUNTS.values(), *_SETS.values(), "CPUQuotaPeriodUSec", "CPUQuotaPerSecUSec")
+"""Every property that `value_properties` may set: what has to be kept of a slice that is somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,7 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
 
 
 def _quota(limit: CpuMax) -> Iterable[Property]:
-    per_second = _INFINITY
-    if limit.quota is not None:
-        grains = -(-(limit.quota * _SECOND_US // limit.period) // _QUOTA_GRAIN_US)
-        per_second = grains * _QUOTA_GRAIN_US
+    per_second = _INFINITY if limit.quota is None else quota_per_second(limit.quota, limit.period)
     return (
         Property("CPUQuotaPeriodUSec", "t", (str(limit.period),)),
         Property("CPUQuotaPerSecUSec", "t", (str(per_second),)),

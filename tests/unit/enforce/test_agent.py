@@ -22,13 +22,17 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
     """Extended attributes in memory: those of a cgroup need privileges on an ordinary file system."""
     kept: dict[Path, bytes] = {}
 
-    def get(path: Path, _: str) -> bytes:
-        if path not in kept:
-            raise OSError(errno.ENODATA, "No data available")
-        return kept[path]
+    def key(path: Path, name: str) -> Path:
+        return path / "kept" if name == agent.KEPT else path
 
-    monkeypatch.setattr(os, "setxattr", lambda path, _, value: kept.update({path: value}))
+    def get(path: Path, name: str) -> bytes:
+        if key(path, name) not in kept:
+            raise OSError(errno.ENODATA, "No data available")
+        return kept[key(path, name)]
+
+    monkeypatch.setattr(os, "setxattr", lambda path, name, value: kept.update({key(path, name): value}))
     monkeypatch.setattr(os, "getxattr", get)
+    monkeypatch.setattr(os, "removexattr", lambda path, name: kept.pop(key(path, name)))
     return kept
 
 
@@ -36,9 +40,17 @@ def request(mount: Path, *steps: dict[str, Any], seconds: float = 0.1) -> dict[s
     return {"verb": "perform", "mount": str(mount), "mark": "run 1", "seconds": seconds, "steps": list(steps)}
 
 
-def step(action: str, path: str, *writes: list[str], unit: str = "") -> dict[str, Any]:
-    properties = [["MemoryMax", "t", ["4096"]]]
-    return {"action": action, "path": path, "unit": unit, "properties": properties, "writes": list(writes)}
+def step(action: str, path: str, *writes: list[str], unit: str = "", keeps: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "action": action,
+        "path": path,
+        "unit": unit,
+        "properties": [["MemoryMax", "t", ["4096"]]],
+        "writes": list(writes),
+        "making": [["Description", "s", ["test"]]],
+        "keeps": list(keeps),
+        "keeps_properties": ["MemoryMax", "AllowedCPUs"],
+    }
 
 
 def test_a_cgroup_is_made_marked_and_given_controllers(mount: Path) -> None:
@@ -83,7 +95,7 @@ def test_what_an_earlier_run_left_is_told_from_somebody_elses(mount: Path) -> No
     assert failure["kind"] == "leftover"
     assert "'run 1'" in failure["what"]
     (mount / "other").mkdir()
-    assert agent.leftovers(mount) == [("/kubepods", "run 1")]
+    assert agent.leftovers(mount) == [("/kubepods", "run 1", False)]
 
 
 def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks: dict[Path, bytes]) -> None:
@@ -151,6 +163,95 @@ def test_a_slice_is_started_changed_and_stopped_through_systemd(mount: Path, pro
 def test_a_slice_whose_cgroup_does_not_appear(mount: Path, programs: Path) -> None:
     failure = agent.perform(request(mount, step("make", "/b.slice", unit="b.slice")))["failure"]
     assert "did not appear" in failure["what"]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control files that hold the last text written, as a kernel's do; an ordinary file keeps what it had behind it."""
+
+    def put(path: Path, text: str) -> None:
+        path.write_text(text)
+
+    monkeypatch.setattr(agent, "put", put)
+
+
+def existing(mount: Path, name: str, **files: str) -> Path:
+    """A cgroup that somebody else made, with these files; the first "_" of a name stands for its dot."""
+    (mount / name).mkdir()
+    for file, text in files.items():
+        (mount / name / file.replace("_", ".", 1)).write_text(text)
+    return mount / name
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks: dict[Path, bytes]) -> None:
+    folder = existing(mount, "system", memory_max="max\n", memory_min="0\n", cpuset_cpus="\n", cpu_weight="50\n")
+    keeps = ("memory.max", "memory.min", "cpuset.cpus", "hugetlb.2MB.max")
+    adopt = step("adopt", "/system", ["memory.max", "4096"], ["cpuset.cpus", "0-1"], keeps=keeps)
+    assert agent.perform(request(mount, adopt))["failure"] is None
+    assert (folder / "memory.max").read_text() == "4096"
+    assert folder not in marks
+    assert agent.leftovers(mount) == [("/system", "run 1", True)]
+    # A later plan of the same enforcement writes more; what was there at first is what is put back.
+    assert agent.perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
+    assert agent.perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
+    answer = agent.perform(request(mount, step("give back", "/system")))
+    assert answer == {"done": 1, "killed": [], "failure": None}
+    assert [(folder / name).read_text() for name in keeps[:3]] == ["max", "0", "\n"]
+    assert (folder / "cpu.weight").read_text() == "50\n"
+    assert agent.leftovers(mount) == []
+    # Once given back there is nothing more to do, nor is there with one that vanished.
+    assert agent.perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
+
+
+def test_processes_of_an_adopted_cgroup_live_on(mount: Path) -> None:
+    folder = existing(mount, "system", memory_max="max", cgroup_procs="7\n", cgroup_kill="")
+    make, adopt = step("make", "/kubepods"), step("adopt", "/system", ["memory.max", "1"], keeps=("memory.max",))
+    agent.perform(request(mount, make, adopt))
+    assert agent.perform(request(mount, step("give back", "/system"), step("remove", "/kubepods")))["killed"] == []
+    assert (folder / "cgroup.kill").read_text() == ""
+    assert folder.is_dir()
+    assert not (mount / "kubepods").exists()
+
+
+def test_a_reserved_cgroup_that_is_not_there_is_made_and_removed(mount: Path, marks: dict[Path, bytes]) -> None:
+    assert agent.perform(request(mount, step("adopt", "/spare")))["failure"] is None
+    assert marks[mount / "spare"] == b"run 1"
+    assert agent.perform(request(mount, step("give back", "/spare")))["failure"] is None
+    assert not (mount / "spare").exists()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_another_run_made_or_adopted_is_left_alone(mount: Path, marks: dict[Path, bytes]) -> None:
+    existing(mount, "made", memory_max="max")
+    marks[mount / "made"] = b"run 0"
+    existing(mount, "adopted", memory_max="max")
+    other = {**request(mount, step("adopt", "/adopted", ["memory.max", "1"], keeps=("memory.max",))), "mark": "run 0"}
+    agent.perform(other)
+    for path in ("/made", "/adopted"):
+        failure = agent.perform(request(mount, step("adopt", path, ["memory.max", "2"])))["failure"]
+        assert (failure["kind"], "'run 0'" in failure["what"]) == ("leftover", True)
+    failure = agent.perform(request(mount, step("give back", "/adopted")))["failure"]
+    assert failure["kind"] == "foreign"
+    assert (mount / "adopted" / "memory.max").read_text() == "1"
+
+
+def test_a_slice_of_systemds_keeps_its_properties(mount: Path, programs: Path) -> None:
+    existing(mount, "system.slice", memory_max="max")
+    answer = 'case "$*" in *get-property*) echo "t 18446744073709551615"; echo "ay 0";; esac'
+    (programs.parent / "busctl").write_text(f'#!/bin/sh\necho "$@" >>{programs}\n{answer}\n')
+    adopt = step("adopt", "/system.slice", ["memory.max", "4096"], unit="system.slice", keeps=("memory.max",))
+    assert agent.perform(request(mount, adopt))["failure"] is None
+    assert agent.perform(request(mount, step("give back", "/system.slice", unit="system.slice")))["failure"] is None
+    bus = "org.freedesktop.systemd1"
+    change = (
+        f"--system --quiet call {bus} /org/freedesktop/systemd1 {bus}.Manager SetUnitProperties sba(sv) system.slice"
+    )
+    assert programs.read_text().splitlines() == [
+        f"--system get-property {bus} /org/freedesktop/systemd1/unit/system_2eslice {bus}.Slice MemoryMax AllowedCPUs",
+        f"{change} true 1 MemoryMax t 4096",
+        f"{change} true 2 MemoryMax t 18446744073709551615 AllowedCPUs ay 0",
+    ]
 
 
 def test_what_systemd_says_is_the_reason(mount: Path, programs: Path) -> None:

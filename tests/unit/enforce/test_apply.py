@@ -10,7 +10,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, sweep
 from memqos.errors import MissingProgramError, TargetError
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.fake_cgroups import FAKE_MOUNT
@@ -132,19 +132,61 @@ def test_killed_processes_are_told(agent: Agent) -> None:
     assert enforcement.withdraw(deadline=soon()) == (7, 11)
 
 
+RESERVED = plan(CgroupDriver.SYSTEMD, reserved={Knob.MEMORY_MAX: Bytes(4096), Knob.MEMORY_MIN: ABSENT})
+
+
+def test_a_reserved_cgroup_is_adopted_and_given_back(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(RESERVED, deadline=soon())
+    [adoption] = [step for step in agent.requests[0]["steps"] if step["action"] == "adopt"]
+    assert (adoption["path"], adoption["unit"]) == ("/kubeletreserved.slice", "kubeletreserved.slice")
+    # What the slice is called and wants is for one that has to be made.
+    assert adoption["properties"] == [["MemoryMax", "t", ["4096"]]]
+    assert "Description" in [name for name, *_ in adoption["making"]]
+    assert adoption["keeps"] == ["memory.max", "memory.min"]
+    assert "MemoryMax" in adoption["keeps_properties"]
+    enforcement.withdraw(deadline=soon())
+    assert agent.asked() == [
+        ("remove", "/kubepods.slice/kubepods-burstable.slice"),
+        ("give back", "/kubeletreserved.slice"),
+        ("remove", "/kubepods.slice"),
+    ]
+
+
+def test_a_plan_without_the_reserved_cgroup_gives_it_back(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(RESERVED, deadline=soon())
+    without = plan(CgroupDriver.SYSTEMD)
+    agent.answer["failure"] = {"step": 0, "what": "it is busy", "kind": "refused"}
+    with pytest.raises(TargetError, match="could not give back the cgroup of reserved "):
+        enforcement.apply(without, deadline=soon())
+    assert agent.asked() == [("give back", "/kubeletreserved.slice")]
+    agent.answer["failure"] = None
+    enforcement.withdraw(deadline=soon())
+    assert ("give back", "/kubeletreserved.slice") in agent.asked()
+
+
 def test_leftovers_are_found_and_swept(agent: Agent) -> None:
-    agent.answer = {"leftovers": [["/kubepods.slice", "run 3"], ["/kubepods.slice/a", "run 3"]]}
+    agent.answer = {
+        "leftovers": [
+            ["/kubepods.slice", "run 3", False],
+            ["/kubepods.slice/a", "run 3", False],
+            ["/system.slice", "run 3", True],
+        ]
+    }
     found = find_leftovers(agent.tree, deadline=soon())
     assert found == (
         Leftover(path=CgroupPath.parse("/kubepods.slice"), name="run 3"),
         Leftover(path=CgroupPath.parse("/kubepods.slice/a"), name="run 3"),
+        Leftover(path=CgroupPath.parse("/system.slice"), name="run 3", adopted=True),
     )
     agent.answer = {"done": 2, "killed": [], "failure": None}
     sweep(agent.tree, found, deadline=soon())
     steps = [step for request in agent.requests[1:] for step in request["steps"]]
-    assert [(step["path"], step["unit"]) for step in steps] == [
-        ("/kubepods.slice/a", ""),
-        ("/kubepods.slice", "kubepods.slice"),
+    assert [(step["action"], step["path"], step["unit"]) for step in steps] == [
+        ("give back", "/system.slice", "system.slice"),
+        ("remove", "/kubepods.slice/a", ""),
+        ("remove", "/kubepods.slice", "kubepods.slice"),
     ]
     assert {request["mark"] for request in agent.requests[1:]} == {"run 3"}
 

@@ -12,7 +12,7 @@ def test_the_kubelets_order_is_kept() -> None:
     found = steps(plan(SYSTEMD, pods={"1": {}, "2": {}}, reserved={}))
     assert [(step.action, step.subject, step.unit) for step in found] == [
         (Action.MAKE, "kubepods", "kubepods.slice"),
-        (Action.MAKE, "reserved /kubeletreserved.slice", "kubeletreserved.slice"),
+        (Action.ADOPT, "reserved /kubeletreserved.slice", "kubeletreserved.slice"),
         (Action.MAKE, "QoS class Burstable", "kubepods-burstable.slice"),
         (Action.MAKE, "pod 1", "kubepods-burstable-pod1.slice"),
         (Action.MAKE, "pod 2", "kubepods-burstable-pod2.slice"),

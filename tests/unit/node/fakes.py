@@ -79,6 +79,7 @@ class Bench:
         self.runtime = Runtime(self.cgroups, traits)
         self.log = Log()
         self.refused: str = ""
+        self.kept: dict[CgroupPath, dict[str, str]] = {}
         self.target = FakeTarget(
             mounts={self.cgroups.mount.folder: self.cgroups},
             commands={
@@ -106,12 +107,18 @@ class Bench:
         request = json.loads(stdin)
         for index, step in enumerate(request["steps"]):
             path = CgroupPath.parse(step["path"])
-            if step["action"] == "remove":
+            if step["action"] == "remove" or (step["action"] == "give back" and path not in self.kept):
                 self.cgroups.remove(path)
+                continue
+            if step["action"] == "give back":
+                for name, text in self.kept.pop(path).items():
+                    self.cgroups.put(path, name, text)
                 continue
             if self.refused and self.refused in step["path"]:
                 failure = {"step": index, "what": "the kernel refused it", "kind": "refused"}
                 return 0, json.dumps({"done": index, "killed": [], "failure": failure}).encode(), b""
+            if step["action"] == "adopt" and path in self.cgroups:
+                self.kept[path] = {name: self.cgroups.text(path, name) for name in step["keeps"]}
             self.cgroups.make(path)
             for name, text in step["writes"]:
                 self.cgroups.put(path, name, text)

@@ -11,6 +11,7 @@ from memqos.errors import MachineError, MachineryError, RuntimeCallError, Target
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
+from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
@@ -48,6 +49,26 @@ def test_crun_keeps_containers_in_a_cgroup_below_their_scope():
     assert worst(findings) is Verdict.CONFORMS
     assert {finding.cgroup for finding in findings if finding.subject.startswith("container app")} == {str(app)}
     assert bench.planned_cgroups == []
+
+
+def test_a_reserved_cgroup_that_exists_is_adopted_and_gets_its_values_back():
+    """What a kubelet wants to be there already: /system.slice has processes, limits and an owner of its own."""
+    bench = Bench()
+    system = CgroupPath.parse("/system.slice")
+    bench.cgroups.make(system)
+    bench.cgroups.put(system, "memory.max", "1073741824")
+    reserved = kubelet(
+        system_reserved={"memory": Quantity.parse("100Mi")},
+        system_reserved_cgroup="/system",
+        enforce_node_allocatable=("pods", "system-reserved"),
+    )
+    web = pod("web")
+
+    with bench.node.admitted([web], reserved) as population:
+        assert worst(population.judge_node()) is Verdict.CONFORMS
+        assert bench.cgroups.text(system, "memory.max") == "104857600\n"
+
+    assert bench.cgroups.text(system, "memory.max") == "1073741824\n"
 
 
 def test_init_containers_run_first_and_are_read_while_they_run():
