@@ -4,7 +4,8 @@ The pods of these tests are built in Go: a node of 4 CPUs and 4 GiB, and two mor
 the one that is resized. Rows that differ only in conditions that an earlier resize left behind (resources unchanged,
 already allocated) are one case here: nothing to decide.
 
-A file for an older release holds only the tables that differ from the next newer one. Not used of these files: TestUpdatePodFromAllocation and TestAllocationManagerAddPod (what the kubelet stores in its
+A file for an older release holds only the tables that differ from the next newer one. Not used of these files:
+TestUpdatePodFromAllocation and TestAllocationManagerAddPod (what the kubelet stores in its
 checkpoint), TestRecordPodDeferredAcceptedResizes (metrics), TestSortPendingResizes (its pods are calls; the order is in
 tests/unit/engine/resize), TestNonAllocatedPodsExcludedFromCapacity_AddPod (references).
 """

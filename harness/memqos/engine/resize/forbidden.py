@@ -26,6 +26,10 @@ _SIDECARS_SINCE = 33
 
 def objection(old: Pod, new: Pod, kubelet: Kubelet) -> str:
     """The API server's first objection to a change from `old` to `new`, in its words; "" if it has none."""
+    if not kubelet.release.since(_ALPHA_SINCE):
+        return (
+            f"pod updates may not change resources in {kubelet.release}: in-place resize begins with 1.{_ALPHA_SINCE}"
+        )
     return next(_objections(old, new, kubelet), "")
 
 
@@ -44,9 +48,6 @@ def is_resizable(container: Container, kubelet: Kubelet) -> bool:
 
 def _objections(old: Pod, new: Pod, kubelet: Kubelet) -> Iterator[str]:
     release = kubelet.release
-    if not release.since(_ALPHA_SINCE):
-        yield f"pod updates may not change resources in {release}: in-place resize begins with 1.{_ALPHA_SINCE}"
-        return
     on = enabled(Gate.RESIZE, release, kubelet.settings.feature_gates)
     if not on and not release.since(_SIDECARS_SINCE):
         yield f"pod updates may not change resources while the gate {Gate.RESIZE} is off"
@@ -69,10 +70,9 @@ def _pod_level(old: Pod, new: Pod, kubelet: Kubelet) -> Iterator[str]:
         if kubelet.release.since(35):
             yield f"resize of pods with pod-level resources is forbidden while the gate {Gate.RESIZE_POD_LEVEL} is off"
         yield "pods with pod-level resources cannot be resized"
-    was, now = old.resources or Resources(), new.resources
-    if now is None:
+    if new.resources is None:
         yield "pod-level resources cannot be removed"
-        return
+    was, now = (one.resources or Resources() for one in (old, new))
     if _removed(was.requests, now.requests):
         yield "pod-level resource requests cannot be removed"
     if _removed(was.limits, now.limits):
@@ -93,10 +93,8 @@ def _order(old: Pod, new: Pod) -> Iterator[str]:
 
 
 def _container(old: Container, new: Container, kubelet: Kubelet) -> Iterator[str]:
-    if not is_resizable(old, kubelet):
-        if replace(old, resize_policy={}) != replace(new, resize_policy={}):
-            yield "resources for non-sidecar init containers are immutable"
-        return
+    if not is_resizable(old, kubelet) and replace(old, resize_policy={}) != replace(new, resize_policy={}):
+        yield "resources for non-sidecar init containers are immutable"
     was, now = old.resources, new.resources
     if kubelet.release.since(_SUBRESOURCE_SINCE):
         if _removed(was.requests, now.requests):

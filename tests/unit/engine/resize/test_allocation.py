@@ -1,0 +1,186 @@
+"""What the kubelet does not do, does later, and in which order it looks at several resizes."""
+
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.resize import ResizeOutcome, resize_pods
+from memqos.errors import UsageError
+from memqos.model.node import KubeletSettings, NodeFacts, NumaZone, SwapBehavior
+from memqos.model.pod import ResizePolicy
+from tests.unit.engine.pods import amounts, container, equal, pod
+
+NODE = NodeFacts(memory=4 << 30, swap=1 << 30, cpus=4)
+ON = KubeletSettings(feature_gates={"InPlacePodVerticalScaling": True}, eviction_hard={})
+STATIC = replace(ON, cpu_manager_policy="static")
+
+
+def resized(old, new, release="1.36", settings=ON, others=()):
+    plan = resize_pods([old, *others], [new], node=NODE, settings=settings, release=release)
+    return plan.resizes[0]
+
+
+def requesting(cpu, memory, name="p", **more):
+    return pod(container({"cpu": cpu, "memory": memory}), name=name, **more)
+
+
+OTHER = requesting("2", "2Gi", "other")
+
+
+@pytest.mark.parametrize(("release", "outcome", "message"), [
+    ("1.27", "Infeasible", ""),
+    ("1.32", "Infeasible", "Node didn't have enough capacity: memory, requested: 5368709120, capacity: 4294967296"),
+    ("1.35", "Infeasible", "Node didn't have enough capacity: memory, requested: 5368709120, capacity: 4294967296"),
+    ("1.36", "Deferred",
+     "Node didn't have enough resource: memory, requested: 5368709120, used: 2147483648, capacity: 4294967296"),
+])  # fmt: skip
+def test_more_than_the_node_has(release, outcome, message):
+    found = resized(requesting("1", "1Gi"), requesting("1", "5Gi"), release, others=(OTHER,))
+    assert (found.outcome.value, found.message, found.steps) == (outcome, message, ())
+
+
+@pytest.mark.parametrize(("release", "message"), [
+    ("1.31", ""), ("1.36", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"),
+])  # fmt: skip
+def test_more_than_is_left(release, message):
+    found = resized(requesting("1", "1Gi"), requesting("3", "3Gi"), release, others=(OTHER,))
+    assert (found.outcome, found.message) == (ResizeOutcome.DEFERRED, message)
+    assert {one.name: one.value for one in found.reason.inputs} == {
+        "cpu requested": "3000", "cpu of other pods": "2000", "cpu allocatable": "4000",
+        "memory requested": "3221225472", "memory of other pods": "2147483648", "memory allocatable": "4294967296",
+    }  # fmt: skip
+
+
+# Up to 1.33 what can never fit is held against Node.status.allocatable, which eviction thresholds are taken off.
+@pytest.mark.parametrize(("release", "outcome"), [("1.33", "Infeasible"), ("1.34", "Deferred")])
+def test_the_eviction_threshold(release, outcome):
+    settings = replace(ON, eviction_hard={"memory.available": "1Gi"})
+    assert resized(requesting("1", "1Gi"), requesting("1", "3500Mi"), release, settings).outcome.value == outcome
+
+
+def test_a_threshold_above_what_is_left():
+    settings = replace(ON, eviction_hard={"memory.available": "3Gi"}, system_reserved=amounts({"memory": "2Gi"}))
+    found = resized(requesting("1", "1Mi"), requesting("1", "2Mi"), "1.36", settings)
+    assert found.message.endswith("capacity: 0")
+
+
+@pytest.mark.parametrize(("release", "settings", "new", "message"), [
+    ("1.31", STATIC, equal("2", "1Gi"), None),
+    ("1.32", STATIC, equal("1", "2Gi"), "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"),
+    ("1.33", STATIC, equal("1", "2Gi"), "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"),
+    ("1.34", STATIC, equal("1", "2Gi"), None),
+    ("1.34", STATIC, equal("2", "1Gi"),
+     'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'),
+    ("1.33", replace(STATIC, feature_gates={"InPlacePodVerticalScalingExclusiveCPUs": True}), equal("2", "1Gi"), None),
+    ("1.34", replace(STATIC, feature_gates={"InPlacePodVerticalScalingExclusiveCPUs": True}), equal("2", "1Gi"), None),
+])  # fmt: skip
+def test_exclusive_cpus(release, settings, new, message):
+    gates = {"InPlacePodVerticalScaling": True, **settings.feature_gates}
+    found = resized(pod(equal("1", "1Gi")), pod(new), release, replace(settings, feature_gates=gates))
+    assert found.message == (message or "")
+    assert found.outcome.value == ("InProgress" if message is None else "Infeasible")
+
+
+@pytest.mark.parametrize(("release", "message"), [
+    ("1.32", None),
+    ("1.33", "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"),
+    ("1.34", 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'),
+])  # fmt: skip
+def test_zones_of_its_own(release, message):
+    node = replace(NODE, zones=(NumaZone(id=0, memory=4 << 30, cpus=(0, 1, 2, 3)),))
+    settings = replace(
+        ON, memory_manager_policy="Static", system_reserved=amounts({"memory": "100Mi"}),
+        reserved_memory=((0, amounts({"memory": "100Mi"})),),
+    )  # fmt: skip
+    plan = resize_pods(
+        [pod(equal("1", "1Gi"))], [pod(equal("1", "2Gi"))], node=node, settings=settings, release=release
+    )
+    [found] = plan.resizes
+    assert found.message == (message or "")
+    assert found.outcome.value == ("InProgress" if message is None else "Infeasible")
+
+
+LIMITED = replace(ON, swap_behavior=SwapBehavior.LIMITED)
+
+
+@pytest.mark.parametrize(("release", "policy", "old", "new", "outcome"), [
+    ("1.33", {}, "1Gi", "2Gi", "Infeasible"),
+    ("1.36", {}, "1Gi", "2Gi", "Infeasible"),
+    ("1.36", {"memory": ResizePolicy.RESTART_CONTAINER}, "1Gi", "2Gi", "InProgress"),
+    ("1.36", {"cpu": ResizePolicy.RESTART_CONTAINER}, "1Gi", "2Gi", "Infeasible"),
+    ("1.32", {}, "1Gi", "2Gi", "InProgress"),
+])  # fmt: skip
+def test_containers_with_swap(release, policy, old, new, outcome):
+    gates = {**ON.feature_gates, "NodeSwap": True}
+    first, second = (pod(container({"memory": one}, resize_policy=policy)) for one in (old, new))
+    found = resized(first, second, release, replace(LIMITED, feature_gates=gates))
+    assert found.outcome.value == outcome
+    if outcome == "Infeasible":
+        assert found.message == "In-place resize of containers with swap is not supported."
+
+
+@pytest.mark.parametrize("change", [
+    {"swap_controller": False},
+    {"memory": 4 << 30},
+])  # fmt: skip
+def test_where_nothing_swaps(change):
+    old, new = (pod(container({"memory": one}, {"memory": "3Gi"}), priority=2_000_000_000) for one in ("1Gi", "2Gi"))
+    # A critical pod never swaps, nor does anything on a node without the controller.
+    found = resize_pods([old], [new], node=replace(NODE, **change), settings=LIMITED, release="1.36").resizes[0]
+    assert found.outcome is ResizeOutcome.IN_PROGRESS
+
+
+def test_nothing_to_do():
+    found = resized(requesting("1", "1Gi"), requesting("1000m", "1Gi"))
+    assert (found.outcome, found.steps) == (ResizeOutcome.UNCHANGED, ())
+
+
+def test_a_pod_that_does_not_run():
+    with pytest.raises(UsageError, match="the pod default/q does not run, so it cannot be resized") as caught:
+        resized(requesting("1", "1Gi"), requesting("1", "1Gi", "q"))
+    assert caught.value.next_step == "Running pods: default/p."
+
+
+def test_a_pod_is_found_by_its_name():
+    plan = resize_pods(
+        [requesting("1", "1Gi")],
+        [replace(requesting("2", "1Gi"), uid="another")],
+        node=NODE,
+        settings=ON,
+        release="1.36",
+    )
+    assert plan.resizes[0].uid == "uid-p"
+
+
+PODS = [
+    requesting("500m", "512Mi", "low", priority=1),
+    requesting("500m", "512Mi", "high", priority=9),
+    pod(equal("500m", "512Mi"), name="guaranteed", priority=1),
+    requesting("500m", "512Mi", "shrinks"),
+]
+WANTED = [
+    requesting("600m", "512Mi", "low", priority=1),
+    requesting("500m", "600Mi", "high", priority=9),
+    pod(equal("600m", "512Mi"), name="guaranteed", priority=1),
+    requesting("400m", "512Mi", "shrinks"),
+]
+
+
+@pytest.mark.parametrize(("release", "order"), [
+    ("1.33", ["low", "high", "guaranteed", "shrinks"]),
+    ("1.34", ["shrinks", "high", "guaranteed", "low"]),
+    ("1.36", ["shrinks", "high", "guaranteed", "low"]),
+])  # fmt: skip
+def test_the_order_of_several(release, order):
+    plan = resize_pods(PODS, WANTED, node=NODE, settings=ON, release=release)
+    assert [one.name for one in plan.resizes] == order
+    assert all(one.outcome is ResizeOutcome.IN_PROGRESS for one in plan.resizes)
+
+
+def test_what_one_gives_back_another_gets():
+    pods = [requesting("3", "1Gi", "a"), requesting("1", "1Gi", "b")]
+    wanted = [requesting("3", "1Gi", "b"), requesting("1", "1Gi", "a")]
+    plan = resize_pods(pods, wanted, node=NODE, settings=ON, release="1.36")
+    assert [(one.name, one.outcome.value) for one in plan.resizes] == [("a", "InProgress"), ("b", "InProgress")]
+    plan = resize_pods(pods, wanted, node=NODE, settings=ON, release="1.33")
+    assert [(one.name, one.outcome.value) for one in plan.resizes] == [("b", "Deferred"), ("a", "InProgress")]

@@ -1,0 +1,70 @@
+"""Resizes as people and programs read them."""
+
+from memqos.engine.resize import resize_pods
+from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.model.knob import Knob
+from memqos.model.node import KubeletSettings
+from tests.unit.engine.pods import NODE, container, pod
+
+ON = KubeletSettings(feature_gates={"InPlacePodVerticalScaling": True})
+
+
+def planned(size="256Mi", release="1.31"):
+    old, new = (
+        pod(container({"cpu": "1", "memory": "64Mi"}, {"cpu": "1", "memory": limit})) for limit in ("128Mi", size)
+    )
+    return resize_pods([old], [new], node=NODE, settings=ON, release=release)
+
+
+def test_text():
+    lines = resize_text(planned()).splitlines()
+    assert lines[:5] == [
+        "Kubernetes 1.31, cgroup driver cgroupfs: 1 resizes",
+        "",
+        "pod default/p: InProgress",
+        "  the resize fits beside the other pods",
+        "    source   kubelet allocation.manager, canResizePod",
+    ]
+    assert lines[11:18] == [
+        "  1. pod cgroup (memory) of the pod",
+        "     the pod's memory limit grows: its cgroup is written before the containers",
+        "       writes memory.max=268435456",
+        "  2. UpdateContainerResources (memory) of container c",
+        "     container c: its memory changes, the other resource stays as it was last set",
+        "       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=1024 memory_limit_in_bytes=268435456 "
+        "oom_score_adj=993 memory.oom.group=1 memory.swap.max=0",
+        "       writes memory.max=268435456; memory.swap.max=0; cpu.weight=39; cpu.max=100000 100000; "
+        "memory.oom.group=1",
+    ]  # fmt: skip
+    assert "  memory.max: 134217728 -> 268435456" in lines
+
+
+def test_text_of_a_refusal():
+    lines = resize_text(planned("100Mi", "1.33")).splitlines()
+    assert lines[2] == (
+        "pod default/p: Forbidden: memory limits cannot be decreased unless resizePolicy is RestartContainer"
+    )
+    assert lines[-1] == "before -> after: nothing changes"
+
+
+def test_reasons():
+    text = resize_reasons(planned(), Knob.MEMORY_MAX)
+    assert "  1. pod cgroup (memory) of the pod: memory.max 268435456 (256Mi)" in text
+    assert "limit read from the pod's cgroup = 134217728 bytes" in text
+    assert "  2. UpdateContainerResources (memory) of container c: memory.max 268435456 (256Mi)" in text
+    assert resize_reasons(planned(), Knob.MEMORY_LOW).endswith("  no step writes memory.low")
+
+
+def test_document():
+    document = resize_document(planned("256Mi", "1.36"))
+    [one] = document["resizes"]
+    assert (document["release"], one["outcome"], one["message"], one["uid"]) == ("1.36", "InProgress", "", "uid-p")
+    assert [(step["kind"], step["resource"], step.get("container")) for step in one["steps"]] == [
+        ("UpdatePodSandboxResources", "memory", None), ("pod cgroup", "memory", None),
+        ("UpdateContainerResources", "memory", "c"),
+    ]  # fmt: skip
+    told, write, update = one["steps"]
+    assert ("knobs" in told, "cri" in write, told["cri"]["memory_limit_in_bytes"]) == (False, False, 268435456)
+    assert write["knobs"]["memory.max"]["written"] == "268435456"
+    assert update["cri"]["cpu_quota"] == 100000
+    assert {change["what"] for change in document["changes"]} == {"memory.max", "cri memory_limit_in_bytes"}
