@@ -51,11 +51,13 @@ class _Dictionary:
         self._files = dict(files)
 
     def read(self, path: str) -> bytes | None:
+        """A file's bytes, None if there is none; RefusedError for a folder."""
         if path not in self._files and self.list(path) is not None:
             raise RefusedError("Is a directory")
         return self._files.get(path)
 
     def write(self, path: str, data: bytes) -> None:
+        """Make or replace a file; RefusedError for a folder, or where its own is not there."""
         folder = posixpath.dirname(path)
         if path not in self._files and self.list(folder) is None:
             raise RefusedError("No such file or directory")
@@ -64,6 +66,7 @@ class _Dictionary:
         self._files[path] = data
 
     def list(self, path: str) -> tuple[str, ...] | None:
+        """The names in a folder, sorted; None if nothing is in it."""
         prefix = path.rstrip("/") + "/"
         inside = {name.removeprefix(prefix).split("/")[0] for name in self._files if name.startswith(prefix)}
         return tuple(sorted(inside)) if inside else None

@@ -210,6 +210,20 @@ class SshTarget:
         )
 
 
+def _start_master(start: Starter, options: list[str], destination: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start the process that holds the connection; what it says goes to the log."""
+    asking_nothing = ["-o", "BatchMode=yes", "-o", "StreamLocalBindUnlink=yes"]
+    with log.open("wb") as output:
+        try:
+            return start(["ssh", *options, *asking_nothing, destination], output=output)
+        except FileNotFoundError as error:
+            raise MissingProgramError(
+                "the program 'ssh' is not installed.",
+                next_step="Install it: apt-get install --no-install-recommends openssh-client",
+                data={"program": "ssh"},
+            ) from error
+
+
 @contextlib.contextmanager
 def open_ssh(
     destination: str,
@@ -235,18 +249,7 @@ def open_ssh(
     control = folder / CONTROL
     log = folder / "ssh.log"
     options = [*(["-F", str(config)] if config else []), "-S", str(control)]
-    with log.open("wb") as output:
-        try:
-            master = start(
-                ["ssh", *options, "-M", "-N", "-o", "BatchMode=yes", "-o", "StreamLocalBindUnlink=yes", destination],
-                output=output,
-            )
-        except FileNotFoundError as error:
-            raise MissingProgramError(
-                "the program 'ssh' is not installed.",
-                next_step="Install it: apt-get install --no-install-recommends openssh-client",
-                data={"program": "ssh"},
-            ) from error
+    master = _start_master(start, [*options, "-M", "-N"], destination, log)
     wait(
         f"ssh connects to {destination}",
         lambda: control.exists() or master.poll() is not None,

@@ -69,6 +69,7 @@ class _Draft:
         self.left: list[Unsayable] = []
 
     def leave(self, knob: str, value: str, why: str) -> None:
+        """Note what cannot be said."""
         self.left.append(Unsayable(knob=knob, value=value, why=why))
 
     def memory(self, *, swap_controller: bool, swap_follows_memory: bool) -> None:
