@@ -155,7 +155,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="keep-vm",
         kind=Kind.FLAG,
         default=False,
-        help="leave the machine running after a failure until return is pressed, and print how to enter it",
+        help="leave the machine of the first failure running, and print how to enter it and how to end it",
     ),
     Setting(
         name="results",

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -145,7 +145,8 @@ def harmed_copy(name: str, tmp_path: Path, harm):
         (root / part).parent.mkdir(parents=True, exist_ok=True)
         (root / part).symlink_to(real / part)
     checkpoints_folder(default_cache({"MEMQOS_CACHE": str(root)}))
-    shutil.copytree(real / "checkpoints" / name, root / "checkpoints" / name)
+    copy = ["cp", "--archive", "--sparse=always", real / "checkpoints" / name, root / "checkpoints" / name]
+    subprocess.run(copy, check=True)
     harm(root / "checkpoints" / name)
     return root
 

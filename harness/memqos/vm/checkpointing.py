@@ -86,7 +86,7 @@ class Making:
         kernel = (self.ingredients.kernel, self.ingredients.initrd)
         facts = {
             "qemu": self.ingredients.qemu.version_text,
-            "image": [self.image.name, str(self.image.folder), _digest(dict(self.image.manifest))],
+            "image": [self.image.name, str(self.image.folder.resolve()), _digest(dict(self.image.manifest))],
             "files": [_file_digest(path) for path in kernel if path.parent != self.image.folder],
             "processor": _processor() if self.ingredients.accelerator is Accelerator.KVM else "",
             "contents": dict(self.contents),
