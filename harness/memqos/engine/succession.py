@@ -2,7 +2,12 @@
 
 The kubelet writes the levels above pods when it starts and every minute; a pod's cgroup when it makes it, and a
 container's when the container is made. Where the new rules write nothing, the old value stays: nothing is reset,
-except what 1.37 resets by writing zeros.
+except what 1.37 resets by writing zeros, and memory.high of containers that are made again or resized under it.
+
+With the systemd driver the same values are properties of the units, and systemd writes all of a unit's properties of
+one controller again whenever one of them is set, or at a daemon-reload. That brings back what the kubelet set last,
+which is what stays here anyway, so that a plan is the same for both drivers. What it undoes are values that others
+wrote past systemd, which no plan holds; and those that kubelets up to 1.31 write for a resize (`engine.resize`).
 Sources: KEP-2570, disabling and rollback; kubelet podContainerManagerImpl.EnsureExists, qosContainerManagerImpl,
 containerManagerImpl.enforceNodeAllocatableCgroups.
 """

@@ -78,7 +78,8 @@ class NodeFacts:
     cpus: number of CPUs (the capacity is 1000 milli each).
     page_size: bytes of a base page; hugepage_sizes: bytes of each huge page size that the kernel knows.
     swap_controller: whether memory.swap.max (cgroup v1: memory.memsw.limit_in_bytes) exists for the kubelet.
-    pids: the lower of kernel.pid_max and kernel.threads-max; None where it is not known.
+    pids: processes and threads that the machine can have: the lower of kernel.pid_max and kernel.threads-max (kubelets
+    up to 1.24 look at kernel.pid_max alone); None where it is not known.
     swappiness: vm.swappiness, 0 to 200, which new cgroups of cgroup v1 take over.
     """
 

@@ -6,7 +6,7 @@ import yaml
 
 from memqos.catalog.manifests import pods_of
 from memqos.errors import ManifestError
-from memqos.model.pod import ContainerKind
+from memqos.model.pod import ContainerKind, ResizePolicy
 from memqos.model.quantity import Quantity
 
 
@@ -141,6 +141,15 @@ def test_pod_level_resources():
     assert pods(manifest())[0].resources is None
 
 
+def test_resize_policies():
+    text = manifest("resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, "
+                    "{resourceName: memory, restartPolicy: RestartContainer}]")  # fmt: skip
+    [pod] = pods(text)
+    assert pod.containers[0].resize_policy == {
+        "cpu": ResizePolicy.NOT_REQUIRED, "memory": ResizePolicy.RESTART_CONTAINER
+    }  # fmt: skip
+
+
 def test_null_is_not_given():
     (pod,) = pods(manifest("resources:\n  requests: null\n  limits:", "overhead: null\ninitContainers: null"))
     assert pod.containers[0].resources.requests == pod.containers[0].resources.limits == pod.overhead == {}
@@ -223,6 +232,14 @@ LONG = "1" * 10_000
         (f"{manifest()}\n  - name: c\n", "p.yaml:8: spec.containers[1].name", "another container is called 'c'"),
         (manifest(spec="initContainers:\n- name: c"), "spec.containers[0].name", "another container is called 'c'"),
         (manifest("restartPolicy: Sometimes"), "p.yaml:8: spec.containers[0].restartPolicy", "'Sometimes'"),
+        (manifest("resizePolicy: [{resourceName: disk, restartPolicy: NotRequired}]"),
+         "p.yaml:8: spec.containers[0].resizePolicy[0].resourceName", "'disk' cannot be resized: cpu and memory can."),
+        (manifest("resizePolicy: [{resourceName: cpu, restartPolicy: Never}]"),
+         "p.yaml:8: spec.containers[0].resizePolicy[0].restartPolicy",
+         "'Never' is not a resize policy: NotRequired, RestartContainer."),
+        (manifest("resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, "
+                  "{resourceName: cpu, restartPolicy: NotRequired}]"),
+         "p.yaml:8: spec.containers[0].resizePolicy[1].resourceName", "cpu has a policy already."),
         (manifest(spec="ephemeralContainers:\n- {name: e, resources: {limits: {cpu: 1}}}"), "ephemeralContainers[0]",
          "no resources"),
         (manifest(meta="uid: a/b"), "p.yaml:5: metadata.uid", "cgroup's name"),

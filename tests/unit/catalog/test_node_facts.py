@@ -12,6 +12,8 @@ pageSize: 16384
 hugepageSizes: [2Mi]
 cgroup: v1
 swapController: false
+pids: 15612
+swappiness: 10
 kernel: 6.1.0-13
 zones:
 - id: 0
@@ -27,7 +29,8 @@ zones:
 def test_everything():
     assert facts_of(WHOLE, "node.yaml") == NodeFacts(
         memory=4 << 30, swap=1 << 30, cpus=8, page_size=16384, hugepage_sizes=(2 << 20,),
-        cgroup_version=CgroupVersion.V1, swap_controller=False, kernel="6.1.0-13",
+        cgroup_version=CgroupVersion.V1, swap_controller=False, pids=15612, swappiness=10,
+        kernel="6.1.0-13",
         zones=(
             NumaZone(id=0, memory=3 << 30, cpus=(0, 1), distances=(10, 30), hugepages={2 << 20: 4}),
             NumaZone(id=2, memory=1 << 30, distances=(20, 10)),
@@ -49,6 +52,8 @@ def test_what_is_not_given_has_its_default():
     (b"memory: 1Gi\nzones: [{memory: 2Gi}]", "the zones have more memory than the node"),
     (b"memory: 1Gi\ncpus: 0", "cpus: 0 is not one of 1 to 8192"),
     (b"memory: 1Gi\npageSize: 5000", "pageSize: 5000 is not one of 4096, 16384, 65536"),
+    (b"memory: 1Gi\npids: 0", "pids: 0 is not one of 1 to 4194304"),
+    (b"memory: 1Gi\nswappiness: 201", "swappiness: 201 is not one of 0 to 200"),
     (b"memory: 1Gi\ncgroup: v3", "'v3' is neither v1 nor v2"),
     (b"memory: 1Gi\nzones: [{id: 1}, {id: 1}]", "zones[1].id: zone 1 is there already"),
     (b"memory: 1Gi\nzones: [{id: -1}]", "zones[0].id: -1 is not one of 0 to 1023"),

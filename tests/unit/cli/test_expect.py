@@ -230,7 +230,8 @@ def test_zones_make_the_nodes_memory(told):
 
 
 def test_cgroup_version(told):
-    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, "--set", "failCgroupV1=false", "--cgroup", "v1", "--json")
+    ready = ("--set", "failCgroupV1=false", "--cgroup", "v1")
+    _, out, _ = told(BURSTABLE, "--kubernetes", "1.36", *QOS_ON, *ready, "--json")
     [container] = json.loads(out)["pods"][0]["containers"]
     assert "unified" not in container["cri"]
     assert container["cri"]["memory_swap_limit_in_bytes"] == 209715200
@@ -310,3 +311,53 @@ def test_zones_of_containers_and_refusals(told):
     assert "pod default/guaranteed-one is refused: UnexpectedAdmissionError: Allocate failed due to " in out
     code, _, err = told(pod, "--kubernetes", "1.36", *STATIC, "--set", "evictionHard=null", "--zones", "1Gi,1Gi")
     assert (code, "the zones reserve 100Mi of memory together" in err, "node reserves 200Mi" in err) == (4, True, True)
+
+
+WEB = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: app
+    image: x
+    resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]
+    resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: %s}}
+"""
+
+
+@pytest.fixture
+def resizing(tmp_path):
+    for name, limit in (("web.yaml", "128Mi"), ("wanted.yaml", "96Mi")):
+        (tmp_path / name).write_text(WEB % limit)
+    return str(tmp_path / "web.yaml"), "--resize", str(tmp_path / "wanted.yaml")
+
+
+def test_resize(told, resizing):
+    code, out, err = told(*resizing, "--kubernetes", "1.36")
+    assert (code, err) == (0, "")
+    assert "pod default/web: InProgress" in out
+    assert "  memory.max: 134217728 -> 100663296" in out
+    _, out, _ = told(*resizing, "--kubernetes", "1.36", "--why", "memory.max")
+    assert "the pod's memory limit shrinks: its cgroup is written after the containers" in out
+    document = json.loads(told(*resizing, "--kubernetes", "1.33", "--json")[1])
+    assert document["resizes"][0]["outcome"] == "Forbidden"
+
+
+@pytest.mark.parametrize(("used", "outcome"), [("90Mi", "InProgress"), ("96Mi", "Error")])
+def test_resize_below_what_is_used(told, resizing, used, outcome):
+    document = json.loads(told(*resizing, "--kubernetes", "1.36", "--usage", f"web/app={used}", "--json")[1])
+    assert document["resizes"][0]["outcome"] == outcome
+
+
+@pytest.mark.parametrize("more", [("--diff-config", "x.yaml"), ("--protection",)])
+def test_resize_is_an_answer_of_its_own(told, resizing, more):
+    code, _, err = told(*resizing, "--kubernetes", "1.36", *more)
+    assert code == 4
+    assert "--resize is an answer of its own" in err
+
+
+def test_why_a_file_is_not_there(told):
+    code, out, _ = told(BURSTABLE, "--kubernetes", "1.34", "--cgroup", "v1", "--why", "memory.high")
+    assert code == 0
+    assert out.startswith("memory.high does not exist on cgroup v1: nothing on cgroup v1 throttles a cgroup")

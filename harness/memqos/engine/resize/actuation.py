@@ -24,7 +24,8 @@ from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, wi
 from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.ruling import Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
-from memqos.model.knob import Absent, Bytes, Knob
+from memqos.model.knob import Absent, Bytes, Knob, Number
+from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
 
 __all__ = ["Actuation", "hindrance"]
@@ -127,13 +128,19 @@ class Actuation:
         config, kubelet = self._config, self._kubelet
         if resource == "memory":
             return config.protection
-        return share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
+        shares = share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
+        if kubelet.v2 or kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE) or config.cpu_period is None:
+            return shares
+        # The alpha writes the period along with the shares, where they are files of their own.
+        period = Ruling(Number(config.cpu_period), lambda: _bare("the period of the pod's CPU limit", kubelet))
+        return {**shares, Knob.CPU_CFS_PERIOD_US: period}
 
     def _write(
         self, resource: str, rulings: Rulings, what: str, how: str, numbers: tuple[int, int]
     ) -> Iterator[ResizeStep]:
         kubelet = self._kubelet
         side = "before" if how == "grows" else "after"
+        through = kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE)
         unit = {"memory": "bytes", "cpu": "µs of quota" if what == "limit" else "shares"}[resource]
         reason = Reason(
             rule=f"the pod's {resource} {what} {how}: its cgroup is written {side} the containers",
@@ -143,8 +150,9 @@ class Actuation:
                 Input(f"{what} read from the pod's cgroup", f"{numbers[0]} {unit}", "cgroup"),
                 Input(f"{what} of the desired pod", f"{numbers[1]} {unit}", "pod sums"),
             ),
+            because=() if through else _past_systemd(kubelet),
         )
-        if kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE):
+        if through:
             what_else = "a resize names none, so that every size becomes 0, whatever the pod requests"
             rulings = {**rulings, **hugetlb_rulings(kubelet, {}, 0, what_else)}
         told = self._told(rulings, resource, reason)
@@ -258,6 +266,14 @@ def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: U
     if not found:
         return ""
     return "cannot decrease memory limits: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
+
+def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:
+    """Up to 1.31 the kubelet writes the files themselves, whatever the driver."""
+    if kubelet.driver is not CgroupDriver.SYSTEMD:
+        return ()
+    rule = "it is written past systemd, which puts the slice's old value back when it next writes its properties"
+    return (Reason(rule=rule, revision="", source="kubelet cgroupManagerImpl.SetCgroupConfig"),)
 
 
 def _bare(rule: str, kubelet: Kubelet) -> Reason:

@@ -394,6 +394,31 @@ def test_a_pod_beside_it_stays_as_it_was():
     assert plan.after.pod("uid-p").sandbox_resources == plan.before.pod("uid-p").sandbox_resources
 
 
+@pytest.mark.parametrize(("release", "driver", "past"), [
+    ("1.31", CgroupDriver.SYSTEMD, True), ("1.31", CgroupDriver.CGROUPFS, False), ("1.32", CgroupDriver.SYSTEMD, False),
+])  # fmt: skip
+def test_the_alpha_writes_past_systemd(release, driver, past):
+    first = planned(OLD, GROWN, release, driver=driver).resizes[0].steps[0]
+    assert [one_.rule.startswith("it is written past systemd") for one_ in first.reason.because] == [True] * past
+
+
+@pytest.mark.parametrize(("release", "period"), [("1.31", {"cpu.cfs_period_us": "100000"}), ("1.32", {})])
+def test_the_alpha_writes_the_period_with_the_shares(release, period):
+    plan = planned(OLD, GROWN, release, node=replace(NODE, cgroup_version=CgroupVersion.V1))
+    shares = [step for step in plan.resizes[0].steps if not step.container and Knob.CPU_SHARES in step.knobs]
+    assert [wrote(step, Knob.CPU_SHARES, Knob.CPU_CFS_PERIOD_US) for step in shares] == [
+        {"cpu.shares": "307", **period}
+    ]
+
+
+def test_memory_high_is_cleared_by_a_resize_in_137_with_the_gate_off():
+    new = pod(one("a", ("100m", "200m"), ("64Mi", "256Mi")), OLD.containers[1])
+    for release, high in (("1.36", None), ("1.37", "max")):
+        settings = replace(ON, feature_gates={"MemoryQoS": False})
+        [update] = [step for step in planned(OLD, new, release, settings=settings).resizes[0].steps if step.container]
+        assert update.message.unified.get("memory.high") == high
+
+
 LIMITS = st.integers(1, 64)
 
 

@@ -31,10 +31,10 @@ def test_text():
         "       writes memory.max=268435456",
         "  2. UpdateContainerResources (memory) of container c",
         "     container c: its memory changes, the other resource stays as it was last set",
-        "       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=1024 memory_limit_in_bytes=268435456 "
-        "oom_score_adj=993 memory.oom.group=1 memory.swap.max=0",
-        "       writes memory.max=268435456; memory.swap.max=0; cpu.weight=39; cpu.max=100000 100000; "
-        "memory.oom.group=1",
+        ("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=1024 memory_limit_in_bytes=268435456 "
+        "oom_score_adj=993 memory.oom.group=1 memory.swap.max=0"),
+        ("       writes memory.max=268435456; memory.swap.max=0; cpu.weight=39; cpu.max=100000 100000; "
+        "memory.oom.group=1"),
     ]  # fmt: skip
     assert "  memory.max: 134217728 -> 268435456" in lines
 
