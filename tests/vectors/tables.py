@@ -12,13 +12,14 @@ from pathlib import Path
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
+from tests.vectors.reading import watched
 
 FOLDER = Path(__file__).parent
 
 
 @cache
 def table(name):
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    return watched(name, json.loads((FOLDER / f"{name}.json").read_text()))
 
 
 def lowered(node):

@@ -14,6 +14,7 @@ from memqos.engine.cpu import (
 from memqos.engine.runtime_files import swap_max_of
 from memqos.model.knob import MAX, Bytes, Knob, read_back
 from memqos.model.traits import WeightConversion
+from tests.vectors.reading import used
 from tests.vectors.tables import table
 
 RUNC = table("runc_conversions")
@@ -87,7 +88,7 @@ def test_kubelet_weight(row):
     [
         *RUNC["cpu_weight_to_shares_kubelet"],
         *(
-            (row["cpuWeight"], row["expectedCpuShares"])
+            (used(row)["cpuWeight"], row["expectedCpuShares"])
             for row in table("cgroup_manager_linux.v1.36.3")["tables"]["TestCpuWeightToCPUShares"]
         ),
     ],
@@ -128,3 +129,27 @@ def test_kernel_read_back(row):
 )
 def test_systemd_writes_whole_percents(quota, period, written):
     assert systemd_quota(quota, period) == written
+
+
+@pytest.mark.parametrize("call", list(RUNC["checks"]))
+def test_the_checks_of_both_conversions(call):
+    kind, shares = call.removesuffix(")").split("(")
+    conversion = {"wnew": WeightConversion.QUADRATIC, "wold": WeightConversion.LINEAR}[kind]
+    assert shares_to_weight(int(shares), conversion) == RUNC["checks"][call]
+
+
+def test_the_report_that_led_to_the_new_conversion():
+    row = RUNC["upstream_issue_4896"]
+    assert shares_to_weight(row["shares"], WeightConversion.LINEAR) == row["old"] == 77
+    assert shares_to_weight(row["shares"], WeightConversion.QUADRATIC) == row["new"] == 170
+
+
+# Upstream's nothing is 0 here: no amount can be read back from it.
+@pytest.mark.parametrize(("shares", "milli"), MASTER["CPURequestsFromConfig_shares_to_milli"])
+def test_requests_read_back_from_shares(shares, milli):
+    assert shares_to_milli(shares) == (milli or 0)
+
+
+@pytest.mark.parametrize(("quota", "period", "milli"), MASTER["CPULimitsFromConfig_quota_period_to_milli"])
+def test_limits_read_back_from_a_quota(quota, period, milli):
+    assert quota_to_milli(quota, period) == (milli or 0)

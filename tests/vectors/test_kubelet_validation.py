@@ -13,6 +13,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
 from memqos.errors import ManifestError
 from memqos.model.node import NodeFacts
+from tests.vectors.reading import used
 from tests.vectors.tables import table
 
 READ = {
@@ -62,7 +63,7 @@ def rows():
             assigned = row["configure"].get("$assign")
             document = configuration(assigned) if assigned else None
             if document is not None:
-                yield pytest.param(document, row["errMsg"], release, id=f"{release}-{row['name']}")
+                yield pytest.param(document, used(row)["errMsg"], release, id=f"{release}-{row['name']}")
 
 
 ROWS = list(rows())

@@ -208,3 +208,43 @@ def test_request_after_a_resize_of_137():
         memory_reservation_policy=ReservationPolicy.TIERED,
     )
     assert knobs[Knob.MEMORY_LOW].written == Bytes(int(case["unified"]["memory.low"])) == Bytes(419430400)
+
+
+@pytest.mark.parametrize(
+    ("releases", "high"),
+    [
+        # 200Mi: times 0.8; the way from 100Mi with 0.9, to whole pages; not written without a factor.
+        ("1.22-1.26", 167772160),
+        ("1.27-1.36", 199229440),
+        ("1.37", None),
+    ],
+)
+def test_the_factor_that_is_not_configured(releases, high):
+    factor = KEP["default_factor"][releases]
+    for release in releases.split("-"):
+        found = [
+            high_of(
+                expect(
+                    [
+                        Pod(
+                            name="p",
+                            uid="u",
+                            containers=(
+                                Container(
+                                    name="c",
+                                    resources=Resources(
+                                        requests={"memory": Quantity.parse("100Mi")},
+                                        limits={"memory": Quantity.parse("200Mi")},
+                                    ),
+                                ),
+                            ),
+                        )
+                    ],
+                    node=NodeFacts(memory=8 << 30),
+                    settings=KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=given),
+                    release=release,
+                )
+            )
+            for given in (None, None if factor is None else Fraction(str(factor)))
+        ]
+        assert found == [high, high]

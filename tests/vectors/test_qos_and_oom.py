@@ -116,3 +116,11 @@ def test_swap_formula(row):
 @pytest.mark.parametrize(("request_", "memory"), [(2, 1), (0, 0), (1, 0), (5, -1)])
 def test_swap_formula_has_no_answer(request_, memory):
     assert proportional_limit(request_, memory, 1000) is None
+
+
+def test_the_enhancements_own_example_forgets_that_nothing_is_set_aside():
+    row = table("kep2400_examples")["kep_example"]
+    assert row["shipped"] == "no reservation is subtracted: 20G and 10G"
+    assert row["erratum"] is True
+    giga = 10**9
+    assert [proportional_limit(request * giga, 40 * giga, 40 * giga) for request in (20, 10)] == [20 * giga, 10 * giga]

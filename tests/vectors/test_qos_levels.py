@@ -1,7 +1,7 @@
 """The levels above pods: upstream's tables of 1.36.3 and 1.37's master.
 
 TestQOSCPUConfigUpdate and the tables with a `ResourceParameters` of references build their pods in Go: their cases are
-written out below. TestNodeAllocatableReservationForScheduling is about Node.status, which no cgroup holds.
+written out below.
 """
 
 from dataclasses import replace
@@ -11,6 +11,7 @@ import pytest
 from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.allocatable import allocatable
 from memqos.engine.expect import expect
+from memqos.engine.numa.reservation import node_reservation
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
@@ -150,3 +151,39 @@ def test_reserved_cgroup(keys, reserved, written):
     assert found.pop(Knob.CPUSET_CPUS) == Text("0-7")
     assert {knob: value for knob, value in found.items() if not knob.startswith("hugetlb")} == written
     assert found[Knob.HUGETLB_2MB_MAX] == found[Knob.HUGETLB_1GB_MAX] == Bytes(0)
+
+
+def with_memory(name):
+    """The rows about memory, of a table that is several lists of cases."""
+    lists = table("node_container_manager.v1.36.3")["tables"][name]
+    return [row for rows in lists for row in rows if "memory" in row["capacity"]]
+
+
+def reserving(row):
+    """The settings of a row. A threshold is a quantity or a share; none at all is not the default."""
+    threshold = row.get("hardThreshold", {})
+    share = threshold.get("Percentage")
+    text = threshold.get("Quantity", "" if share is None else f"{round(100 * share)}%")
+    return KubeletSettings(
+        kube_reserved=amounts(row["kubeReserved"]),
+        system_reserved=amounts(row["systemReserved"]),
+        eviction_hard={"memory.available": text},
+    )
+
+
+@pytest.mark.parametrize("row", with_memory("TestNodeAllocatableReservationForScheduling"))
+def test_what_a_node_keeps_of_its_memory(row):
+    kept = node_reservation(reserving(row), Quantity.parse(row["capacity"]["memory"]).value)
+    assert kept == {name: one for name, one in amounts(row["expected"]).items() if name == "memory"}
+
+
+@pytest.mark.parametrize("row", with_memory("TestNodeAllocatableInputValidation"))
+def test_more_than_there_is_cannot_be_reserved(row):
+    node = NodeFacts(
+        memory=Quantity.parse(row["capacity"]["memory"]).value, cpus=Quantity.parse(row["capacity"]["cpu"]).value
+    )
+    if row.get("invalidConfiguration"):
+        with pytest.raises(ManifestError, match="more memory is reserved"):
+            expect([], node=node, settings=reserving(row), release="1.36")
+    else:
+        assert expect([], node=node, settings=reserving(row), release="1.36").pods == ()

@@ -1,0 +1,25 @@
+"""The account of rows comes after the tests that read them."""
+
+import pytest
+
+from tests.vectors import reading
+from tests.vectors.tables import FOLDER
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("after_all") is not None)
+
+
+@pytest.fixture(scope="session")
+def whole_folder(request):
+    """Skips a test where only some of the tables' tests run: by name, or in several processes."""
+    run = {item.path.name for item in request.session.items if item.path.parent == FOLDER}
+    missing = {path.name for path in FOLDER.glob("test_*.py")} - run
+    parted = hasattr(request.config, "workerinput") or request.config.option.keyword
+    if missing or parted or request.config.option.deselect or any("::" in one for one in request.config.args):
+        pytest.skip("which rows are read is known only when all tests of the tables run in one process")
+
+
+def pytest_runtest_setup():
+    reading.running = True

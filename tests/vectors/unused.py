@@ -1,0 +1,97 @@
+"""Rows that nothing is held against: how many of which table, and why. `test_tables` holds the tests to it."""
+
+_NO_RULE = "no rule of memory, swap or CPU: "
+_GO = "the extraction left expressions of Go that stand for the values: "
+_RESIZED = "UseStatusResources: resources that the runtime reports while a resize is under way; cgroups follow the spec"
+_FIELDS = "they set a field that no rule reads, or what they set is built in Go"
+_STORED = "what the kubelet keeps in its checkpoint of allocations, which no cgroup holds"
+_SECOND = "the second list of the Go test's literal: pods that are calls or references, used by the first one's rows"
+_PODS = _GO + "the rows are pods without anything that is expected of them"
+_INVENTED = "options that the Go test adds to its kubelet under test: no kubelet has them"
+_SANDBOX = "for UpdatePodSandboxResources, of which the runtimes write nothing"
+_NAMES = _GO + "pods; the six names are written out in test_cgroup_names"
+
+UNUSED: dict[tuple[str, str], tuple[int, str]] = {
+    ("allocation_manager.v1.34.9", "TestCheckPodResizeInProgress"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestHandlePodResourcesResize"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestHandlePodResourcesResizeForGuanteedQOSPods"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestHandlePodResourcesResizeMultipleConditions"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestHandlePodResourcesResizeWithSwap"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestIsResizeIncreasingRequests"): (1, _SECOND),
+    ("allocation_manager.v1.34.9", "TestRecordPodDeferredAcceptedResizes"): (2, _NO_RULE + "events and metrics"),
+    ("allocation_manager.v1.34.9", "TestSortPendingResizes"): (2, _PODS),
+    ("allocation_manager.v1.34.9", "TestUpdatePodFromAllocation"): (4, _STORED),
+    ("allocation_manager.v1.35.6", "TestAllocationManagerAddPodWithPLR"): (2, _STORED),
+    ("allocation_manager.v1.35.6", "TestRetryPendingResizes"): (1, _SECOND),
+    ("allocation_manager.v1.35.6", "TestRetryPendingResizesMultipleConditions"): (1, _SECOND),
+    ("allocation_manager.v1.35.6", "TestUpdatePodFromAllocation"): (3, _STORED),
+    ("allocation_manager.v1.36.3", "TestAllocationManagerAddPod"): (2, _STORED),
+    ("allocation_manager.v1.36.3", "TestAllocationManagerAddPodWithPLR"): (2, _STORED),
+    ("allocation_manager.v1.36.3", "TestIsResizeIncreasingRequests"): (1, _SECOND),
+    ("allocation_manager.v1.36.3", "TestNonAllocatedPodsExcludedFromCapacity_AddPod"): (2, _PODS),
+    ("allocation_manager.v1.36.3", "TestRecordPodDeferredAcceptedResizes"): (2, _NO_RULE + "events and metrics"),
+    ("allocation_manager.v1.36.3", "TestRetryPendingResizes"): (2, _PODS),
+    ("allocation_manager.v1.36.3", "TestRetryPendingResizesGuanteedQOSPods"): (1, _SECOND),
+    ("allocation_manager.v1.36.3", "TestRetryPendingResizesMultipleConditions"): (1, _SECOND),
+    ("allocation_manager.v1.36.3", "TestRetryPendingResizesWithSwap"): (1, _SECOND),
+    ("allocation_manager.v1.36.3", "TestSortPendingResizes"): (5, _PODS),
+    ("allocation_manager.v1.36.3", "TestUpdatePodFromAllocation"): (7, _STORED),
+    ("cm_helpers_linux.v1.35.6", "TestResourceConfigForPod"): (1, "a quota for a period that no kubelet takes"),
+    ("container_linux_resources.v1.36.3", "TestGenerateLinuxConfigSupplementalGroupsPolicy"): (3, _NO_RULE + "groups"),
+    ("container_linux_resources.v1.36.3", "TestGenerateLinuxContainerConfigNamespaces"): (3, _NO_RULE + "namespaces"),
+    ("container_linux_resources.v1.36.3", "TestGenerateUpdatePodSandboxResourcesRequest"): (9, "nothing is expected"),
+    ("kep2400_examples", "unit_test_constants"): (1, "what upstream's swap tables are computed with, not a case"),
+    ("kubelet_config_validation.v1.32.13", "TestValidateKubeletConfiguration"): (41, _FIELDS),
+    ("kubelet_config_validation.v1.33.13", "TestValidateKubeletConfiguration"): (50, _FIELDS),
+    ("kubelet_config_validation.v1.34.9", "TestValidateKubeletConfiguration"): (46, _FIELDS),
+    ("kubelet_config_validation.v1.35.6", "TestValidateKubeletConfiguration"): (48, _FIELDS),
+    ("kubelet_config_validation.v1.36.3", "TestValidateKubeletConfiguration"): (56, _FIELDS),
+    ("kubelet_pod_update.v1.36.3", "TestGetPodSource"): (2, _NO_RULE + "which source a pod came from"),
+    ("kubelet_pod_update.v1.36.3", "TestGetValidatedSources"): (4, _NO_RULE + "which source a pod came from"),
+    ("kubelet_pod_update.v1.36.3", "TestPreemptable"): (6, _NO_RULE + "which pod gives way to another"),
+    ("kubelet_pod_update.v1.36.3", "TestString"): (2, _NO_RULE + "the name of a kind of update"),
+    ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfile"): (6, _NO_RULE + "seccomp"),
+    ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfileDefaultSeccomp"): (10, _NO_RULE + "seccomp"),
+    ("kuberuntime_helpers_linux.v1.36.3", "TestSubtractOverheadFromResourceConfig"): (6, _SANDBOX),
+    ("kuberuntime_sandbox_linux.v1.36.3", "TestGeneratePodSandboxLinuxConfigSupplementalGroupsPolicy"): (
+        4,
+        _NO_RULE + "groups",
+    ),
+    ("memory_manager.v1.36.3", "TestAddContainer"): (1, "the manager around a policy that always fails"),
+    ("memory_manager.v1.36.3", "TestAllocateAndAddPodWithInitContainers"): (1, _GO + "a reference to each row's pod"),
+    ("memory_manager.v1.36.3", "TestRemoveStaleState"): (1, "the manager around a policy that always fails"),
+    ("memory_manager_state.v1.36.3", "TestCheckpointStateStore"): (1, "a zone's row that the Go test writes and reads"),
+    ("memory_manager_static.v1.36.3", "TestStaticPolicyAllocatePod"): (2, "rows of zones that the third one refers to"),
+    ("memory_manager_static.v1.36.3", "TestStaticPolicyName"): (1, "nothing is expected: the name is asserted in Go"),
+    ("memory_qos_container_cases", "pod_level_1_37"): (1, "no number: it is written out in test_memory_high"),
+    ("memory_qos_container_cases", "unit"): (1, "no number: the value is a formula of the node's allocatable memory"),
+    ("node_container_manager.v1.36.3", "TestGetCgroupConfig"): (3, _GO + "what is expected is a function"),
+    ("node_container_manager.v1.36.3", "TestNodeAllocatableForEnforcement"): (1, "a node without memory"),
+    ("node_container_manager.v1.36.3", "TestNodeRefFromNode"): (3, _NO_RULE + "the reference in an event"),
+    ("pod_container_manager.v1.34.9", "TestGetPodContainerName"): (6, _NAMES),
+    ("pod_container_manager.v1.36.3", "TestGetPodContainerName"): (6, _NAMES),
+    ("pod_resource_helpers.v1.32.13", "TestPodResourceRequests"): (1, _RESIZED),
+    ("pod_resource_helpers.v1.36.3", "TestAggregateContainerRequestsAndLimits"): (2, _RESIZED),
+    ("pod_resource_helpers.v1.36.3", "TestPodResourceLimits"): (4, _RESIZED),
+    ("pod_resource_helpers.v1.36.3", "TestPodResourceRequests"): (6, _RESIZED),
+    ("pod_resource_helpers.v1.36.3", "TestPodResourceRequestsWithDRANodeAllocatableClaims"): (
+        5,
+        "claims on node-allocatable resources of DRA, an alpha that no rule reads",
+    ),
+    ("qos_container_manager.v1.35.6", "TestQoSContainerCgroup"): (3, _GO + "written out in test_qos_levels"),
+    ("qos_container_manager.v1.36.3", "TestQoSContainerCgroup"): (1, _GO + "written out in test_qos_levels"),
+    ("qos_container_manager.v1.36.3", "TestQoSContainerCgroupWithMemoryReservationPolicyNone"): (
+        3,
+        _GO + "written out in test_qos_levels",
+    ),
+    ("swap_util.v1.36.3", "TestIsSwapEnabled"): (1, "the text of /proc/swaps: the engine is given a size"),
+    ("topology_numa_info.v1.36.3", "TestNUMAInfo"): (1, "a file that is missing: memqos reads none there"),
+    ("topology_policy_options.v1.32.13", "TestNewTopologyManagerOptions"): (2, _INVENTED),
+    ("topology_policy_options.v1.34.9", "TestNewTopologyManagerOptions"): (1, _INVENTED),
+    ("topology_policy_options.v1.34.9", "TestPolicyOptionsAvailable"): (4, _INVENTED),
+    ("topology_policy_options.v1.36.3", "TestNewTopologyManagerOptions"): (2, _INVENTED),
+    ("topology_policy_options.v1.36.3", "TestPolicyOptionsAvailable"): (3, _INVENTED),
+    ("topology_policy_restricted.v1.36.3", "TestPolicyRestrictedName"): (1, "nothing is expected: asserted in Go"),
+    ("v1_37_master_tests", "GetCgroupProcs"): (5, _NO_RULE + "the processes of a cgroup"),
+    ("v1_37_master_tests", "MemoryLimitsFromConfig"): (3, "a limit that is handed on as it is, or not at all"),
+}
