@@ -51,6 +51,9 @@ EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 
 _NO_LOCALITY = "Resources cannot be allocated with Topology locality"
 _NO_POD_LOCALITY = "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
+_NO_CONTAINER_LOCALITY = (
+    "Pod Scope pod with pod-level resources failed admission with a container-level topology manager"
+)
 _SOURCE = "kubelet topologymanager policy.go, scope_container.go, scope_pod.go"
 
 OtherHints = Mapping[str, Sequence[ProviderHints | None]]
@@ -194,12 +197,13 @@ class _Admission:
     def by_container(self, table: ZoneTable, shared: _Affinity | None) -> Admitted | Refusal:
         """Container by container; shared: the pod's affinity, None if each container has its own."""
         reusable = NOTHING_REUSABLE
+        message = _NO_CONTAINER_LOCALITY if managed_as_a_whole(self.pod, self.policies) else _NO_LOCALITY
         chains: dict[str, tuple[Reason, ...]] = {}
         for one in self._containers:
             affinity: _Affinity | Refusal | None = shared
             if affinity is None:
                 hints = container_hints(self.pod, one, table, reusable, self.policies) if self.placed else None
-                affinity = self._affinity(one.name, hints, _NO_LOCALITY)
+                affinity = self._affinity(one.name, hints, message)
             if isinstance(affinity, Refusal):
                 return affinity
             chains[one.name] = (affinity.reason,)

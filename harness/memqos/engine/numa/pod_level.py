@@ -30,14 +30,17 @@ class EmptySharedPool(Rejection):
 def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) -> tuple[ZoneTable, Reason] | Rejection:
     """Memory for a whole Guaranteed pod with pod-level resources; hint is the Topology Manager's.
 
-    A pod that holds memory already keeps it. An amount that is not whole rejects the pod.
+    A pod that holds memory already keeps it. A pod whose own amounts are not whole bytes is admitted and not placed;
+    containers with such amounts have it rejected under the reason of an empty shared part.
     """
     if pod.uid in table.pod_blocks:
         return table, explain(policies, "A pod that holds memory keeps it.", {}, pod)
     total = pod_request(pod, policies)
     requests = _container_requests(pod, policies)
-    if total is None or requests is None:
-        return Rejection(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, pod))
+    if total is None:
+        return table, explain(policies, "A pod that does not request whole bytes is not placed.", {}, pod)
+    if requests is None:
+        return EmptySharedPool(message=NOT_WHOLE, reason=explain(policies, "Requests are whole bytes.", {}, pod))
     fault = _fault(pod, total, requests, policies)
     if fault:
         rule = "Exclusive containers leave memory for those that share the pod's."

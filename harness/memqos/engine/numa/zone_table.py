@@ -99,7 +99,7 @@ class ZoneTable:
         return tuple(sorted(self.zones))
 
     def blocks(self, pod_uid: str, container: str) -> Blocks | None:
-        """What a container holds; None if it holds nothing. No blocks at all only ever come from a checkpoint."""
+        """What a container holds; None if it was never placed. One that was and requests nothing holds no blocks."""
         return self.assignments.get(pod_uid, {}).get(container)
 
     def zones_of(self, pod_uid: str, container: str) -> tuple[int, ...]:
@@ -135,9 +135,7 @@ class ZoneTable:
         return replace(self, zones=changed)
 
     def holding(self, pod_uid: str, container: str, blocks: Blocks) -> ZoneTable:
-        """With these blocks recorded for a container, in the place of what it held; no blocks are not recorded."""
-        if not blocks:
-            return self
+        """With these blocks recorded for a container, in the place of what it held; having none is recorded too."""
         pod = {**self.assignments.get(pod_uid, {}), container: blocks}
         return replace(self, assignments={**self.assignments, pod_uid: pod})
 

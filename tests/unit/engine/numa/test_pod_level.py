@@ -133,11 +133,30 @@ def fractional(*, in_pod):
     return Pod(name="p", uid="p", containers=(one,), resources=own if in_pod else whole)
 
 
-@pytest.mark.parametrize("in_pod", [True, False])
-def test_amounts_must_be_whole(in_pod):
-    own = fractional(in_pod=in_pod)
+def test_amounts_of_containers_must_be_whole():
+    own = fractional(in_pod=False)
     assert pod_fault(own, WHOLE) == NOT_WHOLE
     assert allocate_pod(own, table=machine(8), hint=NO_AFFINITY, policies=WHOLE).message == NOT_WHOLE
+    refused = admit(own, table=machine(8), policies=policies("best-effort", "pod", gates=MANAGED))
+    assert (refused.reason_name, refused.message) == ("EmptyPodSharedPoolError", NOT_WHOLE)
+
+
+def test_a_pod_whose_own_amount_is_not_whole_is_admitted_and_not_placed():
+    own, table = fractional(in_pod=True), machine(8)
+    assert pod_fault(own, WHOLE) == NOT_WHOLE
+    admitted = admit(own, table=table, policies=WHOLE)
+    assert admitted.table is table
+    assert admitted.cpuset_mems == {}
+
+
+def test_the_scope_container_refuses_in_words_of_its_own():
+    own = pod("p", container("c", "9Gi"), total="9Gi")
+    table = machine(8, 8)
+    refused = admit(own, table=table, policies=policies("single-numa-node", "container", gates=MANAGED))
+    assert (refused.reason_name, refused.message) == (
+        "TopologyAffinityError",
+        "Pod Scope pod with pod-level resources failed admission with a container-level topology manager",
+    )
 
 
 def test_a_zero_in_spec_resources_is_no_request():
@@ -153,7 +172,7 @@ def test_in_the_scope_container_containers_are_placed_one_by_one():
     own = pod("p", container("c", "1Gi"), container("d", "1Gi", limit="2Gi"), total="4Gi")
     outcome = admit(own, table=machine(8), policies=policies("best-effort", "container", gates=MANAGED))
     assert outcome.table.pod_blocks == {}
-    assert held(outcome.table, "p") == {"c": [((0,), 1)]}
+    assert held(outcome.table, "p") == {"c": [((0,), 1)], "d": []}
     assert outcome.cpuset_mems == {"c": "0"}
 
 
