@@ -21,6 +21,7 @@ class World:
         self.events = []
         self.told = []
         self.refuses = set()
+        self.failed = False
         self.numbers = iter(range(100))
 
     @contextlib.contextmanager
@@ -61,6 +62,7 @@ class Machine:
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(module, "open_station", made.open_station)
+    monkeypatch.setattr(module, "_is_for_keeps", lambda _: made.failed)
     monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
     return made
 
@@ -106,16 +108,16 @@ def fall_silent(station):
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (mark, "trixie-0 is thrown away: call of test_it ended in an error"),
+        (mark, "trixie-0 is given up: call of test_it ended in an error"),
         (
             leave_something,
-            "trixie-0 is thrown away: cgroups were left on it: /kubepods.slice, /kubepods.slice/pod1.slice",
+            "trixie-0 is given up: cgroups were left on it: /kubepods.slice, /kubepods.slice/pod1.slice",
         ),
-        (die, "trixie-0 is thrown away: it is broken"),
-        (fall_silent, "trixie-0 is thrown away: the connection was lost."),
+        (die, "trixie-0 is given up: it is broken"),
+        (fall_silent, "trixie-0 is given up: the connection was lost."),
     ],
 )
-def test_a_machine_that_is_not_as_it_was_is_thrown_away(world, harm, told):
+def test_a_machine_that_is_not_as_it_was_is_given_up(world, harm, told):
     with Lane(None) as lane:
         with lane.opened(*TRIXIE) as station:
             harm(station)
@@ -150,3 +152,11 @@ def test_a_lane_closes_what_is_open_when_a_test_raises(world):
     with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(*TRIXIE):
         raise KeyboardInterrupt
     assert world.events[-1] == "closed trixie-0"
+
+
+def test_a_machine_that_is_to_be_kept_is_not_used_by_another_module(world):
+    with Lane(None) as lane:
+        with lane.opened(*TRIXIE):
+            world.failed = True
+        assert world.told == ["trixie-0 is given up: it is kept, because a test failed on it"]
+        assert world.events == ["opened trixie-0", "closed trixie-0"]

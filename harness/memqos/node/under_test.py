@@ -50,6 +50,7 @@ class NodeUnderTest:
     Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
     away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
+    `leaves`: whether somebody wants to look at the pods, so that they are left where they are.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class NodeUnderTest:
         disposable: bool = False,
         check_alive: Callable[[], None] = lambda: None,
         examine: Callable[[MachineryError], None] | None = None,
+        leaves: Callable[[], bool] = lambda: False,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -76,6 +78,7 @@ class NodeUnderTest:
         self._traits = traits
         self._disposable = disposable
         self._check_alive = check_alive
+        self._leaves = leaves
         self._examine = examine or (lambda _: check_alive())
         self._kept: Standing | None = None
         self._admission = Admission(
@@ -219,13 +222,15 @@ class NodeUnderTest:
         except Exception:
             # The first error is what the reader needs: one in tidying up after it must not take its place.
             with contextlib.suppress(MachineryError):
-                badly()
+                if not self._leaves():
+                    badly()
             raise
         except BaseException:
             if not self._disposable:
                 badly()
             raise
-        well()
+        if not self._leaves():
+            well()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

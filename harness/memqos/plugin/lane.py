@@ -78,8 +78,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
                 keepable=settings.keep_vm,
             )
         )
-        if settings.keep_vm:
-            stack.callback(_keep, config, machine)
+        stack.callback(_keep, config, machine)
         log = MachineLog(folder)
         runtime = stack.enter_context(_connected(machine, settings, log))
         facts = target_facts(machine.target, deadline=Deadline.after(FIRST_WORD_SECONDS))
@@ -95,6 +94,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             disposable=True,
             check_alive=machine.check_alive,
             examine=machine.examine,
+            leaves=lambda: _is_for_keeps(config) and _is_last(config),
         )
         station = Station(id=machine_id, machine=machine, node=node, log=log, folder=folder)
         folder.write("machine.json", _provenance(station, runtime, profile, topology))
@@ -137,8 +137,8 @@ class Lane:
             yield station
         finally:
             self.station = None
-            if reason := _why_not_again(station):
-                Telling(self._config).line(f"{station.id} is thrown away: {reason}")
+            if reason := self._why_not_again(station):
+                Telling(self._config).line(f"{station.id} is given up: {reason}")
                 self._close()
 
     @contextlib.contextmanager
@@ -152,6 +152,21 @@ class Lane:
             finally:
                 self.station = before
 
+    def _why_not_again(self, station: Station) -> str:
+        """Why no further module may use a machine, "" if it is as it was when it was restored."""
+        machine = station.machine
+        if not machine.state.is_usable:
+            return f"it is {machine.state}"
+        if _is_for_keeps(self._config):
+            return "it is kept, because a test failed on it"
+        try:
+            left = station.node.leftovers()
+        except MachineryError as error:
+            return error.what.splitlines()[0]
+        if left:
+            machine.mark_dirty(f"cgroups were left on it: {', '.join(left)}")
+        return str(machine.provenance.get("dirty", ""))
+
     def _enter(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
         if key in self._failures:
             raise self._failures[key]
@@ -164,20 +179,6 @@ class Lane:
     def _close(self) -> None:
         self._open = None
         self._stack.close()
-
-
-def _why_not_again(station: Station) -> str:
-    """Why no further module may use a machine, "" if it is as it was when it was restored."""
-    machine = station.machine
-    if not machine.state.is_usable:
-        return f"it is {machine.state}"
-    try:
-        left = station.node.leftovers()
-    except MachineryError as error:
-        return error.what.splitlines()[0]
-    if left:
-        machine.mark_dirty(f"cgroups were left on it: {', '.join(left)}")
-    return str(machine.provenance.get("dirty", ""))
 
 
 def _connected(machine: Machine, settings: Settings, log: MachineLog) -> contextlib.AbstractContextManager[CriRuntime]:
@@ -247,9 +248,21 @@ def _provenance(station: Station, runtime: CriRuntime, profile: str, topology: s
     }
 
 
+def _is_for_keeps(config: pytest.Config) -> bool:
+    """Whether this worker's machine is to be left running: --keep-vm, a failure, and none kept before."""
+    failed = config.stash.get(FAILED, False) and not config.stash.get(_KEPT, False)
+    return config.stash[SETTINGS_KEY].keep_vm and failed
+
+
+def _is_last(config: pytest.Config) -> bool:
+    """Whether no further test will run, as after a failure under -x."""
+    session: pytest.Session | None = config.pluginmanager.get_plugin("session")
+    return session is not None and bool(session.shouldfail or session.shouldstop)
+
+
 def _keep(config: pytest.Config, machine: Machine) -> None:
     """Leave the machine of a worker's first failure running, and say how it is entered and ended."""
-    if not config.stash.get(FAILED, False) or config.stash.get(_KEPT, False) or not machine.state.is_usable:
+    if not _is_for_keeps(config) or not machine.state.is_usable:
         return
     kept = keep(machine)
     config.stash[_KEPT] = True
