@@ -26,6 +26,7 @@ from memqos.vm.programs import find_program, find_qemu
 from memqos.vm.progress import step
 from memqos.vm.recipe import BUILD_BYTES
 from memqos.vm.spec import Accelerator
+from memqos.vm.unprivileged import need_namespaces
 
 __all__ = ["command"]
 
@@ -136,9 +137,16 @@ def diagnose(cache: Cache) -> Iterator[Check]:
         yield check_program(program, functools.partial(program_found, program))
     if os.geteuid() != 0:
         yield check_program("newuidmap", functools.partial(program_found, "newuidmap"))
+        yield check_program("user namespaces", namespaces_found)
     yield check_disk(cache)
     yield check_memory()
     yield check_cache(cache)
+
+
+def namespaces_found() -> str:
+    """That this user can build images; raises EnvironmentNotAbleError if not."""
+    need_namespaces()
+    return "this user can make one with further ids, as building an image needs it"
 
 
 def check_program(name: str, find: Callable[[], str]) -> Check:

@@ -31,6 +31,7 @@ from memqos.vm.profile import Profile, Source
 from memqos.vm.programs import find_program, find_qemu
 from memqos.vm.progress import SILENT, Progress, step
 from memqos.vm.provision import provision
+from memqos.vm.unprivileged import need_namespaces
 
 __all__ = ["ensure_image", "image_name"]
 
@@ -74,6 +75,7 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
             progress.note(f"the image '{folder.name}' in the cache is damaged: it is built again.")
             remove_image(folder)
         need_space(cache.images, recipe.BUILD_BYTES)
+        need_namespaces()
         with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work:
             finished = Build(profile=profile, cache=cache, work=work, progress=progress).run()
             finished.rename(folder)
@@ -158,8 +160,6 @@ class Build:
     def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, stale: bool) -> None:
         """One run of mmdebstrap."""
         root = os.geteuid() == 0
-        if not root:
-            find_program("newuidmap")
         argv = recipe.mmdebstrap_arguments(
             str(find_program("mmdebstrap")),
             self.profile,
