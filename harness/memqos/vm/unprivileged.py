@@ -38,6 +38,7 @@ def need_namespaces() -> None:
         raise EnvironmentNotAbleError(
             f"this host does not let '{user}' make a user namespace with further ids: {obstacle}.",
             next_step=f"As root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}; "
-            "where AppArmor restricts it (Ubuntu), sysctl kernel.apparmor_restrict_unprivileged_userns=0. Or build as root.",
+            "where AppArmor restricts it (Ubuntu), sysctl kernel.apparmor_restrict_unprivileged_userns=0. "
+            "Or build as root.",
             data={"user": user, "obstacle": obstacle},
         )
