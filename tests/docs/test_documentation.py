@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import claims_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
 HERE = Path(sys.executable).parent
@@ -52,6 +53,11 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith(("http:", "https:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+def test_the_page_of_claims_is_what_the_suites_claim():
+    """`python -m tests.docs.claims_page` writes it anew."""
+    assert claims_page.PAGE.read_text() == claims_page.page()
 
 
 @pytest.mark.parametrize("kind", ["tutorial", "how-to", "reference", "explanation"])

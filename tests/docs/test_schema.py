@@ -68,6 +68,28 @@ def test_differences_errata_and_audits(printed):
         assert errors(printed("audit", "--tree", tree), "audit") == []
 
 
+def test_resizes(printed, tmp_path):
+    text = Path(PODS[0]).with_name("burstable.yaml").read_text()
+    (tmp_path / "wanted.yaml").write_text(text.replace("200Mi", "300Mi"))
+    arguments = (Path(PODS[0]).with_name("burstable.yaml"), "--resize", tmp_path / "wanted.yaml")
+    for release, outcome in (("1.26", "Forbidden"), ("1.36", "InProgress")):
+        document = printed("expect", *arguments, "--kubernetes", release)
+        assert [one["outcome"] for one in document["resizes"]] == [outcome]
+        assert errors(document, "resizes") == []
+    document["resizes"][0]["steps"][0].update(kind="reboot")
+    assert errors(document, "resizes") != []
+
+
+def test_a_resize_of_a_pod_without_limits(printed, tmp_path):
+    pod = Path(PODS[0]).with_name("requests-only.yaml")
+    text = pod.read_text()
+    (tmp_path / "wanted.yaml").write_text(text.replace("cpu: ", "cpu: 1"))
+    document = printed("expect", pod, "--resize", tmp_path / "wanted.yaml", "--kubernetes", "1.36")
+    told = [step for one in document["resizes"] for step in one["steps"] if "Sandbox" in step["kind"]]
+    assert [step["cri"]["memory_limit_in_bytes"] for step in told] == [-1]
+    assert errors(document, "resizes") == []
+
+
 @pytest.mark.parametrize("spoil", [
     lambda plan: plan.pop("release"),
     lambda plan: plan.update(release="1.99"),

@@ -175,11 +175,19 @@ class FakeRuntime:
 
     def finish(self, container: ContainerHandle, *, exit_code: int, reason: str = "") -> None:
         """Let a running container end with this code; reason: the runtime's word, told by the code if "" is given."""
-        known = self._known(container, "finish")
-        known.state = ContainerState.EXITED
-        known.exit_code = exit_code
-        known.reason = reason or ("Error" if exit_code else "Completed")
-        self._cgroups.remove(known.cgroup)
+        self._end(self._known(container, "finish"), exit_code, reason)
+
+    def _end(self, container: _Container, exit_code: int, reason: str) -> None:
+        container.state = ContainerState.EXITED
+        container.exit_code = exit_code
+        container.reason = reason or ("Error" if exit_code else "Completed")
+        self._cgroups.remove(container.cgroup)
+
+    def finish_all(self) -> None:
+        """End whatever runs as a kill does."""
+        for container in self._containers.values():
+            if container.state is ContainerState.RUNNING:
+                self._end(container, _KILLED, "")
 
     def _known(self, container: ContainerHandle, method: str) -> _Container:
         if container.id not in self._containers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,12 +12,12 @@ from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node import NodeUnderTest
+from memqos.node.fake import FakeAgent
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
@@ -78,13 +77,12 @@ class Bench:
         self.cgroups = FakeCgroups()
         self.runtime = Runtime(self.cgroups, traits)
         self.log = Log()
-        self.refused: str = ""
-        self.kept: dict[CgroupPath, dict[str, str]] = {}
+        self.agent = FakeAgent(self.cgroups)
         self.target = FakeTarget(
             mounts={self.cgroups.mount.folder: self.cgroups},
             commands={
                 **self.cgroups.commands(),
-                ("python3", "-I", "-S", "-c"): self._enforce,
+                **self.agent.commands(),
                 ("sh", "-c"): self._kill,
             },
         )
@@ -102,27 +100,6 @@ class Bench:
     def planned_cgroups(self) -> list[str]:
         """What there is below kubepods, without runtimes' own."""
         return [text for path in self.cgroups.list("/sys/fs/cgroup") or () if (text := path).startswith("kubepods")]
-
-    def _enforce(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
-        request = json.loads(stdin)
-        for index, step in enumerate(request["steps"]):
-            path = CgroupPath.parse(step["path"])
-            if step["action"] == "remove" or (step["action"] == "give back" and path not in self.kept):
-                self.cgroups.remove(path)
-                continue
-            if step["action"] == "give back":
-                for name, text in self.kept.pop(path).items():
-                    self.cgroups.put(path, name, text)
-                continue
-            if self.refused and self.refused in step["path"]:
-                failure = {"step": index, "what": "the kernel refused it", "kind": "refused"}
-                return 0, json.dumps({"done": index, "killed": [], "failure": failure}).encode(), b""
-            if step["action"] == "adopt" and path in self.cgroups:
-                self.kept[path] = {name: self.cgroups.text(path, name) for name in step["keeps"]}
-            self.cgroups.make(path)
-            for name, text in step["writes"]:
-                self.cgroups.put(path, name, text)
-        return 0, json.dumps({"done": len(request["steps"]), "killed": [], "failure": None}).encode(), b""
 
     def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
         for file in argv[4:]:

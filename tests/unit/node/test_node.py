@@ -111,7 +111,7 @@ def test_a_pod_that_cannot_start_is_an_error_of_its_own_tests_only():
 
 def test_a_value_that_the_kernel_refuses_is_machinery_and_leaves_nothing_behind():
     bench = Bench()
-    bench.refused = "kubepods-burstable.slice"
+    bench.agent.refused = "kubepods-burstable.slice"
 
     with pytest.raises(TargetError, match="could not make the cgroup"), bench.node.admitted([pod("web")], kubelet()):
         pytest.fail("nothing may be admitted")

@@ -1,0 +1,116 @@
+"""A node in memory: for developing suites without a machine, and for tests of memqos itself.
+
+Its runtime does what memqos believes of containerd and runc, its cgroups round as a kernel does, and nothing runs in
+it, so it can only agree with memqos: it never gives conformance results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memqos.clock import Deadline
+from memqos.engine.plan import Plan
+from memqos.model.node import CgroupDriver, NodeFacts, NumaZone
+from memqos.model.path import CgroupPath
+from memqos.model.reading import Reading
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
+from memqos.node.under_test import NodeUnderTest
+from memqos.probe.facts import TargetFacts
+from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.target.fake import FakeTarget, Handler, Outcome
+
+__all__ = ["FAKE_FACTS", "FakeAgent", "fake_node"]
+
+_GIB = 1 << 30
+_ENDS = frozenset({"remove", "give back"})
+
+FAKE_FACTS = NodeFacts(
+    memory=2 * _GIB,
+    swap=_GIB // 2,
+    cpus=2,
+    zones=tuple(NumaZone(id=number, memory=_GIB, cpus=(number,)) for number in (0, 1)),
+    hugepage_sizes=(),
+    kernel="6.12",
+)
+"""Two zones of 1 GiB with a CPU each, and half a GiB of swap."""
+
+
+class FakeAgent:
+    """Does an enforcement's steps on cgroups in memory, in the place of the program that is sent to a target.
+
+    refused: a part of a path below which nothing can be made or changed from now on; "" refuses nothing.
+    """
+
+    def __init__(self, cgroups: FakeCgroups) -> None:
+        self.refused = ""
+        self._cgroups = cgroups
+        self._kept: dict[CgroupPath, dict[str, str]] = {}
+
+    def commands(self) -> Mapping[tuple[str, ...], Handler]:
+        """The command that it answers, for FakeTarget."""
+        return {("python3", "-I", "-S", "-c"): self._run}
+
+    def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+        request = json.loads(stdin)
+        if request["verb"] == "leftovers":
+            return 0, b'{"leftovers": []}', b""
+        answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
+        for index, step in enumerate(request["steps"]):
+            if step["action"] not in _ENDS and self.refused and self.refused in step["path"]:
+                answer["failure"] = {"step": index, "what": "the kernel refused it", "kind": "refused"}
+                break
+            self._do(step, CgroupPath.parse(step["path"]))
+            answer["done"] = index + 1
+        return 0, json.dumps(answer).encode(), b""
+
+    def _do(self, step: Mapping[str, Any], path: CgroupPath) -> None:
+        if step["action"] == "give back" and path in self._kept:
+            for name, text in self._kept.pop(path).items():
+                self._cgroups.put(path, name, text)
+            return
+        if step["action"] in _ENDS:
+            self._cgroups.remove(path)
+            return
+        if step["action"] == "adopt" and path in self._cgroups:
+            self._kept.setdefault(path, {name: self._cgroups.text(path, name) for name in step["keeps"]})
+        self._cgroups.make(path)
+        for name, text in step["writes"]:
+            self._cgroups.put(path, name, text)
+
+
+class _NoRecorder:
+    """Keeps nothing."""
+
+    def plan(self, plan: Plan) -> None:
+        """Forget it."""
+
+    def reading(self, reading: Reading) -> None:
+        """Forget it."""
+
+
+def fake_node(
+    *,
+    facts: NodeFacts = FAKE_FACTS,
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+) -> NodeUnderTest:
+    """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
+    cgroups = FakeCgroups(page_size=facts.page_size)
+
+    def end_containers(_: Sequence[str], __: bytes, ___: Deadline) -> Outcome:
+        runtime.finish_all()
+        return 0, b"", b""
+
+    runtime = FakeRuntime(cgroups, driver=driver, traits=traits)
+    commands = {**cgroups.commands(), **FakeAgent(cgroups).commands(), ("sh", "-c"): end_containers}
+    return NodeUnderTest(
+        target=FakeTarget(mounts={cgroups.mount.folder: cgroups}, commands=commands),
+        runtime=runtime,
+        facts=TargetFacts(node=facts, mount=cgroups.mount, controllers=frozenset({"memory"}), pressure=True),
+        recorder=_NoRecorder(),
+        driver=driver,
+        traits=traits,
+    )

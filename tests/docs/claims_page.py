@@ -1,0 +1,55 @@
+"""docs/reference/claims.md, made of suites/*/claims.toml: `python -m tests.docs.claims_page` writes it anew."""
+
+from itertools import groupby
+from pathlib import Path
+
+from memqos.claims import NEEDS, Claim, load
+from tests.docs.snippets import DOCS
+
+PAGE = DOCS / "reference" / "claims.md"
+SUITES = Path(__file__).parents[2] / "suites"
+
+HEAD = """# Claims
+
+What the conformance suites prove: one sentence each, in `suites/<chapter>/claims.toml`. A claim's id is chapter/name;
+`memqos run -k` takes a part of a test's name, and reports name the claims.
+
+| field | what it says |
+|---|---|
+| `sentence` | what is true if the test passes |
+| `source` | where that is written: a section of an enhancement, a kernel document, a function of the kubelet |
+| `releases` | the Kubernetes releases that it is about: `1.27+`, `1.22-1.36`, `1.27`, or `any` for what the kernel or the \
+runtime does by itself |
+| `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
+| `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
+
+| need | means |
+|---|---|
+"""
+
+
+def page() -> str:
+    """The page's text."""
+    claims = load(SUITES)
+    parts = [HEAD + "\n".join(f"| `{name}` | {text} |" for name, text in NEEDS.items())]
+    for chapter, group in groupby(sorted(claims.values(), key=lambda one: one.id), key=lambda one: one.chapter):
+        parts += [f"## {chapter}", *map(section, group)]
+    return "\n\n".join(parts) + "\n"
+
+
+def section(claim: Claim) -> str:
+    needs = ", ".join(f"`{need}`" for need in claim.needs) or "nothing"
+    return "\n".join(
+        [
+            f"### {claim.id}",
+            "",
+            claim.sentence,
+            "",
+            f"- Releases: {claim.releases}; kind: {claim.kind}; needs: {needs}",
+            f"- Source: {claim.source}",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
