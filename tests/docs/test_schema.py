@@ -81,10 +81,10 @@ def test_resizes(printed, tmp_path):
 
 
 def test_a_resize_of_a_pod_without_limits(printed, tmp_path):
-    pod = Path(PODS[0]).with_name("requests-only.yaml")
-    text = pod.read_text()
-    (tmp_path / "wanted.yaml").write_text(text.replace("cpu: ", "cpu: 1"))
-    document = printed("expect", pod, "--resize", tmp_path / "wanted.yaml", "--kubernetes", "1.36")
+    text = Path(PODS[0]).with_name("requests-only.yaml").read_text()
+    for name, cpu in (("pod.yaml", "1"), ("wanted.yaml", "2")):
+        (tmp_path / name).write_text(text.replace("memory: 48Mi", f"memory: 48Mi, cpu: {cpu}"))
+    document = printed("expect", tmp_path / "pod.yaml", "--resize", tmp_path / "wanted.yaml", "--kubernetes", "1.36")
     told = [step for one in document["resizes"] for step in one["steps"] if "Sandbox" in step["kind"]]
     assert [step["cri"]["memory_limit_in_bytes"] for step in told] == [-1]
     assert errors(document, "resizes") == []
