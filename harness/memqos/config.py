@@ -152,6 +152,12 @@ SETTINGS: tuple[Setting, ...] = (
         help="install this kernel's Debian package in the machine and boot it; may be given several times",
     ),
     Setting(
+        name="no-checkpoint",
+        kind=Kind.FLAG,
+        default=False,
+        help="boot every machine instead of restoring it from its checkpoint; slower, and nothing else should change",
+    ),
+    Setting(
         name="keep-vm",
         kind=Kind.FLAG,
         default=False,

@@ -23,8 +23,9 @@ MACHINE = (
     "kernel-image",
     "initrd",
     "kernel-deb",
+    "no-checkpoint",
 )
-"""The settings that say what a machine is made of, beside its profile."""
+"""The settings that say what a machine is made of, beside its profile, and whether it is booted for that."""
 
 
 def setting_option(setting: Setting) -> click.Option:

@@ -34,14 +34,13 @@ CGROUP = click.Option(
     default=str(CgroupVersion.V2),
     help="The cgroup hierarchy that the machine mounts; `memqos vm list` names the profiles that can have v1.",
 )
-COLD = click.Option(["--no-checkpoint"], is_flag=True, help="Boot it, instead of going on from a saved machine.")
 KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm rm` ends it.")
 
 
 def of_machines(command: click.Command) -> click.Command:
     """Give a command every option that says what a machine is made of."""
     command = setting_options(MACHINE)(command)
-    command.params += [CGROUP, COLD, KEEP]
+    command.params += [CGROUP, KEEP]
     return command
 
 
@@ -134,7 +133,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
 def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
     """A machine of this profile with what the options say."""
     settings = settings_from(given)
-    options = boot_options({**settings.plain, "cgroup": given["cgroup"], "checkpoint": not given["no_checkpoint"]})
+    options = boot_options({**settings.plain, "cgroup": given["cgroup"]})
     with contextlib.ExitStack() as stack:
         logs = (
             # A kept machine goes on writing its console.

@@ -58,8 +58,8 @@ class BootOptions:
 def boot_options(values: Mapping[str, object]) -> BootOptions:
     """The boot options among settings, by the settings' names as Python identifiers; what is not said stays as it is.
 
-    The settings `runtime` and `no_recursiveprot` are runtime_name and the opposite of recursiveprot. `cgroup` is no
-    setting, since every suite is about cgroup v2; `memqos vm` has it as an option.
+    The settings `runtime`, `no_recursiveprot` and `no_checkpoint` are runtime_name and the opposites of recursiveprot
+    and checkpoint. `cgroup` is no setting, since every suite is about cgroup v2; `memqos vm` has it as an option.
     """
 
     def path(name: str) -> Path | None:
@@ -81,7 +81,7 @@ def boot_options(values: Mapping[str, object]) -> BootOptions:
         initrd=path("initrd"),
         cgroup=CgroupVersion(str(values.get("cgroup", CgroupVersion.V2))),
         recursiveprot=values.get("no_recursiveprot") is not True,
-        checkpoint=values.get("checkpoint") is not False,
+        checkpoint=values.get("no_checkpoint") is not True,
     )
 
 

@@ -145,7 +145,7 @@ def test_options_come_from_settings_by_name():
             "kernel_deb": (Path("k"),),
             "no_recursiveprot": True,
             "cgroup": "v1",
-            "checkpoint": False,
+            "no_checkpoint": True,
         }
     )
     assert options == BootOptions(
