@@ -18,8 +18,8 @@ What the conformance suites prove: one sentence each, in `suites/<chapter>/claim
 |---|---|
 | `sentence` | what is true if the test passes |
 | `source` | where that is written: a section of an enhancement, a kernel document, a function of the kubelet |
-| `releases` | the Kubernetes releases that it is about: `1.27+`, `1.22-1.36`, `1.27`, or `any` for what the kernel or the \
-runtime does by itself |
+| `releases` | the Kubernetes releases that it is about: `1.27+`, `1.22-1.36`, `1.27`, or `any` for what the kernel \
+or the runtime does by itself |
 | `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
 | `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
 
