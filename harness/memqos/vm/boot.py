@@ -14,13 +14,14 @@ from memqos.vm.cache import Cache
 from memqos.vm.checkpoint import Checkpoint
 from memqos.vm.checkpointing import Making, discard_checkpoint, ensure_checkpoint
 from memqos.vm.derived import ensure_derived_image
+from memqos.vm.entry import Image
 from memqos.vm.guest_view import Declared, verify_guest
 from memqos.vm.image import ensure_image
 from memqos.vm.installing import install
 from memqos.vm.keys import client_key
 from memqos.vm.launch import Ingredients, launch
 from memqos.vm.machine import Machine
-from memqos.vm.options import BootOptions, check_options, kernel_words
+from memqos.vm.options import BootOptions, Choices, check_options, kernel_words
 from memqos.vm.profile import Profile
 from memqos.vm.programs import find_qemu
 from memqos.vm.progress import SILENT, Progress, step
@@ -77,6 +78,7 @@ def boot(
             cache=image_cache,
             progress=progress,
         )
+    check_topology(topology, image, choices)
     ingredients = Ingredients(
         name=f"{profile.name}-{topology.name}",
         qemu=qemu,
@@ -139,6 +141,17 @@ def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress
         progress.note(f"the checkpoint '{checkpoint.name}' gives no machine, and is made again: {error.what}")
         discard_checkpoint(checkpoint, cache, progress=progress)
     return attempt(ensure_checkpoint(making, cache, progress=progress))
+
+
+def check_topology(topology: Topology, image: Image, choices: Choices) -> None:
+    """Raise UsageError for what this image's kernel cannot do; of one that a person brings nothing is known yet."""
+    if topology.zswap and image.kernel_has("CONFIG_ZSWAP") is False and not choices.options.kernel_image:
+        raise UsageError(
+            f"the kernel {image.versions.get('kernel', '')} of '{image.profile}' has no zswap, "
+            f"and the topology '{topology.name}' wants it on.",
+            where="--topology",
+            next_step="Bring a kernel that has it, such as the suite's linux-image-amd64, with --kernel-deb.",
+        )
 
 
 def make_log_dir(log_dir: Path) -> None:

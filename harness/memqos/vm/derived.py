@@ -21,7 +21,7 @@ from memqos.target.base import Target, checked
 from memqos.vm import entry
 from memqos.vm.cache import Cache, locked_folder, need_space, sweep
 from memqos.vm.entry import Image, load_image, remove_image
-from memqos.vm.guest_facts import packages_of, versions_of
+from memqos.vm.guest_facts import kernel_config_of, packages_of, versions_of
 from memqos.vm.installing import install_packages
 from memqos.vm.keys import client_key
 from memqos.vm.launch import Ingredients, launch
@@ -141,9 +141,11 @@ def install_kernel(
                 raise ImageError(f"the packages left no '{place}' behind.", where=target.address)
             (folder / name).write_bytes(content)
         packages = packages_of(target, deadline=deadline)
+        config = kernel_config_of(target, release, deadline=deadline)
         machine.power_off(deadline=deadline)
     return {
         "versions": {**versions, "kernel": release},
+        "kernel_config": config,
         "packages": packages,
         "kernel_debs": [file.facts for file in kernel_debs],
     }

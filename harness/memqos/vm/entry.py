@@ -66,6 +66,11 @@ class Image:
         versions = self.manifest["versions"]
         return {str(name): str(version) for name, version in versions.items()} if isinstance(versions, dict) else {}
 
+    def kernel_has(self, option: str) -> bool | None:
+        """Whether its kernel was built with an option such as CONFIG_ZSWAP; None if the manifest does not say."""
+        config = self.manifest.get("kernel_config")
+        return config.get(option, "n") != "n" if isinstance(config, dict) else None
+
     @property
     def disk(self) -> Path:
         """The root disk, raw."""

@@ -6,7 +6,7 @@ from memqos.clock import Deadline
 from memqos.errors import ImageError
 from memqos.target.base import Target, checked
 
-__all__ = ["packages_in", "packages_of", "version_in", "versions_of"]
+__all__ = ["kernel_config_of", "packages_in", "packages_of", "version_in", "versions_of"]
 
 VERSIONS: dict[str, tuple[str, ...]] = {
     "kernel": ("uname", "-r"),
@@ -16,6 +16,9 @@ VERSIONS: dict[str, tuple[str, ...]] = {
     "crun": ("crun", "--version"),
 }
 """Component to the command whose first line tells its version."""
+
+KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
+"""What of a kernel's configuration decides about machines and results; recorded with the image."""
 
 
 def versions_of(target: Target, *, deadline: Deadline, strict: bool = True) -> dict[str, str]:
@@ -42,6 +45,17 @@ def version_in(text: str) -> str | None:
     """The version in a program's first line: the first word that begins with a digit; None if there is none."""
     words = text.partition("\n")[0].split()
     return next((word for word in words if word[:1].isdigit()), None)
+
+
+def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:
+    """The configuration of an installed kernel: name to "y" or "m", "n" for what it was built without.
+
+    Older kernels have no option for what they always do, such as CONFIG_MEMCG_V1: that is "n" as well.
+    Raises TargetError for a kernel whose configuration is not in /boot.
+    """
+    text = checked(target.run(["cat", f"/boot/config-{release}"], deadline=deadline), where=target.address).text
+    said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {name: said.get(name, "n") for name in KERNEL_CONFIG}
 
 
 def packages_of(target: Target, *, deadline: Deadline) -> dict[str, str]:

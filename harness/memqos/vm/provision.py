@@ -10,7 +10,7 @@ from memqos.model.topology import Topology, Zone
 from memqos.target.base import Target, checked
 from memqos.vm import entry
 from memqos.vm.cache import Cache
-from memqos.vm.guest_facts import packages_of, versions_of
+from memqos.vm.guest_facts import kernel_config_of, packages_of, versions_of
 from memqos.vm.launch import Ingredients, launch
 from memqos.vm.profile import Profile
 from memqos.vm.programs import Qemu
@@ -58,9 +58,11 @@ def provision(
         for _, archive in images:
             run(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
         stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
+        versions = versions_of(target, deadline=deadline)
         facts: dict[str, object] = {
             "container_images": sorted(stored),
-            "versions": versions_of(target, deadline=deadline),
+            "versions": versions,
+            "kernel_config": kernel_config_of(target, versions["kernel"], deadline=deadline),
             "packages": packages_of(target, deadline=deadline),
         }
         machine.power_off(deadline=deadline)

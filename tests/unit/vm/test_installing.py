@@ -8,7 +8,7 @@ from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.fake import FakeTarget
 from memqos.vm.derived import kernel_release
-from memqos.vm.guest_facts import packages_in, version_in, versions_of
+from memqos.vm.guest_facts import kernel_config_of, packages_in, version_in, versions_of
 from memqos.vm.installing import PACKAGES, install
 from memqos.vm.options import BootOptions, check_options
 
@@ -137,3 +137,15 @@ def test_versions_are_those_that_programs_tell():
     }
     assert version_in("nothing here") is None
     assert packages_in("a\t1\nb\t2\nnoise\n") == {"a": "1", "b": "2"}
+
+
+def test_a_kernels_configuration_is_that_of_its_own_file():
+    text = b"CONFIG_PSI=y\n# CONFIG_ZSWAP is not set\nCONFIG_LRU_GEN_ENABLED=y\nCONFIG_HZ=250\n"
+    target = FakeTarget(files={"/boot/config-6.12": text})
+    assert kernel_config_of(target, "6.12", deadline=soon()) == {
+        "CONFIG_CPUSETS_V1": "n",
+        "CONFIG_LRU_GEN_ENABLED": "y",
+        "CONFIG_MEMCG_V1": "n",
+        "CONFIG_PSI": "y",
+        "CONFIG_ZSWAP": "n",
+    }

@@ -1,0 +1,35 @@
+"""What a topology asks of a kernel that the image is known not to have."""
+
+import pytest
+
+from memqos.errors import UsageError
+from memqos.model.topology import Topology, Zone
+from memqos.vm.boot import check_topology
+from memqos.vm.entry import Image
+from memqos.vm.options import BootOptions, Choices
+
+ZSWAP = Topology(name="mine", cpus=1, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0,)),), zswap=True)
+
+
+def image(tmp_path, **manifest):
+    facts = {"profile": "trixie", "versions": {"kernel": "6.12.1"}, **manifest}
+    return Image(folder=tmp_path / "trixie-0123456789ab", manifest=facts)
+
+
+def choices(**options):
+    return Choices(options=BootOptions(**options), brought=())
+
+
+def test_zswap_needs_a_kernel_that_has_it(tmp_path):
+    without = image(tmp_path, kernel_config={"CONFIG_ZSWAP": "n"})
+    with pytest.raises(
+        UsageError, match=r"the kernel 6\.12\.1 of 'trixie' has no zswap, and the topology 'mine'"
+    ) as caught:
+        check_topology(ZSWAP, without, choices())
+    assert "--kernel-deb" in caught.value.next_step
+
+
+def test_what_is_not_known_is_left_to_the_guests_own_view(tmp_path):
+    check_topology(ZSWAP, image(tmp_path), choices())
+    check_topology(ZSWAP, image(tmp_path, kernel_config={"CONFIG_ZSWAP": "y"}), choices())
+    check_topology(ZSWAP, image(tmp_path, kernel_config={"CONFIG_ZSWAP": "n"}), choices(kernel_image=tmp_path / "mine"))
