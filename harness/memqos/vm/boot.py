@@ -138,7 +138,8 @@ def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress
     try:
         return attempt(checkpoint)
     except MachineryError as error:
-        progress.note(f"the checkpoint '{checkpoint.name}' gives no machine, and is made again: {error.what}")
+        reason = error.what.splitlines()[0]
+        progress.note(f"the checkpoint '{checkpoint.name}' gives no machine, and is made again: {reason}")
         discard_checkpoint(checkpoint, cache, progress=progress)
     return attempt(ensure_checkpoint(making, cache, progress=progress))
 
