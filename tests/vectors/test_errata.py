@@ -93,7 +93,7 @@ def test_high_equals_request():
 
 
 def test_compared_with_request_whatever_memory_min_is():
-    """In 1.36 a Burstable container has a memory.min of 0, and a memory.high at the request is left out all the same."""
+    """In 1.36 a Burstable container has a memory.min of 0; a memory.high at the request is left out all the same."""
     web = pod(container({"memory": "1000Mi"}, {"memory": str(1000 * MI + 1)}))
     plan = planned(web, "1.36", factor=0.9, memory_reservation_policy=ReservationPolicy.NONE)
     assert (written(plan, Knob.MEMORY_MIN), written(plan)) == (Bytes(0), ABSENT)
