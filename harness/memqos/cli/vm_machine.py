@@ -61,19 +61,19 @@ def shell(name: str, **given: Any) -> int:
 
 
 @of_machines
-@click.command(name="exec", context_settings={"ignore_unknown_options": False})
+@click.command(name="exec", context_settings={"allow_interspersed_args": False})
 @click.argument("name", metavar="PROFILE|KEPT")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
     r"""Run COMMAND as root in a fresh machine of PROFILE, or in one that was KEPT, and end with its status.
 
-    Put `--` before a command that has options.
+    Options of memqos stand before PROFILE; all that follows it is the command's.
 
     \b
     Examples:
       memqos vm exec trixie uname -r
-      memqos vm exec trixie --topology hugepages -- numactl --hardware
-      memqos vm exec kept-abcdefgh -- systemd-cgls --no-pager
+      memqos vm exec --topology hugepages trixie numactl --hardware
+      memqos vm exec kept-abcdefgh systemd-cgls --no-pager
     """
     return into(name, words, given)
 

@@ -89,7 +89,7 @@ def test_a_machine_with_options_that_do_not_fit_is_refused_before_anything_is_bu
     with pytest.raises(UsageError, match=r"the profile 'forky' cannot boot with cgroup v1: systemd 258"):
         invoke(vm.command, "shell", "forky", "--cgroup", "v1")
     with pytest.raises(UsageError, match=r"--kernel-deb: '/nowhere\.deb' cannot be read"):
-        invoke(vm.command, "exec", "trixie", "--kernel-deb", "/nowhere.deb", "true")
+        invoke(vm.command, "exec", "--kernel-deb", "/nowhere.deb", "trixie", "true")
     assert not (cache / "images").exists()
 
 
