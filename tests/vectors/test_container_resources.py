@@ -1,8 +1,7 @@
 """Upstream's tables of CRI messages: kuberuntime of 1.33.13, 1.35.6 and 1.36.3.
 
-Not used here: namespaces and supplemental groups (not resources); TestGenerateUpdatePodSandboxResourcesRequest and
-TestSubtractOverheadFromResourceConfig, which are about a resize and have no expected values of their own; exclusive
-CPUs given through `cpuSets` with the alpha PodLevelResourceManagers.
+Not used here: namespaces and supplemental groups (not resources); TestGenerateUpdatePodSandboxResourcesRequest, which
+is about a resize (test_resize); exclusive CPUs given through `cpuSets` with the alpha PodLevelResourceManagers.
 """
 
 import pytest

@@ -14,15 +14,21 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.container import sandbox_resources
 from memqos.engine.kubelet import resolve
+from memqos.engine.plan import ContainerResources
+from memqos.engine.pod_cgroup import pod_config
+from memqos.engine.qos import pod_qos
 from memqos.engine.release import Release, Variant
-from memqos.engine.resize.allocation import increases_requests, kubelet_decision
+from memqos.engine.resize.allocation import increases_requests, kubelet_decision, status_allocatable
 from memqos.engine.resize.changes import changes_of
+from memqos.engine.resize.held import without_overhead
 from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import amounts, table
+from tests.vectors.tables import pod as parsed
 
 GI = 1 << 30
 TABLES = {release: table(f"allocation_manager.v{release}")["tables"] for release in ("1.34.9", "1.35.6", "1.36.3")}
@@ -229,3 +235,62 @@ def test_whether_a_resize_is_under_way(row):
             pods[age] = replace(pod, **{field: (*getattr(pod, field), own)})
     changes = changes_of(pods["actuated"], pods["allocated"], kubelet("1.34"))
     assert any(changes.updated.values()) is row["expectHasResize"]
+
+
+OVERHEAD = table("kuberuntime_helpers_linux.v1.36.3")["tables"]["TestSubtractOverheadFromResourceConfig"]
+FIELDS = {
+    "Memory": "memory_limit_in_bytes", "CPUShares": "cpu_shares", "CPUPeriod": "cpu_period", "CPUQuota": "cpu_quota",
+}  # fmt: skip
+
+
+def message(config):
+    return ContainerResources(**{FIELDS[name]: value for name, value in config.items()})
+
+
+@pytest.mark.parametrize("row", OVERHEAD, ids=lambda row: row["name"])
+def test_overhead_is_taken_off(row):
+    assert without_overhead(message(row["cfgInput"]), parsed(row["pod"])) == message(row["expected"])
+
+
+SANDBOXES = table("container_linux_resources.v1.36.3")["tables"]["TestGenerateUpdatePodSandboxResourcesRequest"]
+
+
+@pytest.mark.parametrize("row", SANDBOXES, ids=lambda row: row["name"])
+def test_a_pod_without_its_overhead_is_its_sandbox(row):
+    """What upstream asserts of these pods: the pod's configuration less its overhead is what the sandbox was sent."""
+    pod, under = parsed(row["pod"]), kubelet("1.36.3")
+    qos = pod_qos(pod, pod_level=True)
+    assert qos.value == row["qosClass"]
+    config = pod_config(pod, qos, under)
+    held = ContainerResources(
+        memory_limit_in_bytes=config.memory or 0,
+        cpu_shares=config.cpu_shares,
+        cpu_quota=config.cpu_quota or 0,
+        cpu_period=config.cpu_period or 0,
+    )
+    sent = replace(sandbox_resources(pod, under), unified={})
+    assert without_overhead(held, pod) == (sent if config.cpu_period else replace(sent, cpu_period=0))
+
+
+RESERVATIONS = table("node_container_manager.v1.36.3")["tables"]["TestNodeAllocatableReservationForScheduling"][0]
+
+
+@pytest.mark.parametrize("row", [row for row in RESERVATIONS if "memory" in row["capacity"]])
+def test_what_status_allocatable_leaves_out(row):
+    """The kubelet up to 1.33 holds a resize against Node.status.allocatable: capacity less this reservation."""
+    threshold = row.get("hardThreshold", {})
+    text = threshold.get("Quantity") or (f"{threshold['Percentage']:.0%}" if threshold else None)
+    settings = KubeletSettings(
+        kube_reserved=amounts(row["kubeReserved"]),
+        system_reserved=amounts(row["systemReserved"]),
+        eviction_hard={"memory.available": text} if text else {},
+    )
+    node = NodeFacts(memory=Quantity.parse(row["capacity"]["memory"]).value, cpus=10)
+    under = resolve(
+        node, settings, release=Release.parse("1.33"), driver=None, variant=Variant.SHIPPED,
+        traits=CONTAINERD_1_7_RUNC_1_1,
+    )  # fmt: skip
+    left, kept = status_allocatable(under), amounts(row["expected"])
+    zero = Quantity.of_bytes(0)
+    assert left["memory"].value == node.memory - kept.get("memory", zero).value
+    assert left["cpu"].milli_value == 10_000 - kept.get("cpu", zero).milli_value

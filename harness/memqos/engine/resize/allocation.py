@@ -22,7 +22,7 @@ from memqos.engine.swap import SwapCase, swaps
 from memqos.model.pod import Pod, QosClass, ResizePolicy
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order"]
+__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order", "status_allocatable"]
 
 _QUEUE_SINCE = 34
 _SAYS_WHY_SINCE = 32
@@ -132,7 +132,7 @@ def _infeasible(old: Pod, new: Pod, kubelet: Kubelet) -> str | None:
 def _too_large(new: Pod, kubelet: Kubelet) -> str | None:
     release = kubelet.release
     requests = pod_requests(new, pod_level=kubelet.pod_level)
-    whole = kubelet.allocatable if release.since(_OWN_ALLOCATABLE_SINCE) else _status_allocatable(kubelet)
+    whole = kubelet.allocatable if release.since(_OWN_ALLOCATABLE_SINCE) else status_allocatable(kubelet)
     for name in ("memory", "cpu"):
         wanted, there = _counted(requests, name), _counted(whole, name)
         if wanted > there:
@@ -182,7 +182,7 @@ def _changes(old: Pod, new: Pod, name: str, kubelet: Kubelet) -> bool:
     )
 
 
-def _status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
+def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
     """Node.status.allocatable: what the rules call allocatable, less the hard eviction threshold."""
     threshold = hard_eviction(kubelet.settings, kubelet.node.memory)
     left = kubelet.allocatable["memory"] - threshold
@@ -198,7 +198,7 @@ def _deferred(new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> tuple[str, t
     """Why the node has no room now, "" if it has; and the numbers behind it. Source: scheduler NodeResourcesFit."""
     wanted = pod_requests(new, pod_level=kubelet.pod_level)
     taken = [pod_requests(pod, pod_level=kubelet.pod_level) for pod in others]
-    whole = _status_allocatable(kubelet)
+    whole = status_allocatable(kubelet)
     message, inputs = "", []
     for name in ("cpu", "memory"):
         asked, there = _counted(wanted, name), _counted(whole, name)

@@ -47,15 +47,17 @@ def merged(held: ContainerResources, rulings: Rulings, shares: int) -> Container
 
 
 def without_overhead(held: ContainerResources, pod: Pod) -> ContainerResources:
-    """What is left for the pod's containers; a limit that does not exist (-1) loses the overhead too."""
+    """What is left for the pod's containers; a limit that does not exist (-1) loses the overhead too.
+
+    Fields that are not specified (0) stay so.
+    """
     if "cpu" in pod.overhead:
         milli = amount(pod.overhead, "cpu").milli_value
-        held = replace(
-            held,
-            cpu_quota=held.cpu_quota - milli_to_quota(milli, held.cpu_period),
-            cpu_shares=milli_to_shares(shares_to_milli(held.cpu_shares) - milli),
-        )
-    if "memory" in pod.overhead:
+        if held.cpu_period:
+            held = replace(held, cpu_quota=held.cpu_quota - milli_to_quota(milli, held.cpu_period))
+        if held.cpu_shares:
+            held = replace(held, cpu_shares=milli_to_shares(shares_to_milli(held.cpu_shares) - milli))
+    if "memory" in pod.overhead and held.memory_limit_in_bytes:
         left = held.memory_limit_in_bytes - amount(pod.overhead, "memory").value
         held = replace(held, memory_limit_in_bytes=left)
     return held
