@@ -1,13 +1,11 @@
-"""How many pods a second the Memory Manager and the Topology Manager admit on eight zones. Run it as a program.
-
-    python tests/bench/numa.py
+"""How many pods a second the Memory Manager and the Topology Manager admit on eight zones.
 
 Each figure is admissions a second of processor time (admit, containers started, release), reasons included, with 40
-other pods in the table. Nothing is asserted: the figure belongs to the machine that it was measured on.
+other pods in the table.
 """
 
-import sys
-import time
+from collections.abc import Iterator
+from functools import partial
 
 from memqos.engine.numa.admit import Admitted, admit, release, start, started
 from memqos.engine.numa.policies import Policies
@@ -15,8 +13,9 @@ from memqos.engine.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
+from tests.bench.figures import Figure, processor_seconds
 
-SECONDS = 0.4
+AT_ONCE = 50
 GIB = 1 << 30
 
 
@@ -60,30 +59,27 @@ def node(policy, scope):
     return table, policies
 
 
-def rate(pod, table, policies):
-    count, begin = 0, time.process_time()
-    while time.process_time() - begin < SECONDS:
+def one_after_another(pod, table, policies):
+    """Admit a pod, start its containers, release it, as often as AT_ONCE says."""
+    for _ in range(AT_ONCE):
         outcome = admit(pod, table=table, policies=policies)
         if isinstance(outcome, Admitted):
             release(pod.uid, started(pod, outcome.table, policies))
-        count += 1
-    return count / (time.process_time() - begin), type(outcome).__name__
 
 
-def main():
-    pods = {
-        "one container": guaranteed("p", "1Gi"),
-        "one container, 2Mi pages": guaranteed("p", "1Gi", pages="64Mi"),
-        "two containers and an init container": guaranteed("p", "1Gi", "2Gi", init=("1Gi",)),
-        "wider than a zone": guaranteed("p", "100Gi"),
-    }
+PODS = {
+    "one container": guaranteed("p", "1Gi"),
+    "one container, 2Mi pages": guaranteed("p", "1Gi", pages="64Mi"),
+    "two containers, one init container": guaranteed("p", "1Gi", "2Gi", init=("1Gi",)),
+    "wider than a zone": guaranteed("p", "100Gi"),
+}
+
+
+def figures(rounds: int) -> Iterator[Figure]:
     for policy in ("none", "best-effort", "restricted", "single-numa-node"):
         for scope in ("container", "pod"):
             table, policies = node(policy, scope)
-            for name, pod in pods.items():
-                figure, outcome = rate(pod, table, policies)
-                sys.stdout.write(f"{policy:17} {scope:10} {name:37} {figure:9.0f}/s  {outcome}\n")
-
-
-if __name__ == "__main__":
-    main()
+            for name, pod in PODS.items():
+                seconds = processor_seconds(partial(one_after_another, pod, table, policies), rounds)
+                title = f"admit on 8 zones: {policy}, {scope}, {name}"
+                yield Figure(name=title, value=AT_ONCE / seconds, unit="pods/s", to_hold=2000.0, at_most=False)
