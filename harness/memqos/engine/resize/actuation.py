@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memqos.engine.container import request_container
+from memqos.engine.container import ContainerRequest, request_container
 from memqos.engine.cpu import shares_to_weight, weight_to_shares
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.kubelet_files import hugetlb_rulings, quota_rulings, share_rulings
@@ -25,7 +25,7 @@ from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.ruling import Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
 from memqos.model.knob import Absent, Bytes, Knob, Number
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Pod, QosClass
 
 __all__ = ["Actuation", "hindrance"]
@@ -38,6 +38,7 @@ _MEMORY_QOS_SINCE = 37
 _LIMITS_NEEDED_BELOW = 32
 _DECREASES_CHECKED_SINCE = 34
 _LOSSY_BELOW = 37
+_CRIO_UNIFIED_SINCE = 36
 _SOURCE = "kubelet doPodResizeAction"
 
 
@@ -219,9 +220,10 @@ class Actuation:
             container = replace(container, resources=resources_of(amounts))
         planned = next(one for one in self._before.containers if one.name == name)
         request = request_container(self._pod, container, self._qos, self._kubelet)
-        knobs = _planned(container_rulings(request, self._pod, self._kubelet), self._kubelet)
         if not made:
-            return request.resources, knobs
+            taken = _as_updated(request, self._kubelet)
+            return request.resources, _planned(_updated_rulings(taken, self._pod, self._kubelet), self._kubelet)
+        knobs = _planned(container_rulings(request, self._pod, self._kubelet), self._kubelet)
         if Knob.CPUSET_MEMS in planned.cgroup.knobs:
             knobs[Knob.CPUSET_MEMS] = planned.cgroup.knobs[Knob.CPUSET_MEMS]
         return replace(request.resources, cpuset_mems=planned.resources.cpuset_mems), knobs
@@ -266,6 +268,31 @@ def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: U
     if not found:
         return ""
     return "cannot decrease memory limits: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
+
+def _as_updated(request: ContainerRequest, kubelet: Kubelet) -> ContainerRequest:
+    """What the runtime takes of an update: all of it, but CRI-O before 1.36 drops `unified`.
+
+    So a container's memory.min and memory.high stay there, and one with a memory limit loses its swap: the limit is
+    taken for memory and swap together. CRI-O's version is taken to be the kubelet's.
+    """
+    if kubelet.traits.flavour is not RuntimeFlavour.CRIO or kubelet.release.since(_CRIO_UNIFIED_SINCE):
+        return request
+    return replace(
+        request,
+        resources=replace(request.resources, unified={}),
+        protection={},
+        swap=replace(request.swap, swap_max=""),
+    )
+
+
+def _updated_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Rulings:
+    """The files of an update; CRI-O passes no huge page limits on then."""
+    rulings = container_rulings(request, pod, kubelet)
+    if kubelet.traits.flavour is RuntimeFlavour.CRIO:
+        huge = kubelet.files.huge_pages.values()
+        return {knob: ruling for knob, ruling in rulings.items() if knob not in huge}
+    return rulings
 
 
 def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:

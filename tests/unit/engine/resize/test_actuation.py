@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 from memqos.engine.resize import ResizeOutcome, StepKind, Usage, resize_pods
 from memqos.model.knob import Bytes, CpuMax, Knob, Number
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NumaZone, ReservationPolicy
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NumaZone,
+    ReservationPolicy,
+    RuntimeFlavour,
+    SwapBehavior,
+)
 from memqos.model.pod import ContainerKind, ResizePolicy
+from memqos.model.traits import RuntimeTraits
 from tests.unit.engine.pods import NODE, amounts, container, equal, pod, resources
 
 MI = 1 << 20
@@ -417,6 +426,25 @@ def test_memory_high_is_cleared_by_a_resize_in_137_with_the_gate_off():
         settings = replace(ON, feature_gates={"MemoryQoS": False})
         [update] = [step for step in planned(OLD, new, release, settings=settings).resizes[0].steps if step.container]
         assert update.message.unified.get("memory.high") == high
+
+
+# CRI-O drops `unified` of updates before 1.36, and takes the memory limit for memory and swap together.
+@pytest.mark.parametrize(("flavour", "release", "high", "swap"), [
+    (RuntimeFlavour.CONTAINERD, "1.35", "248299520", "67108864"),
+    (RuntimeFlavour.CRIO, "1.35", "127504384", "0"),
+    (RuntimeFlavour.CRIO, "1.36", "248299520", "67108864"),
+])  # fmt: skip
+def test_runtimes_take_updates_in_different_ways(flavour, release, high, swap):
+    settings = replace(ON, feature_gates={"MemoryQoS": True}, swap_behavior=SwapBehavior.LIMITED)
+    old, new = (pod(one("a", ("1", "1"), ("64Mi", size))) for size in ("128Mi", "256Mi"))
+    node = replace(NODE, swap=NODE.memory)
+    traits = RuntimeTraits(name="runtime", flavour=flavour, hugetlb=True)
+    plan = planned(old, new, release, settings=settings, node=node, traits=traits)
+    [update] = [step for step in plan.resizes[0].steps if step.container]
+    assert "memory.high" in update.message.unified
+    knobs = plan.after.pods[0].containers[0].cgroup.knobs
+    assert (str(knobs[Knob.MEMORY_HIGH].value), str(knobs[Knob.MEMORY_SWAP_MAX].value)) == (high, swap)
+    assert (Knob.HUGETLB_2MB_MAX in update.knobs) is (flavour is RuntimeFlavour.CONTAINERD)
 
 
 LIMITS = st.integers(1, 64)
