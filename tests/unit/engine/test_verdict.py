@@ -8,7 +8,7 @@ from memqos.engine.finding import Finding, Verdict, worst
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.verdict import judge, judge_node, judge_pod
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, RuntimeFlavour
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from tests.unit.engine.pods import NODE, ON, container, pod
@@ -220,6 +220,12 @@ def test_a_tree_of_cgroup_v1():
         "    cpu.shares        2",
         "    cpu.cfs_period_us 100000",
     ]
+
+
+def test_a_cgroup_that_is_not_the_kubelets_own():
+    settings = KubeletSettings(cgroups_per_qos=False, enforce_node_allocatable=("none",))
+    lines = plan_tree(expect([], node=NODE, settings=settings, release="1.36")).splitlines()
+    assert lines[3:] == ["root", "  /"]
 
 
 def test_where_a_file_of_cgroup_v1_is():

@@ -4,7 +4,7 @@ Memory first, then cpu. For each: the pod's limit and then its request where the
 before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
 pod's at every moment. Containers that a resize restarts are stopped before all of it and started after it.
 
-Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, `validatePodResizeAction`.
+Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from memqos.engine.pod_cgroup import PodConfig, pod_config
 from memqos.engine.release import Family
 from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
-from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
+from memqos.engine.resize.outcome import ResizeStep, StepKind
 from memqos.engine.ruling import Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
 from memqos.model.knob import Absent, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Pod, QosClass
 
-__all__ = ["Actuation", "hindrance"]
+__all__ = ["Actuation"]
 
 _THROUGH_LIBCONTAINER_SINCE = 32
 _SANDBOX_SINCE = 33
 _SANDBOX_FIRST_SINCE = 36
 _REQUESTS_SHRINK_FIRST_SINCE = 32
 _MEMORY_QOS_SINCE = 37
-_LIMITS_NEEDED_BELOW = 32
-_DECREASES_CHECKED_SINCE = 34
 _LOSSY_BELOW = 37
 _CRIO_UNIFIED_SINCE = 36
 _SOURCE = "kubelet doPodResizeAction"
@@ -227,47 +225,6 @@ class Actuation:
         if Knob.CPUSET_MEMS in planned.cgroup.knobs:
             knobs[Knob.CPUSET_MEMS] = planned.cgroup.knobs[Knob.CPUSET_MEMS]
         return replace(request.resources, cpuset_mems=planned.resources.cpuset_mems), knobs
-
-
-def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
-    """Why the kubelet fails to carry the resize out, in its words; "" if nothing is known that speaks against it.
-
-    A use that is not given speaks against nothing.
-    """
-    config, name = pod_config(new, qos, kubelet), f'"{new.name}_{new.namespace}({new.uid})"'
-    release = kubelet.release
-    if not release.since(_LIMITS_NEEDED_BELOW):
-        if changes.touches("memory") and config.memory is None:
-            return f"podResources.Memory is nil for pod {new.name}"
-        if changes.touches("cpu") and config.cpu_quota is None:
-            return f"podResources.CPUQuota or podResources.CPUShares is nil for pod {new.name}"
-    if not changes.touches("memory"):
-        return ""
-    if release.since(_DECREASES_CHECKED_SINCE):
-        return _decreases(config, before, changes, usage, kubelet)
-    if usage.pod is not None and config.memory is not None and usage.pod >= config.memory:
-        subject = name if release.since(_SANDBOX_SINCE) else new.name
-        return f"aborting attempt to set pod memory limit less than current memory usage for pod {subject}"
-    return ""
-
-
-def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
-    """1.34 and later: a limit that shrinks, or that a container gets, must be above what is used."""
-    found = []
-    now = held_number(before.cgroup.knobs[kubelet.files.memory_limit].value)
-    wanted = config.memory
-    if wanted is not None and wanted < now and usage.pod is not None and usage.pod >= wanted:
-        found.append(f"attempting to set pod memory limit ({wanted}) below current usage ({usage.pod})")
-    for change in changes.updated["memory"]:
-        name, new, old = change.container.name, change.desired.memory_limit, change.current.memory_limit
-        used = usage.containers.get(name)
-        if new and (old == 0 or new < old) and used is not None and used >= new:
-            # The kubelet prints the pod's use here, and means the container's.
-            shown = used if usage.pod is None else usage.pod
-            found.append(f'attempting to set container "{name}" memory limit ({new}) below current usage ({shown})')
-    if not found:
-        return ""
-    return "cannot decrease memory limits: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
 
 def _as_updated(request: ContainerRequest, kubelet: Kubelet) -> ContainerRequest:

@@ -12,9 +12,10 @@ from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Release, Variant
-from memqos.engine.resize.actuation import Actuation, hindrance
+from memqos.engine.resize.actuation import Actuation
 from memqos.engine.resize.allocation import Decision, decide, pending_order
 from memqos.engine.resize.changes import changes_of, changes_pod_level
+from memqos.engine.resize.hindrance import hindrance
 from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts

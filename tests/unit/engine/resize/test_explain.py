@@ -39,6 +39,13 @@ def test_text():
     assert "  memory.max: 134217728 -> 268435456" in lines
 
 
+def test_what_the_runtime_is_told_writes_nothing():
+    lines = resize_text(planned(release="1.36")).splitlines()
+    at = lines.index("  1. UpdatePodSandboxResources (memory) of the pod")
+    assert lines[at + 2].startswith("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=")
+    assert lines[at + 3] == "  2. pod cgroup (memory) of the pod"
+
+
 def test_text_of_a_refusal():
     lines = resize_text(planned("100Mi", "1.33")).splitlines()
     assert lines[2] == (
