@@ -18,7 +18,7 @@ from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
 from memqos.engine.plan import ContainerResources
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
-from memqos.engine.sums import amount, pod_level_set, pod_limits, pod_requests
+from memqos.engine.sums import PodSums, amount, pod_level_set, pod_sums
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Container, Pod, QosClass, ResourceList
@@ -126,8 +126,11 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
     return not cpu.is_zero and cpu.is_whole
 
 
-def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
-    """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later)."""
+def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -> ContainerResources:
+    """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later).
+
+    sums: those of the pod, if they are known already.
+    """
     if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
         return _NOTHING_SENT
     requests: ResourceList
@@ -135,8 +138,8 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     if len(pod.containers) == 1 and not pod.init_containers and pod.resources is None:
         requests, limits = pod.containers[0].resources.requests, pod.containers[0].resources.limits
     else:
-        requests = pod_requests(pod, pod_level=kubelet.pod_level, overhead=False)
-        limits = pod_limits(pod, pod_level=kubelet.pod_level, overhead=False)
+        sums = sums or pod_sums(pod, pod_level=kubelet.pod_level)
+        requests, limits = sums.containers_requests, sums.containers_limits
     basic = _basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory"))
     return ContainerResources(**basic)
 

@@ -20,7 +20,7 @@ from memqos.engine.qos import pod_qos
 from memqos.engine.release import Family, Release, Variant
 from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
 from memqos.engine.runtime_files import container_rulings
-from memqos.engine.sums import amount, pod_requests
+from memqos.engine.sums import PodSums, amount, pod_requests, pod_sums
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.translation import ContainerTranslation
 from memqos.engine.translate.versions import Runtimes
@@ -118,7 +118,8 @@ class _Planner:
     def plan(self, pods: Sequence[Pod]) -> Plan:
         """The whole node."""
         kubelet = self._kubelet
-        classed = [(pod, pod_qos(pod, pod_level=kubelet.pod_level)) for pod in pods]
+        level = kubelet.pod_level
+        classed = [(pod, pod_qos(pod, pod_level=level), pod_sums(pod, pod_level=level)) for pod in pods]
         demand = self._demand(classed)
         per_qos = kubelet.cgroups_per_qos
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
@@ -143,7 +144,7 @@ class _Planner:
                 )
                 for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
             ),
-            pods=tuple(self._pod(pod, qos) for pod, qos in classed),
+            pods=tuple(self._pod(pod, qos, sums) for pod, qos, sums in classed),
             refusals=self._placement.refusals,
             cgroup_version=kubelet.node.cgroup_version,
         )
@@ -152,28 +153,26 @@ class _Planner:
         planned = {knob for cgroup in plan.cgroups() for knob in cgroup.knobs} or set(self._knobs)
         return replace(plan, unavailable=unavailable(kubelet, planned))
 
-    def _demand(self, classed: Sequence[tuple[Pod, QosClass]]) -> Demand:
+    def _demand(self, classed: Sequence[tuple[Pod, QosClass, PodSums]]) -> Demand:
         """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
         guaranteed = burstable = milli = 0
-        for pod, qos in classed:
+        for pod, qos, sums in classed:
             if qos is QosClass.BEST_EFFORT:
                 continue
-            requests = pod_requests(pod, pod_level=True)
-            memory = amount(requests, "memory").value
+            same = pod.resources is None or self._kubelet.pod_level
+            memory = amount(sums.requests if same else pod_requests(pod, pod_level=True), "memory").value
             if qos is QosClass.GUARANTEED:
                 guaranteed += memory
                 continue
             burstable += memory
-            if pod.resources is not None and not self._kubelet.pod_level:
-                requests = pod_requests(pod, pod_level=False)
-            milli += amount(requests, "cpu").milli_value
+            milli += amount(sums.requests, "cpu").milli_value
         return Demand(guaranteed_memory=guaranteed, burstable_memory=burstable, burstable_milli_cpu=milli)
 
-    def _pod(self, pod: Pod, qos: QosClass) -> PlannedPod:
+    def _pod(self, pod: Pod, qos: QosClass, sums: PodSums) -> PlannedPod:
         kubelet = self._kubelet
         per_qos = kubelet.cgroups_per_qos
         path = self._path(layout.pod_name(self._root, qos, pod.uid) if per_qos else self._root)
-        rulings = pod_rulings(pod_config(pod, qos, kubelet), pod, qos, kubelet) if per_qos else None
+        rulings = pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet) if per_qos else None
         return PlannedPod(
             name=pod.name,
             namespace=pod.namespace,
@@ -185,7 +184,7 @@ class _Planner:
                 self._container(request_container(pod, one, qos, kubelet, self._mems(pod, one)), pod, qos, path)
                 for one in pod.all_containers
             ),
-            sandbox_resources=sandbox_resources(pod, kubelet),
+            sandbox_resources=sandbox_resources(pod, kubelet, sums),
             sandbox_overhead=overhead_resources(pod, kubelet),
         )
 

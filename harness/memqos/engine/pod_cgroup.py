@@ -17,7 +17,7 @@ from memqos.engine.memory_qos import PodCase, memory_qos
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
-from memqos.engine.sums import LimitsDeclared, aggregate, amount, limits_declared, pod_limits, pod_requests
+from memqos.engine.sums import LimitsDeclared, PodSums, aggregate, amount, limits_declared, pod_sums
 from memqos.model.knob import ABSENT, Bytes
 from memqos.model.pod import Pod, QosClass
 
@@ -51,10 +51,10 @@ class PodConfig:
         return unified_entries(self.protection)
 
 
-def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet) -> PodConfig:
-    """What the kubelet configures for a pod's cgroup."""
-    requests = pod_requests(pod, pod_level=kubelet.pod_level)
-    limits = pod_limits(pod, pod_level=kubelet.pod_level)
+def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None = None) -> PodConfig:
+    """What the kubelet configures for a pod's cgroup; sums: those of the pod, if they are known already."""
+    sums = sums or pod_sums(pod, pod_level=kubelet.pod_level)
+    requests, limits = sums.requests, sums.limits
     declared = limits_declared(pod, kubelet.release, pod_level=kubelet.pod_level)
     guaranteed, best_effort = qos is QosClass.GUARANTEED, qos is QosClass.BEST_EFFORT
     limit = amount(limits, "memory").value

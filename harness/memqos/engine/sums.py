@@ -19,6 +19,7 @@ from memqos.model.quantity import ZERO, Quantity
 
 __all__ = [
     "LimitsDeclared",
+    "PodSums",
     "aggregate",
     "amount",
     "limits_declared",
@@ -27,6 +28,7 @@ __all__ = [
     "pod_level_set",
     "pod_limits",
     "pod_requests",
+    "pod_sums",
     "supported_at_pod_level",
 ]
 
@@ -115,26 +117,46 @@ def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
     return _larger(total, most) if most else total
 
 
-def pod_requests(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:
+def pod_requests(pod: Pod, *, pod_level: bool, overhead: bool = True) -> ResourceList:
     """The pod's requests. pod_level: whether `spec.resources` overrides the sum; overhead: whether it is added."""
     total = aggregate(pod)
     if pod_level and pod.resources is not None:
         total |= {name: value for name, value in pod.resources.requests.items() if supported_at_pod_level(name)}
-    if overhead:
-        _add(total, pod.overhead)
-    return total
+    return _requests_with_overhead(pod, total) if overhead else total
 
 
-def pod_limits(pod: Pod, *, pod_level: bool, overhead: bool = True) -> dict[str, Quantity]:
+def pod_limits(pod: Pod, *, pod_level: bool, overhead: bool = True) -> ResourceList:
     """The pod's limits; overhead is added only to a limit that exists and is not zero."""
     total = aggregate(pod, limits=True)
     if pod_level and pod.resources is not None:
         total |= {name: value for name, value in pod.resources.limits.items() if supported_at_pod_level(name)}
-    if overhead:
-        for name, extra in pod.overhead.items():
-            if name in total and not total[name].is_zero:
-                total[name] = total[name] + extra
-    return total
+    return _limits_with_overhead(pod, total) if overhead else total
+
+
+def _requests_with_overhead(pod: Pod, total: ResourceList) -> ResourceList:
+    return _added(total, pod.overhead) if pod.overhead else total
+
+
+def _limits_with_overhead(pod: Pod, total: ResourceList) -> ResourceList:
+    extra = {name: more for name, more in pod.overhead.items() if name in total and not total[name].is_zero}
+    return _added(total, extra) if extra else total
+
+
+@dataclass(frozen=True, slots=True)
+class PodSums:
+    """What a pod requests and is limited to: with overhead, and as its containers alone have it."""
+
+    requests: ResourceList
+    limits: ResourceList
+    containers_requests: ResourceList
+    containers_limits: ResourceList
+
+
+def pod_sums(pod: Pod, *, pod_level: bool) -> PodSums:
+    """All four sums of a pod; pod_level: whether `spec.resources` overrides those of the containers."""
+    requests = pod_requests(pod, pod_level=pod_level, overhead=False)
+    limits = pod_limits(pod, pod_level=pod_level, overhead=False)
+    return PodSums(_requests_with_overhead(pod, requests), _limits_with_overhead(pod, limits), requests, limits)
 
 
 @dataclass(frozen=True, slots=True)
