@@ -9,12 +9,11 @@ from memqos.engine import layout
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
 from memqos.engine.fit import node_room
-from memqos.engine.gates import Gate
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
-from memqos.engine.plan import Expected, Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Family, Release, Variant
@@ -25,8 +24,9 @@ from memqos.engine.translate.container import translate
 from memqos.engine.translate.translation import ContainerTranslation
 from memqos.engine.translate.versions import Runtimes
 from memqos.engine.unavailable import unavailable
+from memqos.engine.untouched import exists, node_defaults, untouched
 from memqos.engine.validation import check_settings
-from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text
+from memqos.model.knob import ABSENT, Knob, KnobValue, Text
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
@@ -35,14 +35,6 @@ from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 __all__ = ["expect"]
 
 _NO_SETTINGS = KubeletSettings()
-_MEMORY_QOS_KNOBS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
-_WRITER = {
-    Level.NODE: "the kubelet does not write it at this level",
-    Level.RESERVED: "the kubelet does not write it at this level",
-    Level.QOS: "the kubelet does not write it at this level",
-    Level.POD: "the kubelet does not write it for this pod",
-    Level.CONTAINER: "neither kubelet nor runtime writes it for this container",
-}
 
 
 def expect(
@@ -97,21 +89,21 @@ class _Planner:
         self._reasons = reasons
         files = kubelet.files
         sizes = [files.huge_pages[size] for size in kubelet.node.hugepage_sizes if size in files.huge_pages]
-        self._knobs = tuple(knob for knob in (*files.planned, *sizes) if kubelet.v2 or _exists_on_v1(knob, kubelet))
+        self._knobs = tuple(knob for knob in (*files.planned, *sizes) if exists(knob, kubelet))
         self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if placement.manages else self._knobs
         self._counts_pids = (kubelet.settings.pod_pids_limit or -1) > 0 or any(
             "pid" in amounts
             for amounts in (kubelet.capacity, *(one for _, one, _ in reserved_cgroups(kubelet).values()))
         )
-        self._defaults = {} if kubelet.v2 else _node_defaults(kubelet)
+        self._defaults = {} if kubelet.v2 else node_defaults(kubelet)
         # Without its reason an expectation is the same wherever the same value is written.
         self._unexplained: dict[tuple[Knob, KnobValue], Expected] = {}
         self._left_alone = {
             level: {
-                knob: self._expected(knob, _untouched(kubelet, knob, text))
+                knob: self._expected(knob, untouched(kubelet, knob, level))
                 for knob in (*self._container_knobs, Knob.PIDS_MAX)
             }
-            for level, text in _WRITER.items()
+            for level in Level
         }
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
@@ -246,10 +238,10 @@ class _Planner:
         """A cgroup with every planned knob; rulings None is a cgroup that is not the kubelet's own: without knobs."""
         knobs = {}
         if rulings is not None:
-            untouched = self._left_alone[level]
+            left_alone = self._left_alone[level]
             for knob in self._knobs_of(level, rulings):
                 ruling = rulings.get(knob)
-                knobs[knob] = untouched[knob] if ruling is None else self._expected(knob, ruling)
+                knobs[knob] = left_alone[knob] if ruling is None else self._expected(knob, ruling)
         return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
 
     def _knobs_of(self, level: Level, rulings: Rulings) -> tuple[Knob, ...]:
@@ -270,38 +262,3 @@ class _Planner:
         if not self._reasons:
             self._unexplained[knob, ruling.written] = found
         return found
-
-
-def _node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:
-    """What files of cgroup v1 show that nobody wrote, where new cgroups take it over from their parents.
-
-    libcontainer copies the parent's cpuset into a new cgroup of v1, which could run nothing without one.
-    """
-    zones = ",".join(str(zone.id) for zone in kubelet.node.zones)
-    return {Knob.MEMORY_SWAPPINESS: Number(kubelet.node.swappiness), Knob.CPUSET_MEMS: Text(zones)}
-
-
-def _exists_on_v1(knob: Knob, kubelet: Kubelet) -> bool:
-    """Whether the kernel has the file: memory+swap is counted only with swap accounting."""
-    return knob is not Knob.MEMORY_MEMSW_LIMIT_IN_BYTES or kubelet.node.swap_controller
-
-
-def _untouched(kubelet: Kubelet, knob: Knob, text: str) -> Ruling:
-    """A file that nobody writes; with memory QoS off, that is what the reason says of the files it is about."""
-    source = f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if kubelet.v2 else 'v1'}"
-    if knob is Knob.MEMORY_SWAPPINESS:
-        return Ruling(ABSENT, lambda: _swappiness_reason(kubelet, source))
-    inputs: tuple[Input, ...] = ()
-    if knob in _MEMORY_QOS_KNOBS and not kubelet.memory_qos:
-        gate = f"featureGates.{Gate.MEMORY_QOS}"
-        inputs = (Input(gate, "false", kubelet.settings.origin.get(gate, f"default of {kubelet.release}")),)
-        text = f"without memory QoS {text}"
-    reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source, inputs=inputs)
-    return Ruling(ABSENT, lambda: reason)
-
-
-def _swappiness_reason(kubelet: Kubelet, source: str) -> Reason:
-    rule = "nobody writes it: a new cgroup takes it over from its parent, and the root has vm.swappiness"
-    return Reason(
-        rule=rule, revision="", source=source, inputs=(kubelet.fact("vm.swappiness", kubelet.node.swappiness),)
-    )
