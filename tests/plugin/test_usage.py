@@ -181,3 +181,16 @@ def test_no_more_workers_are_started_than_machines_fit(suite, run):
     asked = len(os.sched_getaffinity(0)) + 1
     result = run("-n", str(asked))
     result.stdout.fnmatch_lines([f"memqos: * at a time instead of {asked}: *", "verdict: conforms*"])
+
+
+def test_the_cases_of_one_machine_come_together(suite, run):
+    for name in ("first", "second"):
+        suite('@pytest.mark.claim("demo/one")\ndef test_it(qos_node):\n    pass\n', name=name)
+    result = run("--collect-only", "-q", "--memqos-profile=forky,trixie")
+    names = [line.partition("/")[2] for line in result.outlines if "::" in line]
+    assert names == [
+        "test_first.py::test_it[forky]",
+        "test_second.py::test_it[forky]",
+        "test_first.py::test_it[trixie]",
+        "test_second.py::test_it[trixie]",
+    ]

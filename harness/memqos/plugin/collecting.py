@@ -129,7 +129,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
-def group_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The cases of one machine after another, the order left as it is otherwise: a worker changes machines seldom."""
     settings = config.stash[SETTINGS_KEY]
     places = [place for place, item in enumerate(items) if is_ours(item)]
