@@ -28,6 +28,7 @@ NODE = NodeFacts(memory=8 << 30)
             "Known there: LimitedSwap, UnlimitedSwap",
         ),
         ("1.34", {"feature_gates": {"NodeSwap": False}}, "featureGates.NodeSwap", "locked to true"),
+        ("1.36", {"feature_gates": {"memoryqos": True}}, "featureGates.memoryqos", "there is no feature gate"),
         (
             "1.31",
             {"enforce_node_allocatable": ("system-reserved-compressible",)},

@@ -1,13 +1,17 @@
 """A planned container in every language at once: the value, its text, its JSON."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.catalog.pods import load_pod_catalog
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
+from memqos.engine.plan import ContainerResources
 from memqos.engine.release import Variant
-from memqos.engine.translate.explain import Language
+from memqos.engine.translate.container import translate
+from memqos.engine.translate.explain import Language, translation_lines
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
@@ -177,3 +181,47 @@ def test_one_file_on_its_way(knob, says):
 
 def test_the_tree_is_the_same_with_translations():
     assert plan_tree(planned()) == plan_tree(planned(None))
+
+
+def test_a_text_that_the_kernel_refuses_is_a_refusal():
+    sent = ContainerResources(cpu_shares=2, unified={"cpu.weight": "0"})
+    found = translate(sent, TRIXIE, node=NODE, driver=CgroupDriver.CGROUPFS, planned={})
+    assert found.refusal == "cpu.weight: the kernel refuses '0': cpu.weight takes 1 to 10000, not '0'"
+    assert (found.files, found.scope) == ((), ())
+    assert found.writes.texts["cpu.weight"] == "0"
+
+
+def test_an_empty_request_is_said_to_say_nothing():
+    node = replace(NODE, swap_controller=False)
+    found = translate(ContainerResources(), TRIXIE, node=node, driver=CgroupDriver.CGROUPFS, planned={})
+    lines = list(translation_lines(ContainerResources(), found, [Language.CRI, Language.OCI, Language.FILES]))
+    assert lines == [
+        "CRI LinuxContainerResources, as the kubelet sends them",
+        "  nothing",
+        "OCI linux.resources, as containerd 1.7.24 makes them",
+        "  nothing",
+        "  process.oomScoreAdj 0",
+        "control files, as runc 1.1.15 writes them",
+    ]
+
+
+def test_the_document_of_files_and_properties():
+    [document] = plan_document(planned(CRUN), variant=Variant.SHIPPED)["pods"][0]["containers"]
+    files = document["translation"]["files"]
+    assert files["below_scope"] == "container"
+    assert {"name": "memory.min", "written": None, "shows": "67108864", "after_reload": "67108864"} in files["scope"]
+    assert files["properties"]["CPUQuotaPerSecUSec"] == "340000"
+    assert files["own"][0] == {
+        "name": "memory.max", "written": "100000000", "shows": "99999744", "after_reload": "99999744"
+    }  # fmt: skip
+    plan = planned(driver=CgroupDriver.CGROUPFS)
+    [document] = plan_document(plan, variant=Variant.SHIPPED)["pods"][0]["containers"]
+    assert (document["translation"]["files"]["properties"], document["translation"]["files"]["scope"]) == (None, [])
+    assert "properties" not in translations_text(plan, [Language.FILES])
+
+
+def test_an_unlimited_amount_is_infinity_to_systemd():
+    sent = ContainerResources(memory_limit_in_bytes=4096, memory_swap_limit_in_bytes=-1)
+    found = translate(sent, TRIXIE, node=NODE, driver=CgroupDriver.SYSTEMD, planned={})
+    lines = list(translation_lines(sent, found, [Language.FILES]))
+    assert "  properties of the scope: MemoryMax=4096 MemorySwapMax=infinity" in lines
