@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_PERIOD",
     "MAX_SHARES",
     "MIN_SHARES",
+    "int64",
     "milli_to_quota",
     "milli_to_shares",
     "quota_per_second",
@@ -39,11 +40,16 @@ def quotient(dividend: int, divisor: int) -> int:
     return result if (dividend < 0) == (divisor < 0) else -result
 
 
+def int64(product: int) -> int:
+    """What 64 bits keep of a product: an absurd amount (10 PiB of memory, times 1000) turns negative, as in Go."""
+    return (product + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def milli_to_shares(milli: int) -> int:
     """cpu.shares for an amount in milli CPUs: 2 for nothing, at least 2, at most 262144."""
     if milli <= 0:
         return MIN_SHARES
-    return max(MIN_SHARES, min(quotient(milli * _SHARES_PER_CPU, 1000), MAX_SHARES))
+    return max(MIN_SHARES, min(quotient(int64(milli * _SHARES_PER_CPU), 1000), MAX_SHARES))
 
 
 def shares_to_milli(shares: int) -> int:
@@ -53,7 +59,7 @@ def shares_to_milli(shares: int) -> int:
 
 def milli_to_quota(milli: int, period: int) -> int:
     """CFS quota in µs per `period` µs: 0 for nothing (not set), else at least 1000."""
-    return 0 if milli == 0 else max(quotient(milli * period, 1000), _MIN_QUOTA)
+    return 0 if milli == 0 else max(quotient(int64(milli * period), 1000), _MIN_QUOTA)
 
 
 def quota_to_milli(quota: int, period: int) -> int:

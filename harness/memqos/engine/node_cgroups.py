@@ -20,7 +20,7 @@ from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling, Rulings
 from memqos.engine.sums import amount
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import QosClass, ResourceList
 from memqos.model.quantity import Quantity
 
@@ -111,14 +111,20 @@ def _memory_reserve(demand: Demand, kubelet: Kubelet) -> tuple[int, int] | None:
 def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tuple[int, int]) -> Ruling:
     burstable, best_effort = reserve
     percent = (kubelet.settings.qos_reserved or {})["memory"]
+    limit = burstable if qos is QosClass.BURSTABLE else best_effort
 
     def why() -> Reason:
         left = kubelet.allocatable["memory"].value
         text = f"{left} - {demand.guaranteed_memory} * {percent} / 100 = {burstable}"
         if qos is QosClass.BEST_EFFORT:
             text = f"{text}; {burstable} - {demand.burstable_memory} * {percent} / 100 = {best_effort}"
+        rule = f"{kubelet.files.memory_limit} keeps a part of the requests of the classes above free from this one"
+        if limit == 0:
+            rule = f"{rule}; a limit of 0 is not written"
+        elif limit < 0:
+            rule = f"{rule}; the kernel refuses a limit below 0, and the kubelet then writes what is in use"
         return Reason(
-            rule=f"{kubelet.files.memory_limit} keeps a part of the requests of the classes above free from this one",
+            rule=rule,
             revision=kubelet.revisions[Family.NODE],
             source="kubelet setMemoryReserve (gate QOSReserved)",
             inputs=(
@@ -130,7 +136,7 @@ def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tu
             rounding="integers, multiplied before divided",
         )
 
-    return Ruling(Bytes(burstable if qos is QosClass.BURSTABLE else best_effort), why)
+    return Ruling(Bytes(limit) if limit > 0 else ABSENT, why)
 
 
 def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, bool]]:

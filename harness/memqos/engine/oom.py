@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memqos.engine.cpu import quotient
+from memqos.engine.cpu import int64, quotient
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
@@ -104,7 +104,7 @@ def _burstable(pod: Pod, container: Container, kubelet: Kubelet) -> OomScore:
 
 def _score(request: int, capacity: int) -> int:
     """A thousand less the request's thousandths of the capacity."""
-    return 1000 - quotient(1000 * request, capacity)
+    return 1000 - quotient(int64(1000 * request), capacity)
 
 
 def _share_of_rest(pod: Pod) -> int:

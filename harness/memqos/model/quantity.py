@@ -1,7 +1,8 @@
 """Kubernetes quantities, exact: parsed as the API server parses them, never through a float.
 
-Source: apimachinery `resource.ParseQuantity`. Amounts finer than a nano are rounded up to a nano, amounts above
-2^63-1 are capped there (away from zero for negative ones), as upstream does.
+Source: apimachinery `resource.ParseQuantity`. Amounts finer than a nano are rounded up to a nano (away from zero
+for negative ones), as upstream does. Amounts above 2^63-1 are capped there; upstream caps those with a binary suffix
+and lets the others overflow where a number is made of them.
 """
 
 from __future__ import annotations

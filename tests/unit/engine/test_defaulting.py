@@ -2,11 +2,14 @@
 
 import pytest
 
-from memqos.engine.defaulting import container_defaults
+from memqos.engine.defaulting import container_defaults, seen_by
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import resolve
+from memqos.engine.release import Release, Variant
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from memqos.model.quantity import Quantity
+from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.unit.engine.pods import NODE, amounts, container, pod, resources
 
 
@@ -56,3 +59,48 @@ def test_without_the_gate_pod_level_memory_counts_for_burstable_and_cpu_does_not
     burstable = expect([one], node=NODE, settings=settings, release="1.32").qos[0]
     assert str(burstable.knobs[Knob.MEMORY_MIN].written) == memory
     assert str(burstable.knobs[Knob.CPU_WEIGHT].written) == weight
+
+
+@pytest.mark.parametrize(
+    ("release", "own", "limit"),
+    [
+        # 1.32 knows cpu and memory at pod level only; 1.33 fills the limit in although a request is given.
+        ("1.32", ({}, {"hugepages-2Mi": "8Mi", "memory": "1Gi"}), "4194304"),
+        ("1.33", ({}, {"hugepages-2Mi": "8Mi", "memory": "1Gi"}), "8388608"),
+        ("1.33", ({"hugepages-2Mi": "8Mi", "memory": "1Gi"}, {}), "8388608"),
+        ("1.34", ({"hugepages-2Mi": "8Mi", "memory": "1Gi"}, {}), "8388608"),
+        ("1.33", ({"memory": "1Gi"}, {}), "4194304"),
+    ],
+)
+def test_huge_pages_at_pod_level(release, own, limit):
+    one = pod(container({"memory": "64Mi"}, {"hugepages-2Mi": "4Mi"}), resources=resources(*own))
+    settings = KubeletSettings(feature_gates={"PodLevelResources": True})
+    plan = expect([one], node=NODE, settings=settings, release=release)
+    assert str(plan.pods[0].cgroup.knobs[Knob.HUGETLB_2MB_MAX].written) == limit
+
+
+@pytest.mark.parametrize(("release", "counts"), [("1.33", True), ("1.34", False)])
+def test_a_huge_page_request_at_pod_level_keeps_its_limit_from_being_filled_in(release, counts):
+    one = pod(container(None, {"hugepages-2Mi": "4Mi"}), resources=resources({"hugepages-2Mi": "8Mi"}))
+    seen = seen_by(one, kubelet(release, {"PodLevelResources": True}))
+    assert ("hugepages-2Mi" in seen.resources.limits) is counts
+
+
+def test_pod_level_requests_add_up_what_was_written():
+    one = pod(
+        container({"cpu": "1n"}), container({"cpu": "1.9999"}, name="d"), resources=resources(None, {"memory": "1Gi"})
+    )
+    seen = seen_by(one, kubelet("1.36", {}))
+    assert seen.resources.requests["cpu"] == Quantity.parse("2")
+    assert [str(each.resources.requests["cpu"].milli_value) for each in seen.containers] == ["1", "2000"]
+
+
+def kubelet(release, gates):
+    return resolve(
+        NODE,
+        KubeletSettings(feature_gates=gates),
+        release=Release.parse(release),
+        driver=None,
+        variant=Variant.SHIPPED,
+        traits=CONTAINERD_1_7_RUNC_1_1,
+    )

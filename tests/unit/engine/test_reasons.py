@@ -138,6 +138,19 @@ def test_qos_reserved(settings, says):
     )
 
 
+@pytest.mark.parametrize(
+    ("memory", "says"),
+    [("8Gi", "a limit of 0 is not written"), ("9Gi", "the kernel refuses a limit below 0")],
+)
+def test_qos_reserved_of_everything(memory, says):
+    settings = KubeletSettings(feature_gates={"QOSReserved": True}, qos_reserved={"memory": 100})
+    plan = expect([pod(equal("1", memory))], node=NODE, settings=settings, release="1.36")
+    for cgroup in plan.qos:
+        limit = cgroup.knobs[Knob.MEMORY_MAX]
+        assert limit.written is ABSENT
+        assert says in limit.reason.rule
+
+
 def test_node_without_enforcement_says_so():
     plan = expect([], node=NODE, settings=KubeletSettings(enforce_node_allocatable=("none",)), release="1.36")
     assert "node's capacity" in plan.node.knobs[Knob.MEMORY_MAX].reason.rule
