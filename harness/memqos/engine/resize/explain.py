@@ -22,7 +22,8 @@ __all__ = ["resize_document", "resize_reasons", "resize_text"]
 
 def resize_text(plan: ResizePlan) -> str:
     """Every resize with its steps, and what they change."""
-    lines = [f"Kubernetes {plan.before.release}, cgroup driver {plan.before.driver}: {len(plan.resizes)} resizes"]
+    count = f"{len(plan.resizes)} resize{'s' if len(plan.resizes) > 1 else ''}"
+    lines = [f"Kubernetes {plan.before.release}, cgroup driver {plan.before.driver}: {count}"]
     for one in plan.resizes:
         lines += ["", _head(one), *reason_lines(one.reason, indent="  ")]
         for number, step in enumerate(one.steps, start=1):

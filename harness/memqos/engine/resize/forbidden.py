@@ -120,7 +120,7 @@ def _lowered(old: Container, new: Container) -> Iterator[str]:
 
 
 def _bare_pod(pod: Pod) -> Pod:
-    return replace(pod, containers=(), init_containers=(), ephemeral_containers=(), resources=None, uid="")
+    return replace(pod, containers=(), init_containers=(), resources=None, uid="")
 
 
 def _bare(container: Container) -> Container:

@@ -19,7 +19,7 @@ def planned(size="256Mi", release="1.31"):
 def test_text():
     lines = resize_text(planned()).splitlines()
     assert lines[:5] == [
-        "Kubernetes 1.31, cgroup driver cgroupfs: 1 resizes",
+        "Kubernetes 1.31, cgroup driver cgroupfs: 1 resize",
         "",
         "pod default/p: InProgress",
         "  the resize fits beside the other pods",

@@ -10,6 +10,7 @@ from memqos.model.pod import ContainerKind, ResizePolicy
 from tests.unit.engine.pods import NODE, amounts, container, equal, pod, resources
 
 RESTART = {"memory": ResizePolicy.RESTART_CONTAINER}
+DEBUG = container(name="debug", kind=ContainerKind.EPHEMERAL)
 SIDECAR, INIT = ContainerKind.SIDECAR, ContainerKind.INIT
 OLD = container({"cpu": "1", "memory": "64Mi"}, {"memory": "128Mi"})
 NEW = container({"cpu": "1", "memory": "80Mi"}, {"memory": "128Mi"})
@@ -59,6 +60,7 @@ def test_static_pods(release, answer):
     (pod(container({"cpu": "1", "memory": "64Mi", "hugepages-2Mi": "2Mi"}, {"memory": "128Mi"})),
      "only cpu and memory resources are mutable"),
     (pod(NEW, priority=5), "only cpu and memory resources are mutable"),
+    (pod(NEW, ephemeral_containers=(DEBUG,)), "only cpu and memory resources are mutable"),
     (pod(container({"cpu": "1", "memory": "128Mi"}, {"cpu": "1", "memory": "128Mi"})),
      "Pod QOS Class may not change as a result of resizing"),
 ])  # fmt: skip
