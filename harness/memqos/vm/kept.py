@@ -76,12 +76,12 @@ def end_kept(name: str, environment: Mapping[str, str]) -> Kept:
     if name not in known:
         raise UnknownNameError.of("kept machine", name, sorted(known) or ["none"])
     kept = known[name]
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(kept.guard, signal.SIGTERM)
-    wait(
-        f"the machine '{name}' is gone",
-        lambda: not Path(f"/proc/{kept.qemu}/exe").exists() and kept not in list_kept(environment),
-        deadline=Deadline.after(END_SECONDS),
-        every=0.1,
-    )
+
+    def is_gone() -> bool:
+        # Told again each time: a guard that has only just taken over would not have heard it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(kept.guard, signal.SIGTERM)
+        return not Path(f"/proc/{kept.qemu}/exe").exists() and kept not in list_kept(environment)
+
+    wait(f"the machine '{name}' is gone", is_gone, deadline=Deadline.after(END_SECONDS), every=0.1)
     return kept

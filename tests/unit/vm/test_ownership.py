@@ -119,12 +119,13 @@ def test_a_kept_group_outlives_its_owner_until_its_guard_is_told_to_end_it(tmp_p
     member, guard = kept(folder, 100)
     assert is_running(member)
     assert folder.exists()
-    os.kill(guard, signal.SIGTERM)
-    wait(
-        "all is gone",
-        lambda: not is_running(member) and not is_running(guard) and not folder.exists(),
-        deadline=Deadline.after(10),
-    )
+
+    def is_gone():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(guard, signal.SIGTERM)
+        return not is_running(member) and not is_running(guard) and not folder.exists()
+
+    wait("all is gone", is_gone, deadline=Deadline.after(10))
 
 
 def test_a_kept_group_ends_with_the_member_that_it_is_kept_for(tmp_path):

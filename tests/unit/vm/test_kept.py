@@ -1,0 +1,74 @@
+"""Machines that outlive their run, with a `sleep` for QEMU. Nothing is booted."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from memqos.errors import UnknownNameError
+from memqos.vm.cache import KEPT_NAME, kept_guard, locked_folder, sweep
+from memqos.vm.kept import Kept, end_kept, list_kept
+from memqos.vm.launch import RUN_PREFIX
+from memqos.vm.ownership import ProcessGroup
+
+
+@pytest.fixture
+def environment():
+    """Somewhere short for sockets, which only this test uses."""
+    with tempfile.TemporaryDirectory(prefix="mq-") as base:
+        yield {"XDG_RUNTIME_DIR": base}
+
+
+@pytest.fixture
+def kept(environment):
+    """A kept `sleep`, of which the run that started it is over."""
+    base = Path(environment["XDG_RUNTIME_DIR"])
+    with locked_folder(base, RUN_PREFIX) as folder, ProcessGroup(folders=(folder,), keepable=True) as group:
+        member = group.start(["sleep", "100"])
+        one = Kept(  # noqa: S604 - its shell is a text
+            name=f"kept-{folder.name.removeprefix(RUN_PREFIX)}",
+            machine="trixie-one-zone",
+            since="2026-01-01T00:00:00+00:00",
+            guard=group.keep(member),
+            qemu=member.pid,
+            shell="ssh memqos",
+            console="/results/serial.log",
+        )
+        (folder / KEPT_NAME).write_text(json.dumps(asdict(one)))
+    yield one
+    if one in list_kept(environment):
+        end_kept(one.name, environment)
+    member.wait()
+
+
+def test_a_kept_machine_is_listed_and_its_folder_stays(environment, kept):
+    assert list(list_kept(environment)) == [kept]
+    base = Path(environment["XDG_RUNTIME_DIR"])
+    sweep(base, RUN_PREFIX)
+    assert [kept_guard(folder) for folder in base.iterdir()] == [kept.guard]
+
+
+def test_a_kept_machine_that_is_ended_leaves_nothing(environment, kept):
+    assert end_kept(kept.name, environment) == kept
+    assert not Path(f"/proc/{kept.qemu}/exe").exists()
+    assert list(Path(environment["XDG_RUNTIME_DIR"]).iterdir()) == []
+    assert list(list_kept(environment)) == []
+
+
+def test_an_unknown_name_is_refused_with_those_there_are(environment, kept):
+    with pytest.raises(UnknownNameError, match=f"there is no kept machine 'kept-0'. Known: {kept.name}"):
+        end_kept("kept-0", environment)
+
+
+def test_a_folder_whose_guard_is_gone_is_nobody_s(environment):
+    base = Path(environment["XDG_RUNTIME_DIR"])
+    with locked_folder(base, RUN_PREFIX) as folder:
+        # This very process is alive, but was not started to look after the folder.
+        (folder / KEPT_NAME).write_text(json.dumps({"guard": os.getpid()}))
+    assert folder.exists()
+    assert kept_guard(folder) is None
+    sweep(base, RUN_PREFIX)
+    assert not folder.exists()
