@@ -3,6 +3,8 @@
 import contextlib
 import os
 import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
-from memqos.clock import Deadline
+from memqos.clock import Deadline, wait
 from memqos.vm.boot import boot
 from memqos.vm.cache import default_cache
 from memqos.vm.checkpoint import checkpoints_folder, load_checkpoint, write_manifest
@@ -189,6 +191,40 @@ def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypat
         assert output(machine, "true") == ""
     [told] = [note for note in notes.notes if name in note]
     assert told.startswith(f"the checkpoint '{name}' gives no machine, and is made again: ")
+
+
+MAKER = """
+    import os, sys
+    from pathlib import Path
+    from memqos.catalog.profiles import load_profile
+    from memqos.model.topology import Topology, Zone
+    from memqos.vm.boot import boot
+    from memqos.vm.cache import default_cache
+
+    # Nobody else has a machine of this size, so there is no checkpoint of it.
+    zone = Zone(id=0, memory_bytes=(777 << 20), cpus=(0, 1))
+    with boot(
+        load_profile("trixie"),
+        Topology(name="to-be-killed", cpus=2, zones=(zone,)),
+        image_cache=default_cache(os.environ),
+        log_dir=Path(sys.argv[1]),
+    ):
+        pass
+"""
+
+
+def test_nothing_is_left_of_a_checkpoint_whose_maker_is_killed(tmp_path):
+    folder = checkpoints_folder(default_cache(os.environ))
+    before = set(folder.iterdir())
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(MAKER), str(tmp_path)]) as maker:
+        making = wait(
+            "the machine boots",
+            lambda: [path for path in set(folder.iterdir()) - before if (path / "entry" / "zone0.ram").exists()],
+            deadline=soon(),
+        )
+        maker.kill()
+    wait("the checkpoint's folder is gone", lambda: not making[0].exists(), deadline=Deadline.after(10))
+    assert set(folder.iterdir()) <= before
 
 
 @pytest.mark.parametrize("number", range(RESTORES))

@@ -97,10 +97,10 @@ class Run:
 
 
 @contextlib.contextmanager
-def opened_run(cache: Cache, *, keepable: bool = False) -> Iterator[Run]:
+def opened_run(cache: Cache, *, keepable: bool = False, doomed: tuple[Path, ...] = ()) -> Iterator[Run]:
     """Folders and a process group for one machine, gone at the end, also if we are killed.
 
-    keepable: the machine may be kept, and then they stay with it.
+    keepable: the machine may be kept, and then they stay with it. doomed: further folders that go if we are killed.
 
     Raises NoSpaceError if the cache's disk has no room for a machine.
     """
@@ -112,7 +112,7 @@ def opened_run(cache: Cache, *, keepable: bool = False) -> Iterator[Run]:
     with (
         locked_folder(sockets_base, RUN_PREFIX) as sockets,
         locked_folder(disks_base, RUN_PREFIX) as disks,
-        ProcessGroup(folders=(sockets, disks), keepable=keepable) as group,
+        ProcessGroup(folders=(sockets, disks, *doomed), keepable=keepable) as group,
     ):
         yield Run(sockets=sockets, disks=disks, group=group)
 
@@ -124,12 +124,13 @@ def launch(
     """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
 
     saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
-    then be checkpointed.
+    then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
 
     Raises MachineError if it does not come up, with the console's tail.
     """
+    doomed = () if saving is None else (saving.parent,)
     with contextlib.ExitStack() as stack:
-        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable))
+        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=doomed))
         spec = spec_of(ingredients, sockets=run.sockets, disks=saving or run.disks)
         make_disks(ingredients, spec)
         if saving is not None:
