@@ -13,7 +13,8 @@ QEMU_BYTES = 192 << 20
 
 OWN_SHARE = 0.5
 """Which part of its memory a machine comes to have for itself while suites run on it; the rest it never touches, or
-shares with its checkpoint and the other clones of it. Suites' pods are small: 0.3 was the most that was seen."""
+shares with its checkpoint and the other clones of it. Of machines of 2 GiB, which this lets take 1216 MiB with QEMU,
+702 MiB were the most that was seen, after all suites on four kernels."""
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/proc/self/cgroup")
