@@ -6,7 +6,7 @@ for a period of 5 ms is stale there; it is compared here where the table's own t
 
 import pytest
 
-from memqos.engine.container import has_exclusive_cpus
+from memqos.engine.container import has_exclusive_cpus, sandbox_resources
 from memqos.engine.hugepages import limits_by_size
 from memqos.engine.kubelet import resolve
 from memqos.engine.pod_cgroup import pod_config
@@ -128,3 +128,4 @@ def test_exclusive_cpus_take_the_quota_away_from_133_on():
         assert has_exclusive_cpus(one, one.containers[1], QosClass.GUARANTEED, under) is False
         assert has_exclusive_cpus(one, one.containers[0], QosClass.BURSTABLE, under) is False
         assert pod_config(one, QosClass.GUARANTEED, under).cpu_quota == quota
+        assert sandbox_resources(one, under).cpu_quota == quota

@@ -17,6 +17,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
 from memqos.engine.plan import ContainerResources
+from memqos.engine.qos import pod_qos
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import PodSums, amount, pod_level_set, pod_sums
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
@@ -129,6 +130,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
 def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -> ContainerResources:
     """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later).
 
+    As for containers, a pod with CPUs of its own has no quota (1.33 and later).
     sums: those of the pod, if they are known already.
     """
     if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
@@ -141,6 +143,10 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -
         sums = sums or pod_sums(pod, pod_level=kubelet.pod_level)
         requests, limits = sums.containers_requests, sums.containers_limits
     basic = _basic(kubelet, requests.get("cpu"), amount(limits, "cpu"), amount(limits, "memory"))
+    if kubelet.cfs_quota and kubelet.exclusive_cpus:
+        qos = pod_qos(pod, pod_level=kubelet.pod_level)
+        if any(has_exclusive_cpus(pod, one, qos, kubelet) for one in pod.all_containers):
+            basic["cpu_quota"] = -1
     return ContainerResources(**basic)
 
 

@@ -409,9 +409,11 @@ def test_exclusive_cpus_have_no_quota():
         [pod(equal("2", "1Gi"))], node=NODE, settings=KubeletSettings(cpu_manager_policy="static"), release="1.33"
     )
     assert knobs(plan)["cpu.max"] == CpuMax(None, 100000)
+    assert plan.pods[0].sandbox_resources.cpu_quota == -1
     own = pod(equal("2", "1Gi"), resources=resources({"cpu": "2", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"}))
     plan = expect([own], node=NODE, settings=KubeletSettings(cpu_manager_policy="static"), release="1.34")
     assert knobs(plan)["cpu.max"] == CpuMax(200000, 100000)
+    assert plan.pods[0].sandbox_resources.cpu_quota == 200000
 
 
 def test_sidecars_by_release():
