@@ -148,25 +148,23 @@ def _make(making: Making, folder: Path, cache: Cache) -> None:
     """Boot the machine with its disks and memory in the folder, and add the rest of a checkpoint."""
     stopwatch = Deadline.after(making.boot_seconds)
     seconds: dict[str, float] = {}
-    with (
-        _seeing_a_full_disk(folder),
-        launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder) as machine,
-    ):
-        seconds["boot"] = round(stopwatch.elapsed, 3)
-        making.prepare(machine)
-        checked(machine.target.run(["sh", "-c", WARM], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
-        seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
-        shutil.copyfile(machine.console.path, folder / CONSOLE)
-    seconds["whole"] = round(stopwatch.elapsed, 3)
-    facts = {
-        "image": making.image.name,
-        "profile": making.image.profile,
-        "topology": making.ingredients.topology.name,
-        "created": utc_now().isoformat(timespec="seconds"),
-        "seconds": seconds,
-        "provenance": machine.provenance,
-    }
-    write_manifest(folder, facts)
+    with _seeing_a_full_disk(folder):
+        with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder) as machine:
+            seconds["boot"] = round(stopwatch.elapsed, 3)
+            making.prepare(machine)
+            checked(machine.target.run(["sh", "-c", WARM], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
+            seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
+            shutil.copyfile(machine.console.path, folder / CONSOLE)
+        seconds["whole"] = round(stopwatch.elapsed, 3)
+        facts = {
+            "image": making.image.name,
+            "profile": making.image.profile,
+            "topology": making.ingredients.topology.name,
+            "created": utc_now().isoformat(timespec="seconds"),
+            "seconds": seconds,
+            "provenance": machine.provenance,
+        }
+        write_manifest(folder, facts)
 
 
 @contextlib.contextmanager
