@@ -5,10 +5,15 @@ python -m tests.golden.reasons.books
 
 from pathlib import Path
 
-from tests.golden.reasons import plans, refusals, zones
+from tests.golden.reasons import plans, refusals, translations, zones
 
 FOLDER = Path(__file__).parent
-BOOKS = {"reasons.txt": plans.book, "zones.txt": zones.book, "refusals.txt": refusals.book}
+BOOKS = {
+    "reasons.txt": plans.book,
+    "zones.txt": zones.book,
+    "refusals.txt": refusals.book,
+    "translations.txt": translations.book,
+}
 
 if __name__ == "__main__":
     for name, book in BOOKS.items():

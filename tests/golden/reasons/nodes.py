@@ -145,6 +145,9 @@ PLANS = (
             systemd_rounds_quota=True),
     }),
     Planned(title="1.36, no policy", release="1.36", settings=ON),
+    Planned(title="1.36 as documented", release="1.36", settings=ON, more={"variant": Variant.DOCUMENTED}),
+    Planned(title="1.22, nothing left for pods", release="1.22", settings=replace(
+        ON, system_reserved=amounts(memory="8Gi")), pods=(pod("plain", container("p")),)),
     Planned(title="1.36, tiered, everything reserved", release="1.36", settings=RESERVED),
     Planned(title="1.36, CPU alone reserved, no CPU limits", release="1.36", settings=replace(
         RESERVED, enforce_node_allocatable=("system-reserved-compressible", "kube-reserved-compressible"),

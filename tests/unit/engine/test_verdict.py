@@ -80,6 +80,48 @@ def test_what_cannot_be_observed_never_conforms(text, why_not):
     assert worst(judge(plan, seen, ids=IDS)) is Verdict.NOT_OBSERVABLE
 
 
+def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
+    plan = planned()
+    texts = {
+        "memory.min": None,
+        "memory.low": NoFile.NO_FILE,
+        "memory.high": Unreadable("permission denied"),
+        "memory.max": "lots",
+        "memory.swap.max": "7\n",
+        "oom_score_adj": "12\n",
+    }
+    seen = reading(plan)
+    for name, text in texts.items():
+        seen = with_file(seen, CONTAINER, name, text)
+    found = [one for one in judge(plan, seen, ids=IDS) if one.verdict is not Verdict.CONFORMS]
+    own = plan.pods[0].containers[0]
+    assert {(one.subject, one.cgroup) for one in found} == {("container c of pod default/p", CONTAINER)}
+    assert [(one.knob, one.verdict, one.expected, one.observed, one.why_not) for one in found] == [
+        ("memory.min", Verdict.NOT_OBSERVABLE, "67108864", "", "the file was not read"),
+        (
+            "memory.low",
+            Verdict.NOT_OBSERVABLE,
+            "0",
+            "",
+            "there is no such file: the controller is missing or not enabled there",
+        ),
+        ("memory.high", Verdict.NOT_OBSERVABLE, "195452928", "", "the file could not be read: permission denied"),
+        (
+            "memory.max",
+            Verdict.NOT_OBSERVABLE,
+            "209715200",
+            "lots",
+            "the file does not parse: 'lots' is neither a number nor 'max'",
+        ),
+        ("memory.swap.max", Verdict.DEVIATES, "0", "7", ""),
+        ("oom_score_adj", Verdict.DEVIATES, "993", "12", ""),
+    ]
+    assert [one.reason for one in found[:5]] == [own.cgroup.knobs[Knob(one.knob)].reason for one in found[:5]]
+    assert found[5].reason == own.oom_score_adj_reason
+    pod_finding = judge_pod(plan, "uid-p", seen, ids=IDS)[0]
+    assert (pod_finding.subject, pod_finding.cgroup) == ("pod default/p", "/kubepods/burstable/poduid-p")
+
+
 def test_missing_cgroups_and_containers():
     plan = planned()
     everything = judge(plan, Reading(source="empty", at=0.0), ids=IDS)
