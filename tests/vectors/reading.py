@@ -89,13 +89,13 @@ def _rows(table: tuple[str, str], rows: Any) -> Any:
 
 
 def _watch(value: Any, row: Row, *, whole: bool) -> Any:
+    if not isinstance(value, dict | list):
+        return value  # A bare text or number cannot tell whether it is looked at.
     ALL.add(row)
     if isinstance(value, dict):
         mapping = _Mapping({key: _watch(one, row, whole=False) for key, one in value.items()})
         mapping.row = row
         return mapping
-    if isinstance(value, list):
-        sequence = _Sequence(_watch(one, row, whole=False) for one in value)
-        sequence.row, sequence.whole = row, whole
-        return sequence
-    return value
+    sequence = _Sequence(_watch(one, row, whole=False) for one in value)
+    sequence.row, sequence.whole = row, whole
+    return sequence

@@ -8,7 +8,6 @@ _STORED = "what the kubelet keeps in its checkpoint of allocations, which no cgr
 _SECOND = "the second list of the Go test's literal: pods that are calls or references, used by the first one's rows"
 _PODS = _GO + "the rows are pods without anything that is expected of them"
 _INVENTED = "options that the Go test adds to its kubelet under test: no kubelet has them"
-_SANDBOX = "for UpdatePodSandboxResources, of which the runtimes write nothing"
 _NAMES = _GO + "pods; the six names are written out in test_cgroup_names"
 
 UNUSED: dict[tuple[str, str], tuple[int, str]] = {
@@ -39,7 +38,6 @@ UNUSED: dict[tuple[str, str], tuple[int, str]] = {
     ("cm_helpers_linux.v1.35.6", "TestResourceConfigForPod"): (1, "a quota for a period that no kubelet takes"),
     ("container_linux_resources.v1.36.3", "TestGenerateLinuxConfigSupplementalGroupsPolicy"): (3, _NO_RULE + "groups"),
     ("container_linux_resources.v1.36.3", "TestGenerateLinuxContainerConfigNamespaces"): (3, _NO_RULE + "namespaces"),
-    ("container_linux_resources.v1.36.3", "TestGenerateUpdatePodSandboxResourcesRequest"): (9, "nothing is expected"),
     ("kep2400_examples", "unit_test_constants"): (1, "what upstream's swap tables are computed with, not a case"),
     ("kubelet_config_validation.v1.32.13", "TestValidateKubeletConfiguration"): (41, _FIELDS),
     ("kubelet_config_validation.v1.33.13", "TestValidateKubeletConfiguration"): (50, _FIELDS),
@@ -52,7 +50,6 @@ UNUSED: dict[tuple[str, str], tuple[int, str]] = {
     ("kubelet_pod_update.v1.36.3", "TestString"): (2, _NO_RULE + "the name of a kind of update"),
     ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfile"): (6, _NO_RULE + "seccomp"),
     ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfileDefaultSeccomp"): (10, _NO_RULE + "seccomp"),
-    ("kuberuntime_helpers_linux.v1.36.3", "TestSubtractOverheadFromResourceConfig"): (6, _SANDBOX),
     ("kuberuntime_sandbox_linux.v1.36.3", "TestGeneratePodSandboxLinuxConfigSupplementalGroupsPolicy"): (
         4,
         _NO_RULE + "groups",

@@ -1,4 +1,4 @@
-from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.model.topology import Processors, SwapDevice, Topology, Zone
 
 
 def test_a_machine_has_what_its_zones_and_devices_have_together():
@@ -14,3 +14,11 @@ def test_a_machine_has_what_its_zones_and_devices_have_together():
 
 def test_a_machine_without_swap_has_none():
     assert Topology(name="one", cpus=1, zones=(Zone(id=0, memory_bytes=1),)).swap_bytes == 0
+
+
+def test_cpus_are_cores_of_one_package_unless_it_is_said_otherwise():
+    zones = (Zone(id=0, memory_bytes=1),)
+    assert Topology(name="one", cpus=6, zones=zones).layout == Processors(cores=6)
+    parted = Processors(packages=2, dies=3, cores=5, threads=7)
+    assert parted.cpus == 210
+    assert Topology(name="many", cpus=210, zones=zones, processors=parted).layout is parted
