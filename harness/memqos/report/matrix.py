@@ -71,18 +71,19 @@ def matrix_of(results: Sequence[TestResult]) -> Matrix:
         Row(claim=claim, cells={profile: dict(row[profile]) for profile in profiles if profile in row})
         for claim, row in cells.items()
     )
-    return Matrix(profiles=profiles, rows=rows, differences=tuple(_differences(results)))
+    return Matrix(profiles=profiles, rows=rows, differences=tuple(_differences(results, profiles)))
 
 
-def _differences(results: Sequence[TestResult]) -> Iterator[Difference]:
-    """What differs between the profiles, put together by claim, control file and rules."""
+def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iterator[Difference]:
+    """What differs between the profiles, put together by claim, control file and rules; in the profiles' order."""
     same: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
     for result in results:
         for finding in result.findings:
             key = (result.claim, _without_profile(result), finding.subject, finding.knob)
             same.setdefault(key, {})[result.profile] = finding
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
-    for (claim, _, subject, knob), found in same.items():
+    for (claim, _, subject, knob), by_profile in same.items():
+        found = {profile: by_profile[profile] for profile in profiles if profile in by_profile}
         expected = {profile: finding.expected for profile, finding in found.items()}
         observed = {profile: finding.observed for profile, finding in found.items()}
         deviates = any(finding.verdict is Verdict.DEVIATES for finding in found.values())

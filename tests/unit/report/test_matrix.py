@@ -81,6 +81,12 @@ def test_the_same_expectation_seen_otherwise_is_a_difference_where_it_deviates()
     assert swap.reasons == {}
 
 
+def test_the_order_in_which_profiles_were_run_makes_no_second_difference():
+    matrix = matrix_of([RESULTS[0], RESULTS[2], RESULTS[3], RESULTS[1]])
+    [weights] = matrix.differences
+    assert (weights.count, list(weights.values)) == (2, ["old", "new"])
+
+
 def test_what_differs_and_conforms_everywhere_is_no_difference():
     """Two machines use a different amount of memory: nothing was expected of it but a bound."""
     cases = [
