@@ -42,11 +42,11 @@ def test_list_as_json(cache):
     assert facts["cache"] == str(cache)
     assert facts["images"] == []
     assert (facts["checkpoints"], facts["kept"]) == ([], [])
-    assert {profile["name"]: profile["cgroup_v1"][:11] for profile in facts["profiles"]} == {
+    assert {profile["name"]: profile["cgroup_v1"][:13] for profile in facts["profiles"]} == {
         "bookworm": "yes",
-        "forky": "systemd 258",
-        "trixie": "yes",
-        "trixie-bpo": "yes",
+        "forky": "systemd 258 r",
+        "trixie": "Debian builds",
+        "trixie-bpo": "Debian builds",
     }
 
 
