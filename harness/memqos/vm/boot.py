@@ -151,7 +151,8 @@ def check_topology(topology: Topology, image: Image, choices: Choices) -> None:
             f"the kernel {image.versions.get('kernel', '')} of '{image.profile}' has no zswap, "
             f"and the topology '{topology.name}' wants it on.",
             where="--topology",
-            next_step="Bring a kernel that has it, such as the suite's linux-image-amd64, with --kernel-deb.",
+            next_step="Choose a profile whose kernel has it (Debian's 7.2: trixie-bpo, forky), or bring one with "
+            "--kernel-deb, such as the suite's linux-image-amd64.",
         )
 
 
