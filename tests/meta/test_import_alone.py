@@ -8,9 +8,11 @@ import pytest
 
 from tests.meta.test_layers import PACKAGE, dotted, modules
 
-# One interpreter, which forks for every module and imports nothing itself: starting one for each takes much longer.
+# One interpreter, which forks for every module and imports nothing of ours itself: starting one for each, with the
+# libraries that most of them need, takes much longer.
 SCRIPT = """
 import importlib, json, os, sys, tempfile, traceback
+import click, dataclasses, enum, fractions, grpc, pathlib, pytest, re, subprocess, testinfra, typing, yaml
 
 def said_by(name):
     with tempfile.TemporaryFile() as said:
