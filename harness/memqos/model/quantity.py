@@ -48,6 +48,9 @@ class Quantity:
     def parse(cls, text: str) -> Quantity:
         """The quantity that this text says; QuantityError if Kubernetes would refuse it.
 
+        Refused beyond that: a text without digits ("Mi", "."; upstream takes some of them for zero and refuses others,
+        "Pi" among them), and one longer than 128 characters.
+
         An exponent so large that the value is beyond the cap (or below a nano) is not expanded, so a hostile
         "1e1000000000" costs nothing.
         """
