@@ -78,7 +78,7 @@ def boot(
             cache=image_cache,
             progress=progress,
         )
-    check_topology(topology, image, choices)
+    check_topology(topology, image, choices, accelerator=choice.accelerator)
     ingredients = Ingredients(
         name=f"{profile.name}-{topology.name}",
         qemu=qemu,
@@ -144,8 +144,18 @@ def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress
     return attempt(ensure_checkpoint(making, cache, progress=progress))
 
 
-def check_topology(topology: Topology, image: Image, choices: Choices) -> None:
-    """Raise UsageError for what this image's kernel cannot do; of one that a person brings nothing is known yet."""
+def check_topology(topology: Topology, image: Image, choices: Choices, *, accelerator: Accelerator) -> None:
+    """Raise UsageError for what QEMU here or this image's kernel cannot do.
+
+    Of a kernel that a person brings nothing is known yet: then the guest's own view tells.
+    """
+    if accelerator is Accelerator.TCG and topology.layout.dies > 1:
+        raise UsageError(
+            f"the topology '{topology.name}' has {topology.layout.dies} dies a package, and under software emulation "
+            "(TCG) QEMU tells the guest nothing of dies.",
+            where="--topology",
+            next_step="Count their cores as the package's own; zones and distances stay as they are.",
+        )
     if topology.zswap and image.kernel_has("CONFIG_ZSWAP") is False and not choices.options.kernel_image:
         raise UsageError(
             f"the kernel {image.versions.get('kernel', '')} of '{image.profile}' has no zswap, "

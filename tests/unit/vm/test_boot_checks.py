@@ -1,12 +1,13 @@
-"""What a topology asks of a kernel that the image is known not to have."""
+"""What a topology asks of QEMU or of a kernel that these are known not to have."""
 
 import pytest
 
 from memqos.errors import UsageError
-from memqos.model.topology import Topology, Zone
+from memqos.model.topology import Processors, Topology, Zone
 from memqos.vm.boot import check_topology
 from memqos.vm.entry import Image
 from memqos.vm.options import BootOptions, Choices
+from memqos.vm.spec import Accelerator
 
 ZSWAP = Topology(name="mine", cpus=1, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0,)),), zswap=True)
 
@@ -25,11 +26,24 @@ def test_zswap_needs_a_kernel_that_has_it(tmp_path):
     with pytest.raises(
         UsageError, match=r"the kernel 6\.12\.1 of 'trixie' has no zswap, and the topology 'mine'"
     ) as caught:
-        check_topology(ZSWAP, without, choices())
+        check_topology(ZSWAP, without, choices(), accelerator=Accelerator.TCG)
     assert "--kernel-deb" in caught.value.next_step
 
 
 def test_what_is_not_known_is_left_to_the_guests_own_view(tmp_path):
-    check_topology(ZSWAP, image(tmp_path), choices())
-    check_topology(ZSWAP, image(tmp_path, kernel_config={"CONFIG_ZSWAP": "y"}), choices())
-    check_topology(ZSWAP, image(tmp_path, kernel_config={"CONFIG_ZSWAP": "n"}), choices(kernel_image=tmp_path / "mine"))
+    check_topology(ZSWAP, image(tmp_path), choices(), accelerator=Accelerator.TCG)
+    check_topology(ZSWAP, image(tmp_path, kernel_config={"CONFIG_ZSWAP": "y"}), choices(), accelerator=Accelerator.TCG)
+    check_topology(
+        ZSWAP,
+        image(tmp_path, kernel_config={"CONFIG_ZSWAP": "n"}),
+        choices(kernel_image=tmp_path / "mine"),
+        accelerator=Accelerator.TCG,
+    )
+
+
+def test_dies_need_a_cpu_that_tells_of_them(tmp_path):
+    zone = Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1))
+    dies = Topology(name="mine", cpus=2, zones=(zone,), processors=Processors(dies=2))
+    with pytest.raises(UsageError, match="the topology 'mine' has 2 dies a package"):
+        check_topology(dies, image(tmp_path), choices(), accelerator=Accelerator.TCG)
+    check_topology(dies, image(tmp_path), choices(), accelerator=Accelerator.KVM)
