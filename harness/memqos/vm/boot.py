@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from memqos.clock import Deadline
@@ -62,21 +63,41 @@ def boot(
     """
     choices = check_options(options or BootOptions())
     words = kernel_words(profile, choices.options)
+    make_log_dir(log_dir)
+    making = _making(
+        profile, topology, choices, words, cache=image_cache, progress=progress, log_dir=log_dir.absolute()
+    )
+    making = replace(making, ingredients=replace(making.ingredients, keepable=keepable))
+    with contextlib.ExitStack() as stack:
+        machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
+        if machine is None:
+            with step(progress, f"boot {making.ingredients.name}"):
+                deadline = Deadline.after(BOOT_SECONDS)
+                machine = stack.enter_context(launch(making.ingredients, cache=image_cache, deadline=deadline))
+                making.prepare(machine)
+        machine.profile, machine.image = profile, making.image
+        yield machine
+
+
+def _making(
+    profile: Profile,
+    topology: Topology,
+    choices: Choices,
+    words: tuple[str, ...],
+    *,
+    cache: Cache,
+    progress: Progress,
+    log_dir: Path,
+) -> Making:
+    """What the machine is made of: image and accelerator are found, or made, and all that was asked for is checked."""
     qemu = find_qemu()
-    image = ensure_image(profile, image_cache, progress=progress)
-    choice = choose_accelerator(qemu, image.kernel, cache=image_cache)
+    image = ensure_image(profile, cache, progress=progress)
+    choice = choose_accelerator(qemu, image.kernel, cache=cache)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
-    make_log_dir(log_dir)
     if kernel_debs := choices.of("--kernel-deb"):
         image = ensure_derived_image(
-            image,
-            profile,
-            kernel_debs,
-            qemu=qemu,
-            accelerator=choice.accelerator,
-            cache=image_cache,
-            progress=progress,
+            image, profile, kernel_debs, qemu=qemu, accelerator=choice.accelerator, cache=cache, progress=progress
         )
     check_topology(topology, image, choices, accelerator=choice.accelerator)
     ingredients = Ingredients(
@@ -88,36 +109,28 @@ def boot(
         initrd=choices.options.initrd or image.initrd,
         kernel_arguments=words,
         disk=image.disk,
-        identity=client_key(image_cache, progress=progress),
+        identity=client_key(cache, progress=progress),
         known_hosts=image.known_hosts,
-        log_dir=log_dir.absolute(),
-        keepable=keepable,
+        log_dir=log_dir,
     )
 
     def prepare(machine: Machine) -> None:
         machine.provenance |= {"image": image.name, "versions": image.versions}
-        declared = Declared(
-            topology=topology, cgroup=choices.options.cgroup, recursiveprot=choices.options.recursiveprot
-        )
-        verify_guest(machine.target, declared, deadline=Deadline.after(VERIFY_SECONDS))
+        verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
         install(machine, choices)
 
-    making = Making(
+    return Making(
         ingredients=ingredients,
         image=image,
         contents={"brought": choices.fingerprint},
         prepare=prepare,
         boot_seconds=BOOT_SECONDS,
     )
-    with contextlib.ExitStack() as stack:
-        machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
-        if machine is None:
-            with step(progress, f"boot {ingredients.name}"):
-                launched = launch(ingredients, cache=image_cache, deadline=Deadline.after(BOOT_SECONDS))
-                machine = stack.enter_context(launched)
-                prepare(machine)
-        machine.profile, machine.image = profile, image
-        yield machine
+
+
+def declared(topology: Topology, options: BootOptions) -> Declared:
+    """What the guest's own view is held against."""
+    return Declared(topology=topology, cgroup=options.cgroup, recursiveprot=options.recursiveprot)
 
 
 def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:

@@ -85,19 +85,9 @@ def ensure_derived_image(
                 copy_disk(base.disk, finished / entry.DISK)
                 for name in (entry.KERNEL, entry.INITRD, entry.KNOWN_HOSTS):
                     shutil.copyfile(base.folder / name, finished / name)
-                ingredients = Ingredients(
-                    name=f"{profile.name}-provisioning",
-                    qemu=qemu,
-                    accelerator=accelerator,
-                    topology=TOPOLOGY,
-                    kernel=base.kernel,
-                    initrd=base.initrd,
-                    kernel_arguments=profile.kernel_arguments,
-                    disk=finished / entry.DISK,
-                    identity=client_key(cache, progress=progress),
-                    known_hosts=finished / entry.KNOWN_HOSTS,
-                    log_dir=work,
-                    writes_through=True,
+                identity = client_key(cache, progress=progress)
+                ingredients = ingredients_of(
+                    base, profile, folder=finished, qemu=qemu, accelerator=accelerator, identity=identity
                 )
                 facts = install_kernel(ingredients, kernel_debs, folder=finished, cache=cache)
             write_manifest(finished, {**base.manifest, **facts, "derived_from": base.name})
@@ -106,6 +96,26 @@ def ensure_derived_image(
     if image is None:
         raise ImageError("the image was made, but is not whole.", where=str(folder))
     return image
+
+
+def ingredients_of(
+    base: Image, profile: Profile, *, folder: Path, qemu: Qemu, accelerator: Accelerator, identity: Path
+) -> Ingredients:
+    """The machine that changes the copy in this folder: the base's kernel on the copy's own disk."""
+    return Ingredients(
+        name=f"{profile.name}-provisioning",
+        qemu=qemu,
+        accelerator=accelerator,
+        topology=TOPOLOGY,
+        kernel=base.kernel,
+        initrd=base.initrd,
+        kernel_arguments=profile.kernel_arguments,
+        disk=folder / entry.DISK,
+        identity=identity,
+        known_hosts=folder / entry.KNOWN_HOSTS,
+        log_dir=folder.parent,
+        writes_through=True,
+    )
 
 
 def copy_disk(base: Path, disk: Path) -> None:
