@@ -147,7 +147,7 @@ def test_pods_that_do_not_fit_are_refused_as_the_kubelet_does(told):
     assert "refused" not in told("  containers:\n  - {name: c, image: i, resources: {requests: {cpu: 100}}}\n")[1]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @example(b"\xff\xfe\x00")
 @example(b'"\\ud800"')
@@ -172,7 +172,7 @@ def test_random_bytes_never_give_a_traceback(tmp_path, capsys, data):
         assert bool(streams.err) is (code == 4)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.sampled_from([
     "--json", "--why", "memory.high", "--set", "a=b", "featureGates.MemoryQoS=true", "--runtime", "runc@1", "crun@1.21",
     "--translate", "all", "--protection", "--usage", "p/c=1", "--diff", "1.22", "1.36", "--page-size", "4096", "--swap",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from memqos.engine.expect import expect
 from memqos.engine.plan import Level
@@ -27,21 +27,18 @@ def shown(plan):
     ]
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES, POLICIES)
 def test_a_restart_changes_nothing(pods, release, policy):
     (plan,) = plans(pods, release, replace(FACTOR, memory_reservation_policy=policy))
     assert list(left_behind(plan, plan)) == []
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES, POLICIES)
 def test_what_is_enabled_again_is_as_it_was(pods, release, policy):
     on, off = plans(pods, release, replace(FACTOR, memory_reservation_policy=policy), OFF)
     assert shown(succession(succession(on, off), on)) == shown(on)
 
 
-@settings(deadline=None)
 @given(PODS)
 def test_disabling_restores_in_137_all_but_the_cgroups_of_pods(pods):
     on, off = plans(pods, "1.37", replace(FACTOR, memory_reservation_policy=ReservationPolicy.TIERED), OFF)

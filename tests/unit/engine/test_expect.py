@@ -2,7 +2,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.engine.control_files import CONTROL_FILES
@@ -575,7 +575,6 @@ def test_pod_level_memory_high_needs_room():
         assert written(plan.pods[0].cgroup).get("memory.high") == (None if high is None else Bytes(high))
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES, FACTORS, POLICIES, st.randoms())
 def test_plan_is_deterministic_and_order_independent(pods, release, factor, policy, random):
     variant = random.choice(list(Variant))
@@ -586,7 +585,6 @@ def test_plan_is_deterministic_and_order_independent(pods, release, factor, poli
     assert expect(shuffled, node=NODE, settings=settings_, release=release, variant=variant) == plan
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES, FACTORS, POLICIES, VARIANTS)
 def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release, factor, policy, variant):
     settings_ = replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
@@ -602,7 +600,6 @@ def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release,
             assert (request.value if request else 0) < high.count <= top
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES, POLICIES)
 def test_protection_of_a_parent_covers_its_children(pods, release, policy):
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
@@ -623,7 +620,6 @@ def test_protection_of_a_parent_covers_its_children(pods, release, policy):
     assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
 
 
-@settings(deadline=None)
 @given(PODS, RELEASES)
 def test_a_pod_holds_its_containers(pods, release):
     """Where a pod has a limit, it is at least each container's; its request is at least the sum of its apps'."""

@@ -234,7 +234,7 @@ def test_no_protection_above_means_none_below(cgroups):
     assert all(one.low == one.min == Bytes(0) for one in effective(cgroups).values())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(trees(), st.booleans())
 def test_reclaim_ends_when_every_leaf_is_within_its_protection(cgroups, recursive):
     left = settled(cgroups, recursive=recursive)

@@ -165,7 +165,7 @@ TABLES = st.lists(ZONES, min_size=1, max_size=4).map(
 LEFT = st.dictionaries(st.tuples(CELLS, st.sampled_from(KINDS)), AMOUNTS).map(Reusable)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(TABLES, st.dictionaries(st.sampled_from(KINDS), AMOUNTS), LEFT)
 def test_hints_are_those_of_the_rules_taken_one_by_one(table, request_, left):
     """Also for tables that no kubelet would make: cells that do not agree, more free than allocatable."""

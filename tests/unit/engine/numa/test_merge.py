@@ -4,7 +4,7 @@ from functools import reduce
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.engine.numa.bitmask import EMPTY, Mask
@@ -101,7 +101,6 @@ def test_the_neediest_resource_counts_sets_of_zones_only():
 HINTS = st.builds(Hint, st.one_of(st.none(), st.integers(0, 15).map(Mask)), st.booleans())
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(HINTS, min_size=1, max_size=4), max_size=3),
     st.booleans(),

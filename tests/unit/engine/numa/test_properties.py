@@ -53,7 +53,6 @@ def assert_sound(table, fresh):
         assert zone.of("memory").total == fresh.zones[zone.id].of("memory").total
 
 
-@settings(deadline=None)
 @given(MACHINES, RULES, st.lists(SHAPES, max_size=5))
 def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules, shapes):
     table = fresh
@@ -71,7 +70,6 @@ def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules,
         assert table == fresh
 
 
-@settings(deadline=None)
 @given(MACHINES, RULES, SHAPES)
 def test_admission_is_a_function(fresh, rules, shape):
     own = pod_of("p", shape)
@@ -80,7 +78,6 @@ def test_admission_is_a_function(fresh, rules, shape):
     assert repr(fresh) == before
 
 
-@settings(deadline=None)
 @given(MACHINES, SHAPES)
 def test_single_numa_node_pins_every_container_to_one_zone(fresh, shape):
     outcome = admit(pod_of("p", shape), table=fresh, policies=policies("single-numa-node"))
@@ -88,7 +85,6 @@ def test_single_numa_node_pins_every_container_to_one_zone(fresh, shape):
         assert all("," not in mems for mems in outcome.cpuset_mems.values())
 
 
-@settings(deadline=None)
 @given(MACHINES, SHAPES)
 def test_the_scope_pod_pins_every_container_alike(fresh, shape):
     outcome = admit(pod_of("p", shape), table=fresh, policies=policies("single-numa-node", "pod"))
@@ -153,4 +149,4 @@ class Node(RuleBasedStateMachine):
 
 
 TestNode = Node.TestCase
-TestNode.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestNode.settings = settings(max_examples=60, stateful_step_count=25)
