@@ -5,40 +5,59 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from memqos.engine.numa.admit import Admitted, admit, release, started
-from memqos.engine.numa.policies import TopologyPolicy, TopologyScope
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.policies import PodLevel, TopologyPolicy, TopologyScope
 from memqos.engine.numa.restore import restore
 from memqos.engine.numa.state import render
 from memqos.engine.plan import Refusal
 from memqos.model.pod import ContainerKind
-from tests.unit.engine.numa.builders import container, machine, pod, policies
+from tests.unit.engine.numa.builders import MANAGED, container, machine, pod, policies
 
-REASON_NAMES = {"TopologyAffinityError", "UnexpectedAdmissionError"}
+REASON_NAMES = {"TopologyAffinityError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}
 
 MACHINES = st.lists(st.integers(0, 6), min_size=1, max_size=4).map(lambda sizes: machine(*sizes, pages=64))
 RULES = st.builds(
     policies, st.sampled_from(list(TopologyPolicy)), st.sampled_from(list(TopologyScope)), minor=st.integers(22, 37)
+)
+WHOLE = st.builds(
+    policies, st.sampled_from(list(TopologyPolicy)), st.just("pod"), minor=st.just(36), gates=st.just(MANAGED)
 )
 SHAPES = st.lists(
     st.tuples(st.sampled_from(list(ContainerKind)[:3]), st.integers(1, 8), st.sampled_from(["", "2Mi", "64Mi"])),
     min_size=1,
     max_size=4,
 )
+# Several small zones, which containers of their size soon fill, or need two or three of together.
+CROWDED = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(lambda sizes: machine(*sizes, pages=64))
+CROWDS = st.lists(
+    st.tuples(st.lists(st.integers(1, 5), min_size=1, max_size=2), st.none() | st.integers(1, 15)),
+    min_size=2,
+    max_size=6,
+)
+GROUPING = st.builds(
+    policies,
+    st.sampled_from([TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTED]),
+    st.sampled_from(list(TopologyScope)),
+    minor=st.integers(32, 37),
+)
 
 
-def pod_of(uid, shapes):
+def pod_of(uid, shapes, total=""):
     """Containers in GiB, some with huge pages; an app container at the end, so that there is one."""
     containers = [
         container(f"c{count}", f"{size}Gi", kind=kind, **({"hugepages_2Mi": pages} if pages else {}))
         for count, (kind, size, pages) in enumerate(shapes)
     ]
-    return pod(uid, *containers, container("last", "1Gi"))
+    return pod(uid, *containers, container("last", "1Gi"), total=total)
 
 
 def assert_sound(table, fresh):
     """Every zone adds up, and what all blocks hold is what is reserved."""
     held = {}
-    for names in table.assignments.values():
-        for blocks in names.values():
+    for uid, names in table.assignments.items():
+        # Of a pod that was placed as a whole, the containers' blocks are shares.
+        for blocks in [table.pod_blocks[uid]] if uid in table.pod_blocks else names.values():
             for block in blocks:
                 held[block.kind] = held.get(block.kind, 0) + block.size
     for kind in ("memory", "hugepages-2Mi"):
@@ -70,6 +89,30 @@ def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules,
         assert table == fresh
 
 
+def cpu_hints(own, zones, mask):
+    """What a CPU Manager might say that wants these zones, for each container and for the pod."""
+    wanted = [zone for zone in zones if mask >> zone & 1]
+    hints = ({"cpu": (Hint(Mask.of(wanted), preferred=True),)},) if wanted else ()
+    return dict.fromkeys(["", *(one.name for one in own.containers)], hints)
+
+
+@settings(max_examples=300)
+@given(CROWDED, GROUPING, CROWDS)
+def test_no_set_of_zones_is_taken_into_use_beside_another(fresh, rules, crowd):
+    """Whatever the CPU Manager wants: several zones together are given where none of them is in use otherwise."""
+    table = fresh
+    for count, (sizes, mask) in enumerate(crowd):
+        own = pod(f"p{count}", *(container(f"c{number}", f"{size}Gi") for number, size in enumerate(sizes)))
+        others = {} if mask is None else cpu_hints(own, fresh.ids, mask)
+        outcome = admit(own, table=table, policies=rules, others=others)
+        table = table if isinstance(outcome, Refusal) else outcome.table
+    placed = [block for names in table.assignments.values() for blocks in names.values() for block in blocks]
+    for place, block in enumerate(placed):
+        for earlier in placed[:place]:
+            if len(block.zones) > 1 and set(block.zones) & set(earlier.zones):
+                assert block.zones == earlier.zones
+
+
 @given(MACHINES, RULES, SHAPES)
 def test_admission_is_a_function(fresh, rules, shape):
     own = pod_of("p", shape)
@@ -97,14 +140,15 @@ class Node(RuleBasedStateMachine):
 
     pods = Bundle("pods")
 
-    @initialize(fresh=MACHINES, rules=RULES.filter(lambda rules: rules.checks_groups))
+    @initialize(fresh=MACHINES | CROWDED, rules=RULES.filter(lambda rules: rules.checks_groups) | WHOLE)
     def boot(self, fresh, rules):
         self.fresh, self.rules, self.table, self.count = fresh, rules, fresh, 0
 
-    @rule(target=pods, shape=SHAPES)
-    def admit(self, shape):
+    @rule(target=pods, shape=SHAPES, total=st.sampled_from(["", "2Gi", "5Gi"]))
+    def admit(self, shape, total):
+        """A pod, with pod-level resources perhaps, which some kubelets place as a whole."""
         self.count += 1
-        own = pod_of(f"p{self.count}", shape)
+        own = pod_of(f"p{self.count}", shape, total)
         outcome = admit(own, table=self.table, policies=self.rules)
         if isinstance(outcome, Refusal):
             assert own.uid not in self.table.assignments
@@ -125,7 +169,8 @@ class Node(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        restored = restore(render("Static", self.table), self.fresh, self.rules)
+        file = render("Static", self.table, with_pods=self.rules.pod_level is PodLevel.MANAGED)
+        restored = restore(file, self.fresh, self.rules)
         assert restored == self.table
 
     @rule(own=pods)
