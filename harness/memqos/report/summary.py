@@ -47,9 +47,13 @@ def verdict_line(bundle: Bundle) -> str:
     }[ExitCode(bundle.exit_code)]
     missing = f", {bundle.not_run} not run" if bundle.not_run else ""
     return (
-        f"verdict: {said} ({observed} cases observed, {tests[Outcome.DEVIATES.value]} deviate{missing}; "
-        f"{sum(findings.values())} findings, {findings['deviates']} deviations)"
+        f"verdict: {said} ({_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{missing}; "
+        f"{_counted(sum(findings.values()), 'finding')}, {_counted(findings['deviates'], 'deviation')})"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def finding_line(finding: Finding) -> str:
