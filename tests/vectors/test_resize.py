@@ -15,12 +15,13 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.container import sandbox_resources
+from memqos.engine.fit import status_allocatable
 from memqos.engine.kubelet import resolve
 from memqos.engine.plan import ContainerResources
 from memqos.engine.pod_cgroup import pod_config
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Release, Variant
-from memqos.engine.resize.allocation import increases_requests, kubelet_decision, status_allocatable
+from memqos.engine.resize.allocation import increases_requests, kubelet_decision
 from memqos.engine.resize.changes import changes_of
 from memqos.engine.resize.held import without_overhead
 from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior

@@ -17,8 +17,9 @@ from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.release import Family
 from memqos.engine.sums import amount, pod_requests
 from memqos.model.pod import Pod
+from memqos.model.quantity import Quantity
 
-__all__ = ["Room", "node_room", "pod_needs"]
+__all__ = ["Room", "node_room", "pod_needs", "status_allocatable"]
 
 _SOURCE = "kubelet lifecycle predicateAdmitHandler; scheduler noderesources Fits"
 
@@ -79,10 +80,18 @@ def node_room(kubelet: Kubelet) -> Room:
         for size, pages in zone.hugepages.items():
             name = f"{PREFIX}{in_words(size)}"
             huge[name] = huge.get(name, 0) + size * pages
-    memory = amount(kubelet.allocatable, "memory").value
-    memory -= hard_eviction(kubelet.settings, kubelet.node.memory).value + sum(huge.values())
-    cpu = amount(kubelet.allocatable, "cpu").milli_value
-    return Room(offered={"cpu": cpu, "memory": max(memory, 0), **huge})
+    offered = status_allocatable(kubelet)
+    memory = amount(offered, "memory").value - sum(huge.values())
+    return Room(offered={"cpu": amount(offered, "cpu").milli_value, "memory": max(memory, 0), **huge})
+
+
+def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
+    """What the rules call allocatable, less the hard eviction threshold; huge pages are not subtracted yet.
+
+    Not below zero: with more kept than there is the kubelet does not start (`validation.check_settings`).
+    """
+    left = kubelet.allocatable["memory"] - hard_eviction(kubelet.settings, kubelet.node.memory)
+    return {**kubelet.allocatable, "memory": left}
 
 
 def pod_needs(pod: Pod, kubelet: Kubelet) -> dict[str, int]:

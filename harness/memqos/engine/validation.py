@@ -12,7 +12,9 @@ from memqos.engine import layout
 from memqos.engine.gates import Gate, enabled, stage
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.policies import configuration_error
+from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.release import Release
+from memqos.engine.sums import amount
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO
 
@@ -199,15 +201,22 @@ def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
+    """Reservations above the capacity, the hard eviction threshold counted among them: `validateNodeAllocatable`."""
     settings, release = kubelet.settings, kubelet.release
+    threshold = {"memory": hard_eviction(settings, kubelet.node.memory)}
     for name in ("memory", "cpu"):
         whole = kubelet.capacity[name]
-        total = ZERO
-        for reservation in (settings.system_reserved, settings.kube_reserved):
-            total = total + reservation[name] if reservation and name in reservation else total
+        parts = {
+            "systemReserved": amount(settings.system_reserved or {}, name),
+            "kubeReserved": amount(settings.kube_reserved or {}, name),
+            "evictionHard": amount(threshold, name),
+        }
+        total = sum(parts.values(), ZERO)
         if whole < total:
-            field = "systemReserved" if settings.system_reserved else "kubeReserved"
-            what = f"more {name} is reserved ({total}) than the node has ({whole})."
+            counted = [f"{one} {part}" for one, part in parts.items() if not part.is_zero]
+            field = counted[0].partition(" ")[0]
+            text = f"{' + '.join(counted)} = {total}" if len(counted) > 1 else total
+            what = f"more {name} is reserved ({text}) than the node has ({whole})."
             yield field, what, "Reserve less, or give the node's capacity."
     single = settings.single_process_oom_kill
     if single is False and not kubelet.v2 and release.since(_SINGLE_PROCESS_SINCE):

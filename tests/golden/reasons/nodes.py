@@ -147,13 +147,13 @@ PLANS = (
     Planned(title="1.36, no policy", release="1.36", settings=ON),
     Planned(title="1.36 as documented", release="1.36", settings=ON, more={"variant": Variant.DOCUMENTED}),
     Planned(title="1.22, nothing left for pods", release="1.22", settings=replace(
-        ON, system_reserved=amounts(memory="8Gi")), pods=(pod("plain", container("p")),)),
+        ON, system_reserved=amounts(memory="8Gi"), eviction_hard={}), pods=(pod("plain", container("p")),)),
     Planned(title="1.36, tiered, everything reserved", release="1.36", settings=RESERVED),
     Planned(title="1.36, CPU alone reserved, no CPU limits", release="1.36", settings=replace(
         RESERVED, enforce_node_allocatable=("system-reserved-compressible", "kube-reserved-compressible"),
         cpu_cfs_quota=False, qos_reserved=None)),
     Planned(title="1.36, a node without pods of its own", release="1.36", settings=replace(
-        TIERED, system_reserved=amounts(memory="8Gi")), pods=(pod("plain", container("p")),)),
+        TIERED, system_reserved=amounts(memory="8Gi"), eviction_hard={}), pods=(pod("plain", container("p")),)),
     Planned(title="1.36, zones", release="1.36", settings=STATIC, node=ZONES),
     Planned(title="1.36, no swap controller", release="1.36", node=replace(NODE, swap_controller=False)),
     Planned(title="1.22 on cgroup v1, swap limited", release="1.22", settings=LIMITED, node=V1),

@@ -105,9 +105,10 @@ STATIC = "memoryManagerPolicy: Static\nsystemReserved: {memory: 100Mi}\neviction
     ("featureGates: {MemoryQos: true}\n", (),
      ["kubelet.yaml:3: featureGates.MemoryQos: there is no feature gate 'MemoryQos'", "Did you mean 'MemoryQoS'?"]),
     ("systemReserved: {memory: 100Gi}\n", (),
-     ["kubelet.yaml:3: systemReserved: more memory is reserved (107374182400) than the node has (8589934592)"]),
+     ["kubelet.yaml:3: systemReserved: more memory is reserved",
+      "(systemReserved 100Gi + evictionHard 100Mi = 107479040000) than the node has (8589934592)"]),
     ("kubeReserved: {cpu: '3'}\nsystemReserved: {cpu: 1500m}\n", (),
-     ["systemReserved: more cpu is reserved (4500m) than the node has (4)"]),
+     ["systemReserved: more cpu is reserved (systemReserved 1500m + kubeReserved 3 = 4500m) than the node has (4)"]),
 ])  # fmt: skip
 def test_nodes_and_configurations(told, config, arguments, says):
     code, out, err = told(ONE, *arguments, config=config)

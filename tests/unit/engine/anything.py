@@ -18,7 +18,7 @@ MILLIS = st.integers(0, 8000)
 @st.composite
 def any_container(draw, index=0):
     limit = draw(st.none() | BYTES)
-    request = draw(st.none() | st.integers(0, limit if limit is not None else 64 << 30))
+    request = draw(st.none() | st.just(limit) | st.integers(0, limit if limit is not None else 64 << 30))
     cpu = draw(st.none() | MILLIS)
     lists = {"memory": request}, {"memory": limit}
     if cpu is not None:
@@ -28,10 +28,17 @@ def any_container(draw, index=0):
 
 
 @st.composite
+def guaranteed_container(draw, index=0):
+    own = {"memory": draw(st.integers(1, 64 << 30)), "cpu": f"{draw(st.integers(1, 8000))}m"}
+    return container(own, own, name=f"c{index}")
+
+
+@st.composite
 def any_pod(draw, index=0):
-    containers = [draw(any_container(number)) for number in range(draw(st.integers(1, 3)))]
+    one = draw(st.sampled_from((any_container, any_container, guaranteed_container)))
+    containers = [draw(one(number)) for number in range(draw(st.integers(1, 3)))]
     init = [
-        replace(draw(any_container(number)), kind=draw(st.sampled_from((ContainerKind.INIT, ContainerKind.SIDECAR))))
+        replace(draw(one(number)), kind=draw(st.sampled_from((ContainerKind.INIT, ContainerKind.SIDECAR))))
         for number in range(10, 10 + draw(st.integers(0, 2)))
     ]
     overhead = amounts({"memory": draw(BYTES)}) if draw(st.booleans()) else {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memqos.engine.control_files import CONTROL_FILES
 from memqos.engine.expect import expect
 from memqos.engine.plan import Level
-from memqos.engine.release import Variant
+from memqos.engine.release import Release, Variant
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.errors import UnknownNameError
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
@@ -262,7 +262,7 @@ def test_capacity_without_enforcement():
         node = expect([], node=NODE, settings=settings_, release="1.36").node
         assert node.knobs[Knob.MEMORY_MAX].written == Bytes(memory_max)
         assert node.knobs[Knob.CPU_WEIGHT].written == Number(weight)
-    nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}))
+    nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}), eviction_hard={})
     assert expect([], node=NODE, settings=nothing_left, release="1.36").node.knobs[Knob.MEMORY_MAX].written is ABSENT
 
 
@@ -519,7 +519,7 @@ def test_single_process_oom_kill():
 
 
 def test_nothing_allocatable_leaves_memory_high_alone():
-    full = replace(ON, system_reserved=amounts({"memory": "8Gi"}))
+    full = replace(ON, system_reserved=amounts({"memory": "8Gi"}), eviction_hard={})
     for release in ("1.22", "1.27", "1.37"):
         settings_ = replace(full, throttling_factor=Fraction(1, 2))
         plan = expect([pod(container({"memory": "1Gi"}))], node=NODE, settings=settings_, release=release)
@@ -597,7 +597,12 @@ def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release,
             limits = one.resources.limits.get("memory")
             request = one.resources.requests.get("memory", limits)
             top = limits.value if limits is not None and limits.value else NODE.memory
-            assert (request.value if request else 0) < high.count <= top
+            bottom = request.value if request else 0
+            assert bottom < high.count <= top
+            if Release.parse(release).since(27):
+                # Exactly, but for whole pages and for what a float64 cannot hold.
+                exact = bottom + factor * (top - bottom)
+                assert exact - NODE.page_size - 1 < high.count <= exact + 1
 
 
 @given(PODS, RELEASES, POLICIES)
@@ -618,6 +623,10 @@ def test_protection_of_a_parent_covers_its_children(pods, release, policy):
     counted = [one.cgroup for one in plan.pods if one.qos is not QosClass.BEST_EFFORT]
     every = sum(protected(one, Knob.MEMORY_MIN) for one in counted)
     assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
+    if policy is ReservationPolicy.TIERED and Release.parse(release).since(36):
+        # Soft protection counts too: kubepods protects hard what its pods ask for, softly or hard.
+        every += sum(protected(one, Knob.MEMORY_LOW) for one in counted)
+        assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
 
 
 @given(PODS, RELEASES)

@@ -100,8 +100,9 @@ def test_nobody_is_refused_unless_it_is_asked_for():
 
 
 def test_less_than_nothing_is_nothing():
-    reserved = KubeletSettings(system_reserved=amounts({"memory": "2Gi"}))
-    [(_, _, message)] = refused(pod(container({"memory": "1"})), settings=reserved)
+    reserved = KubeletSettings(system_reserved=amounts({"memory": "1Gi"}))
+    node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB, hugepages={2 * MIB: 600}),))
+    [(_, _, message)] = refused(pod(container({"memory": "1"})), settings=reserved, node=node)
     assert message.endswith("capacity: 0")
 
 

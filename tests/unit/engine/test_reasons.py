@@ -35,7 +35,9 @@ def test_no_memory_high(one, release, settings, says):
 
 
 def test_nothing_to_take_a_share_of():
-    full = KubeletSettings(feature_gates={"MemoryQoS": True}, system_reserved=amounts({"memory": "8Gi"}))
+    full = KubeletSettings(
+        feature_gates={"MemoryQoS": True}, system_reserved=amounts({"memory": "8Gi"}), eviction_hard={}
+    )
     assert "nothing to take a share of" in reason(pod(), "1.22", full).rule
 
 

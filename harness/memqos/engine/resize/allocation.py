@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from memqos.engine.fit import status_allocatable
 from memqos.engine.gates import Gate, enabled
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.plan import Input, Reason
 from memqos.engine.qos import pod_qos
 from memqos.engine.resize.forbidden import is_resizable, objection
@@ -20,9 +20,9 @@ from memqos.engine.resize.outcome import ResizeOutcome
 from memqos.engine.sums import amount, pod_requests
 from memqos.engine.swap import SwapCase, swaps
 from memqos.model.pod import Pod, QosClass, ResizePolicy
-from memqos.model.quantity import ZERO, Quantity
+from memqos.model.quantity import Quantity
 
-__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order", "status_allocatable"]
+__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order"]
 
 _QUEUE_SINCE = 34
 _SAYS_WHY_SINCE = 32
@@ -180,13 +180,6 @@ def _changes(old: Pod, new: Pod, name: str, kubelet: Kubelet) -> bool:
         for was, now in zip(old.all_containers, new.all_containers, strict=True)
         if is_resizable(now, kubelet)
     )
-
-
-def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
-    """Node.status.allocatable: what the rules call allocatable, less the hard eviction threshold."""
-    threshold = hard_eviction(kubelet.settings, kubelet.node.memory)
-    left = kubelet.allocatable["memory"] - threshold
-    return {**kubelet.allocatable, "memory": left if left > ZERO else ZERO}
 
 
 def _counted(amounts: Mapping[str, Quantity], name: str) -> int:

@@ -58,8 +58,8 @@ def test_the_eviction_threshold(release, outcome):
     assert resized(requesting("1", "1Gi"), requesting("1", "3500Mi"), release, settings).outcome.value == outcome
 
 
-def test_a_threshold_above_what_is_left():
-    settings = replace(ON, eviction_hard={"memory.available": "3Gi"}, system_reserved=amounts({"memory": "2Gi"}))
+def test_a_threshold_of_all_that_is_left():
+    settings = replace(ON, eviction_hard={"memory.available": "2Gi"}, system_reserved=amounts({"memory": "2Gi"}))
     found = resized(requesting("1", "1Mi"), requesting("1", "2Mi"), "1.36", settings)
     assert found.message.endswith("capacity: 0")
 
