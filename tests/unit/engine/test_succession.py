@@ -16,6 +16,7 @@ MI = 1 << 20
 NODE = NodeFacts(memory=4096 * MI, cpus=2)
 ON = KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=Fraction(9, 10))
 OFF = KubeletSettings(feature_gates={"MemoryQoS": False})
+GATE_OFF = {"feature_gates": {"MemoryQoS": False}, "memory_reservation_policy": None}
 TIERED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
 PODS = (
     pod(container({"memory": "64Mi"}, {"memory": "200Mi"}), name="b"),
@@ -120,6 +121,7 @@ def test_what_stays_says_why():
         Bytes(128 * MI),
         "",
     )
+    assert bare.node.knobs[Knob.MEMORY_MIN].written is ABSENT
 
 
 def test_running_containers_keep_their_message_and_score():
@@ -138,9 +140,47 @@ def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
     )
     free = replace(enforced, enforce_node_allocatable=("pods",))
     found = left(planned(enforced, "1.36"), planned(free, "1.36"))
-    assert found["reserved", "sys", "memory.max"] == str(100 * MI)
-    assert found["reserved", "sys", "memory.min"] == str(100 * MI)
+    # What shows the kernel's own value is not left behind.
+    assert found == {
+        ("reserved", "sys", "memory.max"): str(100 * MI),
+        ("reserved", "sys", "memory.min"): str(100 * MI),
+        ("reserved", "sys", "cpuset.cpus"): "0-1",
+        ("reserved", "sys", "hugetlb.2MB.max"): "0",
+        ("reserved", "sys", "hugetlb.1GB.max"): "0",
+    }
+    [kept] = succession(planned(enforced, "1.36"), planned(free, "1.36")).reserved
+    assert (
+        kept.knobs[Knob.MEMORY_MAX].reason.rule == "the kubelet writes no other value over the one that it wrote before"
+    )
     assert left(planned(free, "1.36"), planned(enforced, "1.36")) == {}
+    fresh = planned(enforced, "1.36").reserved
+    assert succession(planned(free, "1.36"), planned(enforced, "1.36")).reserved == fresh
+    # With the gate off nobody writes its memory.min any more: it stays, and the cgroup is there once.
+    [still] = succession(planned(enforced, "1.36"), planned(replace(enforced, **GATE_OFF), "1.36")).reserved
+    assert still.knobs[Knob.MEMORY_MIN].value == Bytes(100 * MI)
+
+
+def test_only_the_container_that_is_made_again_is_as_new():
+    found = left(planned(TIERED, "1.37"), planned(OFF, "1.37"), remade={("uid-b", "c")})
+    assert ("container", "uid-b", "memory.low") not in found
+    assert found["container", "uid-g", "memory.min"] == str(64 * MI)
+
+
+def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
+    grown = replace(NODE, memory=2 * NODE.memory)
+    before = planned(TIERED, "1.36", PODS[:1])
+    after = expect(PODS[:1], node=grown, settings=TIERED, release="1.36")
+    was, fresh, now = (plan.pods[0].containers[0] for plan in (before, after, succession(before, after)))
+    assert (was.oom_score_adj, fresh.oom_score_adj, now.oom_score_adj) == (985, 993, 985)
+    assert now.oom_score_adj_reason == was.oom_score_adj_reason != fresh.oom_score_adj_reason
+
+
+def test_control_files_that_there_were_none_of_before_are_as_new():
+    paged = replace(NODE, hugepage_sizes=(2 * MI,))
+    after = expect(PODS, node=paged, settings=TIERED, release="1.36")
+    found = succession(planned(TIERED, "1.36"), after)
+    for cgroup, fresh in zip(found.cgroups(), after.cgroups(), strict=True):
+        assert cgroup.knobs.get(Knob.HUGETLB_2MB_MAX) == fresh.knobs.get(Knob.HUGETLB_2MB_MAX)
 
 
 def test_new_pods_and_pods_elsewhere_are_as_new():

@@ -154,6 +154,11 @@ def test_bytes_round_trip(count):
     assert Quantity.parse(str(Quantity.of_bytes(count))).value == count
 
 
+@given(st.integers(2**63, 10**40), st.sampled_from(["", "k", "E", "Ki", "Ei", "e9"]), st.sampled_from(["", "-"]))
+def test_what_is_beyond_the_cap_is_the_cap(number, suffix, sign):
+    assert Quantity.parse(f"{sign}{number}{suffix}").amount == int(f"{sign}{2**63 - 1}")
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_quantity_or_an_error(text):
     try:
