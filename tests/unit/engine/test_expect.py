@@ -623,10 +623,20 @@ def test_protection_of_a_parent_covers_its_children(pods, release, policy):
     counted = [one.cgroup for one in plan.pods if one.qos is not QosClass.BEST_EFFORT]
     every = sum(protected(one, Knob.MEMORY_MIN) for one in counted)
     assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
-    if policy is ReservationPolicy.TIERED and Release.parse(release).since(36):
-        # Soft protection counts too: kubepods protects hard what its pods ask for, softly or hard.
-        every += sum(protected(one, Knob.MEMORY_LOW) for one in counted)
-        assert every <= protected(plan.node, Knob.MEMORY_MIN) + pages
+
+
+@given(PODS, st.sampled_from(["1.36", "1.37"]))
+def test_tiered_kubepods_protects_hard_what_its_pods_ask_for(pods, release):
+    """Guaranteed pods' memory.min and Burstable pods' memory.low together, exactly: both are written unrounded."""
+    plan = expect(
+        pods, node=NODE, settings=replace(ON, memory_reservation_policy=ReservationPolicy.TIERED), release=release
+    )
+    both = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
+    values = [
+        one.cgroup.knobs[knob].written for one in plan.pods for knob in both if one.qos is not QosClass.BEST_EFFORT
+    ]
+    asked = sum(value.count for value in values if isinstance(value, Bytes))
+    assert plan.node.knobs[Knob.MEMORY_MIN].written == Bytes(asked)
 
 
 @given(PODS, RELEASES)

@@ -176,9 +176,11 @@ def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
 
 
 def test_control_files_that_there_were_none_of_before_are_as_new():
-    paged = replace(NODE, hugepage_sizes=(2 * MI,))
-    after = expect(PODS, node=paged, settings=TIERED, release="1.36")
-    found = succession(planned(TIERED, "1.36"), after)
+    plain = replace(NODE, hugepage_sizes=())
+    before = expect(PODS, node=plain, settings=TIERED, release="1.36")
+    assert Knob.HUGETLB_2MB_MAX not in before.pods[0].cgroup.knobs
+    after = planned(TIERED, "1.36")
+    found = succession(before, after)
     for cgroup, fresh in zip(found.cgroups(), after.cgroups(), strict=True):
         assert cgroup.knobs.get(Knob.HUGETLB_2MB_MAX) == fresh.knobs.get(Knob.HUGETLB_2MB_MAX)
 
