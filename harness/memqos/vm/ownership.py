@@ -25,9 +25,12 @@ __all__ = ["ProcessGroup"]
 # $1: seconds that the group gets between TERM and KILL when we are gone; the rest: folders to remove then.
 # An orderly end is one line on the pipe: its sender has ended the group and looks after the folders. Another line is
 # "keep" and a process: the group then lives until that process ends, or until the guard gets a TERM.
+# It says that it is ready once a TERM cannot end it any more: one that came earlier would leave the group an orphan.
 # The last kill takes the guard itself.
 GUARD = """
 trap '' TERM INT HUP
+echo ready
+exec >/dev/null
 grace=$1
 shift
 read -r word member || word=
@@ -72,10 +75,13 @@ class ProcessGroup:
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", GUARD, "memqos-guard", str(self._grace), *map(str, self._folders)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             process_group=0,
         )
+        if self._guard.stdout is not None:
+            with self._guard.stdout as ready:
+                ready.readline()
         return self
 
     def __exit__(

@@ -140,3 +140,22 @@ def test_only_a_group_that_was_opened_for_it_is_kept():
         with pytest.raises(MachineryError, match="cannot be kept"):
             group.keep(member)
     assert member.returncode == -signal.SIGTERM
+
+
+def test_a_guard_that_is_there_is_ready(monkeypatch):
+    """A TERM at any moment after the group was opened leaves the guard, and with it the members' owner, alive."""
+    started = []
+
+    class Started(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    with ProcessGroup() as group:
+        [guard] = started
+        guard.send_signal(signal.SIGTERM)
+        member = group.start(["sleep", "100"])
+        assert member.poll() is None
+        assert is_running(guard.pid)
+    assert member.returncode == -signal.SIGTERM
