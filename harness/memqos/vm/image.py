@@ -25,7 +25,7 @@ from memqos.vm.container_image import container_image
 from memqos.vm.entry import Image, load_image, remove_image
 from memqos.vm.keys import client_key, make_key, public_half
 from memqos.vm.launch import HOST_ALIAS
-from memqos.vm.mirror import find_mirror
+from memqos.vm.mirror import find_mirror, need_mirror
 from memqos.vm.ownership import ProcessGroup
 from memqos.vm.profile import Profile, Source
 from memqos.vm.programs import find_program, find_qemu
@@ -160,10 +160,12 @@ class Build:
     def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, stale: bool) -> None:
         """One run of mmdebstrap."""
         root = os.geteuid() == 0
+        mirror = find_mirror(os.environ)
+        need_mirror(mirror, self.profile)
         argv = recipe.mmdebstrap_arguments(
             str(find_program("mmdebstrap")),
             self.profile,
-            find_mirror(os.environ),
+            mirror,
             mode="root" if root else "unshare",
             target=str(self.work / "root.tar"),
             overlay=str(overlay),

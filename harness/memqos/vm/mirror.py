@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from memqos.errors import EnvironmentNotAbleError
+from memqos.vm.profile import Profile
 from memqos.vm.recipe import Mirror
 
-__all__ = ["find_mirror", "parse_targets"]
+__all__ = ["find_mirror", "need_mirror", "parse_targets"]
 
 KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
@@ -47,3 +49,17 @@ def find_mirror(environment: Mapping[str, str]) -> Mirror:
         check=False,
     )
     return Mirror(uri=parse_targets(told.stdout), keyring=keyring)
+
+
+def need_mirror(mirror: Mirror, profile: Profile) -> None:
+    """Raise EnvironmentNotAbleError if the profile mixes suites and no mirror is known.
+
+    mmdebstrap has a mirror of its own for a single suite only.
+    """
+    if profile.kernel_suite and not mirror.uri:
+        raise EnvironmentNotAbleError(
+            f"the profile '{profile.name}' takes packages of {profile.suite} and {profile.kernel_suite}, "
+            "and this host's apt names no Debian mirror to take them from.",
+            next_step="Name one in MEMQOS_DEBIAN_MIRROR.",
+            data={"profile": profile.name, "suites": [profile.suite, profile.kernel_suite]},
+        )

@@ -28,9 +28,6 @@ BUILD_BYTES = 2 << 30
 DISK_BYTES = 4 << 30
 """The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
 
-DEBIAN = ""
-"""mmdebstrap's own default, for when it has to be said."""
-
 NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1")
 """Fields of a profile that change nothing in its image."""
 
@@ -86,7 +83,7 @@ def mmdebstrap_arguments(
     kernel, suites = profile.kernel, [profile.suite]
     if profile.kernel_suite:
         kernel, suites = f"{kernel}/{profile.kernel_suite}", [*suites, profile.kernel_suite]
-    sources = [f"deb {mirror.uri or DEBIAN} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []
+    sources = [f"deb {mirror.uri} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []
     return [
         program,
         f"--mode={mode}",

@@ -2,6 +2,10 @@ import io
 import tarfile
 from dataclasses import replace
 
+import pytest
+
+from memqos.errors import EnvironmentNotAbleError
+from memqos.vm.mirror import need_mirror
 from memqos.vm.profile import GuestFile
 from memqos.vm.recipe import (
     Mirror,
@@ -32,6 +36,14 @@ def test_without_a_mirror_the_tool_chooses_its_own():
     argv = mmdebstrap_arguments("mmdebstrap", PROFILE, Mirror(), **options)
     assert argv[-2:] == ["trixie", "/w/root.tar"]
     assert not any(word.startswith("--keyring") for word in argv)
+
+
+def test_a_profile_of_two_suites_needs_a_mirror():
+    mixed = replace(PROFILE, kernel_suite="trixie-backports")
+    need_mirror(Mirror(uri="http://mirror.example/debian"), mixed)
+    need_mirror(Mirror(), PROFILE)
+    with pytest.raises(EnvironmentNotAbleError, match="takes packages of trixie and trixie-backports, and this host's"):
+        need_mirror(Mirror(), mixed)
 
 
 def test_expired_lists_are_accepted_only_when_asked():
