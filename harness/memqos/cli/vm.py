@@ -16,9 +16,9 @@ from memqos.cli import vm_machine
 from memqos.cli.progress import shown_progress
 from memqos.clock import utc_now
 from memqos.errors import UnknownNameError
-from memqos.vm.cache import Cache, default_cache, sweep
-from memqos.vm.checkpoint import checkpoints_folder, list_checkpoints, prune_checkpoints, remove_checkpoint
-from memqos.vm.entry import images_of, list_images, load_image, remove_image
+from memqos.vm.cache import Cache, default_cache, remove_entry, sweep
+from memqos.vm.checkpoint import checkpoints_folder, list_checkpoints, prune_checkpoints
+from memqos.vm.entry import images_of, list_images, load_image
 from memqos.vm.image import ensure_image, image_name
 from memqos.vm.kept import end_kept, list_kept
 
@@ -249,7 +249,7 @@ def _remove_image(cache: Cache, folder: Path) -> None:
         waiting = f"waiting for another process that builds the image '{folder.name}'"
         with cache.lock(lock, progress=progress, waiting=waiting):
             if folder.exists():
-                remove_image(folder)
+                remove_entry(folder)
                 click.echo(f"removed {folder}  {_mib(used)}")
     for checkpoint in list_checkpoints(cache):
         if image is not None and checkpoint.image == image.name:
@@ -260,7 +260,7 @@ def _remove_checkpoint(cache: Cache, name: str) -> None:
     folder = checkpoints_folder(cache) / name
     if folder.exists():
         used = _used(folder)
-        remove_checkpoint(folder)
+        remove_entry(folder)
         click.echo(f"removed {folder}  {_mib(used)}")
 
 

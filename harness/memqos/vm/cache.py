@@ -24,7 +24,18 @@ from memqos.clock import utc_now
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
 from memqos.vm.progress import Progress
 
-__all__ = ["KEPT_NAME", "Cache", "default_cache", "kept_guard", "locked_folder", "need_space", "no_space", "sweep"]
+__all__ = [
+    "KEPT_NAME",
+    "Cache",
+    "default_cache",
+    "disk_bytes",
+    "kept_guard",
+    "locked_folder",
+    "need_space",
+    "no_space",
+    "remove_entry",
+    "sweep",
+]
 
 LOCK_NAME = "owner.lock"
 KEPT_NAME = "kept.json"
@@ -149,6 +160,19 @@ def kept_guard(folder: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return guard if os.fsencode(folder) in arguments else None
+
+
+def disk_bytes(folder: Path) -> int:
+    """What an entry's files take of the host's disk, in bytes; sparse files take less than their size."""
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+
+
+def remove_entry(folder: Path) -> None:
+    """Remove an entry: renamed first, so that nobody ever finds half of it; machines that run from it go on."""
+    doomed = folder.with_name(f".removing-{folder.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
 
 
 def _is_orphan(folder: Path) -> bool:

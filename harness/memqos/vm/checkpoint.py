@@ -17,12 +17,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.vm.cache import Cache
+from memqos.vm.cache import Cache, disk_bytes, remove_entry
 from memqos.vm.launch import ROOT_OVERLAY
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
-    "remove_checkpoint",
     "write_manifest",
 ]
 
@@ -98,7 +96,7 @@ class Checkpoint:
     @property
     def used_bytes(self) -> int:
         """What it takes of the host's disk, in bytes; the files are sparse."""
-        return sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
+        return disk_bytes(self.folder)
 
     @property
     def used_at(self) -> float:
@@ -158,14 +156,6 @@ def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
             yield checkpoint
 
 
-def remove_checkpoint(folder: Path) -> None:
-    """Remove one, renamed first, so that nobody finds half of it; machines that run from it go on."""
-    doomed = folder.with_name(f".removing-{folder.name}")
-    shutil.rmtree(doomed, ignore_errors=True)
-    folder.rename(doomed)
-    shutil.rmtree(doomed)
-
-
 def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
     """Remove what cannot be used any more, and the longest unused beyond `kept_bytes`; the names of what went.
 
@@ -180,7 +170,7 @@ def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int =
         if room < 0:
             doomed.append(checkpoint.name)
     for name in doomed:
-        remove_checkpoint(checkpoints_folder(cache) / name)
+        remove_entry(checkpoints_folder(cache) / name)
     return sorted(doomed)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from memqos.clock import Deadline, utc_now
 from memqos.errors import MachineryError
 from memqos.target.base import checked
-from memqos.vm.cache import Cache, locked_folder, need_space, no_space, sweep
+from memqos.vm.cache import Cache, locked_folder, need_space, no_space, remove_entry, sweep
 from memqos.vm.checkpoint import (
     CONSOLE,
     STATE,
@@ -23,7 +23,6 @@ from memqos.vm.checkpoint import (
     checkpoints_folder,
     load_checkpoint,
     prune_checkpoints,
-    remove_checkpoint,
     write_manifest,
 )
 from memqos.vm.command import qemu_arguments
@@ -118,7 +117,7 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
         sweep(checkpoints_folder(cache), MAKING_PREFIX)
         if folder.exists():
             progress.note(f"the checkpoint '{folder.name}' in the cache is damaged: it is made again.")
-            remove_checkpoint(folder)
+            remove_entry(folder)
         need_space(checkpoints_folder(cache), NEEDED_BYTES)
         with locked_folder(checkpoints_folder(cache), MAKING_PREFIX) as work:
             finished = work / "entry"
@@ -141,7 +140,7 @@ def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
         found = load_checkpoint(checkpoint.folder)
         if found is None or found.manifest == checkpoint.manifest:
             with contextlib.suppress(FileNotFoundError):
-                remove_checkpoint(checkpoint.folder)
+                remove_entry(checkpoint.folder)
 
 
 def _make(making: Making, folder: Path, cache: Cache) -> None:

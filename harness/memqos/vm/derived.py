@@ -19,8 +19,8 @@ from memqos.errors import ImageError, UsageError
 from memqos.model.topology import Topology, Zone
 from memqos.target.base import Target, checked
 from memqos.vm import entry
-from memqos.vm.cache import Cache, locked_folder, need_space, sweep
-from memqos.vm.entry import Image, load_image, remove_image
+from memqos.vm.cache import Cache, locked_folder, need_space, remove_entry, sweep
+from memqos.vm.entry import Image, load_image
 from memqos.vm.guest_facts import kernel_config_of, packages_of, versions_of
 from memqos.vm.installing import install_packages
 from memqos.vm.keys import client_key
@@ -76,7 +76,7 @@ def ensure_derived_image(
         prefix = f"{DERIVING_PREFIX}{folder.name}-"
         sweep(cache.images, prefix)
         if folder.exists():
-            remove_image(folder)
+            remove_entry(folder)
         need_space(cache.images, COPY_BYTES)
         with locked_folder(cache.images, prefix) as work:
             finished = work / "entry"

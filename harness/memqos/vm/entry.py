@@ -7,12 +7,11 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.vm.cache import Cache
+from memqos.vm.cache import Cache, disk_bytes
 
 __all__ = [
     "DISK",
@@ -25,7 +24,6 @@ __all__ = [
     "images_of",
     "list_images",
     "load_image",
-    "remove_image",
 ]
 
 DISK = "disk.img"
@@ -94,7 +92,7 @@ class Image:
     @property
     def used_bytes(self) -> int:
         """What the entry takes of the host's disk, in bytes; the disk is sparse."""
-        return sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
+        return disk_bytes(self.folder)
 
 
 def load_image(folder: Path) -> Image | None:
@@ -155,11 +153,3 @@ def list_images(cache: Cache) -> Iterator[Image]:
     for folder in sorted(cache.images.iterdir()):
         if not folder.name.startswith(".") and (image := load_image(folder)):
             yield image
-
-
-def remove_image(folder: Path) -> None:
-    """Remove an entry: renamed first, so that nobody ever finds half of it."""
-    doomed = folder.with_name(f".removing-{folder.name}")
-    shutil.rmtree(doomed, ignore_errors=True)
-    folder.rename(doomed)
-    shutil.rmtree(doomed)

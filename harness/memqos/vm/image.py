@@ -20,9 +20,9 @@ from memqos.clock import Deadline, utc_now, wait
 from memqos.errors import EnvironmentNotAbleError, ImageError
 from memqos.vm import entry, recipe
 from memqos.vm.accelerator import choose_accelerator
-from memqos.vm.cache import Cache, locked_folder, need_space, no_space, sweep
+from memqos.vm.cache import Cache, locked_folder, need_space, no_space, remove_entry, sweep
 from memqos.vm.container_image import container_image
-from memqos.vm.entry import Image, load_image, remove_image
+from memqos.vm.entry import Image, load_image
 from memqos.vm.keys import client_key, make_key, public_half
 from memqos.vm.launch import HOST_ALIAS
 from memqos.vm.mirror import find_mirror, need_mirror
@@ -73,7 +73,7 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
         sweep(cache.images, f"{BUILDING_PREFIX}{profile.name}-")
         if folder.exists():
             progress.note(f"the image '{folder.name}' in the cache is damaged: it is built again.")
-            remove_image(folder)
+            remove_entry(folder)
         need_space(cache.images, recipe.BUILD_BYTES)
         need_namespaces()
         with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
-from memqos.vm.cache import LOCK_NAME, Cache, default_cache, locked_folder, need_space, sweep
-from memqos.vm.entry import MANIFEST, list_images, load_image, remove_image
+from memqos.vm.cache import LOCK_NAME, Cache, default_cache, locked_folder, need_space, remove_entry, sweep
+from memqos.vm.entry import MANIFEST, list_images, load_image
 from memqos.vm.progress import SILENT
 
 
@@ -171,5 +171,5 @@ def test_only_whole_entries_are_listed(entry, tmp_path):
 
 
 def test_removing_leaves_nothing(entry):
-    remove_image(entry)
+    remove_entry(entry)
     assert list(entry.parent.iterdir()) == []

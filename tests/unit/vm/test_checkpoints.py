@@ -5,14 +5,13 @@ import os
 
 import pytest
 
-from memqos.vm.cache import Cache
+from memqos.vm.cache import Cache, remove_entry
 from memqos.vm.checkpoint import (
     checkpoint_key,
     checkpoints_folder,
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
-    remove_checkpoint,
     write_manifest,
 )
 
@@ -109,7 +108,7 @@ def test_only_whole_entries_are_listed(make, cache):
 
 
 def test_what_is_removed_is_gone(make, cache):
-    remove_checkpoint(make("a"))
+    remove_entry(make("a"))
     assert list(checkpoints_folder(cache).iterdir()) == []
 
 
