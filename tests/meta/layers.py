@@ -19,7 +19,15 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc", "third:google"}
     ),
     # L4: machines that are booted, load, observation, enforcement
-    "vm": frozenset({"errors", "clock", "model", "target", "third:qemu"}),
+    "vm": frozenset({"errors", "clock", "model", "target"}),
+    "vm.host": frozenset({"errors", "clock"}),
+    "vm.cache": frozenset({"errors", "clock", "vm.host"}),
+    "vm.qemu": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.profile", "third:qemu"}),
+    "vm.guest": frozenset({"errors", "clock", "model", "target", "vm.qemu", "vm.options"}),
+    "vm.image": frozenset(
+        {"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest", "vm.profile", "vm.options"}
+    ),
+    "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),
     "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),
     "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
     "enforce": frozenset({"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base"}),

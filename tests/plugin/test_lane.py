@@ -8,7 +8,7 @@ import pytest
 from memqos.errors import MachineError, MachineryError
 from memqos.plugin import lane as module
 from memqos.plugin.lane import Lane
-from memqos.vm.state import MachineState
+from memqos.vm.qemu.state import MachineState
 
 TRIXIE = ("trixie", "two-zones")
 FORKY = ("forky", "two-zones")

@@ -14,8 +14,8 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
-from memqos.vm.image import ensure_image
+from memqos.vm.cache.store import default_cache
+from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions
 
 pytestmark = pytest.mark.vm

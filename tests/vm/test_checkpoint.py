@@ -14,11 +14,11 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline, wait
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
-from memqos.vm.checkpoint import checkpoints_folder, load_checkpoint, write_manifest
+from memqos.vm.cache.store import default_cache
+from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, write_manifest
 from memqos.vm.kept import end_kept, keep, list_kept
-from memqos.vm.machine import MachineState
 from memqos.vm.options import BootOptions
+from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
 
 pytestmark = pytest.mark.vm
@@ -199,7 +199,7 @@ MAKER = """
     from memqos.catalog.profiles import load_profile
     from memqos.model.topology import Topology, Zone
     from memqos.vm.boot import boot
-    from memqos.vm.cache import default_cache
+    from memqos.vm.cache.store import default_cache
 
     # Nobody else has a machine of this size, so there is no checkpoint of it.
     zone = Zone(id=0, memory_bytes=(777 << 20), cpus=(0, 1))

@@ -17,8 +17,8 @@ from memqos.clock import Deadline
 from memqos.errors import MachineError, TargetError
 from memqos.target.base import checked
 from memqos.vm.boot import boot
-from memqos.vm.cache import Cache, default_cache
-from memqos.vm.machine import MachineState
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.qemu.machine import MachineState
 
 pytestmark = pytest.mark.vm
 

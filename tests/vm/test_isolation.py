@@ -12,7 +12,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
+from memqos.vm.cache.store import default_cache
 
 pytestmark = pytest.mark.vm
 

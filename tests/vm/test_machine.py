@@ -18,9 +18,9 @@ from memqos.clock import Deadline, wait
 from memqos.errors import MachineError, TargetError, UsageError
 from memqos.target.contract import check_target_contract
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
-from memqos.vm.machine import MachineState
+from memqos.vm.cache.store import default_cache
 from memqos.vm.options import BootOptions
+from memqos.vm.qemu.machine import MachineState
 
 pytestmark = pytest.mark.vm
 
@@ -190,7 +190,7 @@ OWNER = """
     from memqos.catalog.profiles import load_profile
     from memqos.catalog.topologies import load_topology
     from memqos.vm.boot import boot
-    from memqos.vm.cache import default_cache
+    from memqos.vm.cache.store import default_cache
 
     cache = default_cache(os.environ)
     profile, topology = load_profile("trixie"), load_topology("one-zone")

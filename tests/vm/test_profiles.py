@@ -17,7 +17,7 @@ from memqos.catalog.topologies import load_topology, topology_names
 from memqos.clock import Deadline
 from memqos.model.node import CgroupVersion
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
+from memqos.vm.cache.store import default_cache
 from memqos.vm.options import BootOptions
 
 pytestmark = pytest.mark.vm
@@ -76,7 +76,7 @@ def test_a_value_case_conforms(tmp_path, profile):
 
 @pytest.mark.parametrize("topology", cases(topology_names()))
 def test_a_topology_is_what_the_guest_sees(tmp_path, topology):
-    """A machine that differs from its topology does not come up at all: see memqos.vm.guest_view."""
+    """A machine that differs from its topology does not come up at all: see memqos.vm.guest.view."""
     with start("trixie", topology, tmp_path, checkpoint=False) as machine:
         nodes = output(machine, "sh", "-c", "ls -d /sys/devices/system/node/node[0-9]*").split()
         assert len(nodes) == len(load_topology(topology).zones)

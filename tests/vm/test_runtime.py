@@ -33,7 +33,7 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import Target
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
+from memqos.vm.cache.store import default_cache
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
 from memqos.workload.control import control_folder
 from memqos.workload.report import Done, ExitLine, Failed, Started, Step, parse_container_log

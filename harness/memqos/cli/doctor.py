@@ -18,15 +18,15 @@ from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology
 from memqos.cli.measuring import Bench, median
 from memqos.cli.progress import shown_progress
 from memqos.errors import EnvironmentNotAbleError, ExitCode
-from memqos.vm.accelerator import choose_accelerator, kvm_device_obstacle
-from memqos.vm.cache import Cache, default_cache
-from memqos.vm.capacity import capacity, read_host
-from memqos.vm.entry import list_images
-from memqos.vm.programs import find_program, find_qemu
-from memqos.vm.progress import step
-from memqos.vm.recipe import BUILD_BYTES
-from memqos.vm.spec import Accelerator
-from memqos.vm.unprivileged import need_namespaces
+from memqos.vm.cache.entry import list_images
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.host.capacity import capacity, read_host
+from memqos.vm.host.programs import find_program, find_qemu
+from memqos.vm.host.progress import step
+from memqos.vm.image.recipe import BUILD_BYTES
+from memqos.vm.image.unprivileged import need_namespaces
+from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
+from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["command"]
 

@@ -16,11 +16,11 @@ from memqos.model.topology import Topology
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot
-from memqos.vm.cache import Cache
-from memqos.vm.machine import Machine
+from memqos.vm.cache.store import Cache
+from memqos.vm.host.progress import SILENT, Progress
 from memqos.vm.options import BootOptions
 from memqos.vm.profile import Profile
-from memqos.vm.progress import SILENT, Progress
+from memqos.vm.qemu.machine import Machine
 
 __all__ = ["Bench", "Figures", "clones_memory", "median"]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.status import Status
 
 from memqos.clock import SYSTEM_CLOCK
-from memqos.vm.progress import Progress
+from memqos.vm.host.progress import Progress
 
 __all__ = ["ShownProgress", "shown_progress"]
 

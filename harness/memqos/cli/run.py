@@ -21,10 +21,10 @@ from memqos.cli.setting_options import setting_option, settings_from
 from memqos.clock import utc_now
 from memqos.config import SETTINGS, Kind, Settings
 from memqos.errors import ExitCode, UsageError
-from memqos.vm.cache import default_cache
-from memqos.vm.image import ensure_image
+from memqos.vm.cache.store import default_cache
+from memqos.vm.host.programs import find_qemu
+from memqos.vm.image.making import ensure_image
 from memqos.vm.options import boot_options, check_options, kernel_words
-from memqos.vm.programs import find_qemu
 
 __all__ = ["command", "pytest_arguments"]
 

@@ -16,10 +16,10 @@ from memqos.cli import vm_machine
 from memqos.cli.progress import shown_progress
 from memqos.clock import utc_now
 from memqos.errors import UnknownNameError
-from memqos.vm.cache import Cache, default_cache, remove_entry, sweep
-from memqos.vm.checkpoint import checkpoints_folder, list_checkpoints, prune_checkpoints
-from memqos.vm.entry import images_of, list_images, load_image
-from memqos.vm.image import ensure_image, image_name
+from memqos.vm.cache.entry import images_of, list_images, load_image
+from memqos.vm.cache.store import Cache, default_cache, remove_entry, sweep
+from memqos.vm.checkpoint.stored import checkpoints_folder, list_checkpoints, prune_checkpoints
+from memqos.vm.image.making import ensure_image, image_name
 from memqos.vm.kept import end_kept, list_kept
 
 __all__ = ["command"]

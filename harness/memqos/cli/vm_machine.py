@@ -20,11 +20,11 @@ from memqos.cli.setting_options import MACHINE, setting_options, settings_from
 from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
+from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import Kept, keep, list_kept
-from memqos.vm.launch import shell_arguments
-from memqos.vm.machine import Machine
 from memqos.vm.options import boot_options
+from memqos.vm.qemu.launch import shell_arguments
+from memqos.vm.qemu.machine import Machine
 
 __all__ = ["exec_", "shell", "ssh_config"]
 

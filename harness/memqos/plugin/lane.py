@@ -27,10 +27,10 @@ from memqos.plugin.telling import Telling
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot
-from memqos.vm.cache import default_cache
+from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import keep
-from memqos.vm.machine import Machine
 from memqos.vm.options import boot_options
+from memqos.vm.qemu.machine import Machine
 
 __all__ = ["Lane", "Station", "open_station"]
 

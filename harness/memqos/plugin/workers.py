@@ -10,9 +10,9 @@ from memqos import config as configuration
 from memqos.catalog.topologies import load_topology
 from memqos.config import Settings
 from memqos.errors import MemqosError
-from memqos.vm.cache import default_cache
-from memqos.vm.capacity import capacity, read_host
-from memqos.vm.checkpoint import list_checkpoints
+from memqos.vm.cache.store import default_cache
+from memqos.vm.checkpoint.stored import list_checkpoints
+from memqos.vm.host.capacity import capacity, read_host
 
 __all__ = ["limit_workers"]
 

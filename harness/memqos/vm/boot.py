@@ -10,24 +10,24 @@ from pathlib import Path
 from memqos.clock import Deadline
 from memqos.errors import MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
-from memqos.vm.accelerator import choose_accelerator
-from memqos.vm.cache import Cache
-from memqos.vm.checkpoint import Checkpoint
-from memqos.vm.checkpointing import Making, discard_checkpoint, ensure_checkpoint
-from memqos.vm.derived import ensure_derived_image
-from memqos.vm.entry import Image
-from memqos.vm.guest_view import Declared, verify_guest
-from memqos.vm.image import ensure_image
-from memqos.vm.installing import install
-from memqos.vm.keys import client_key
-from memqos.vm.launch import Ingredients, launch
-from memqos.vm.machine import Machine
+from memqos.vm.cache.entry import Image
+from memqos.vm.cache.keys import client_key
+from memqos.vm.cache.store import Cache
+from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint
+from memqos.vm.checkpoint.restore import restored
+from memqos.vm.checkpoint.stored import Checkpoint
+from memqos.vm.guest.installing import install
+from memqos.vm.guest.view import Declared, verify_guest
+from memqos.vm.host.programs import find_qemu
+from memqos.vm.host.progress import SILENT, Progress, step
+from memqos.vm.image.derived import ensure_derived_image
+from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, Choices, check_options, kernel_words
 from memqos.vm.profile import Profile
-from memqos.vm.programs import find_qemu
-from memqos.vm.progress import SILENT, Progress, step
-from memqos.vm.restore import restored
-from memqos.vm.spec import Accelerator
+from memqos.vm.qemu.accelerator import choose_accelerator
+from memqos.vm.qemu.launch import Ingredients, launch
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["boot"]
 

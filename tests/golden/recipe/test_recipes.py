@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
-from memqos.vm.recipe import Mirror, mmdebstrap_arguments
+from memqos.vm.image.recipe import Mirror, mmdebstrap_arguments
 
 HERE = Path(__file__).parent
 

@@ -6,8 +6,8 @@ from click.testing import CliRunner
 from memqos.catalog.profiles import load_profile
 from memqos.cli import doctor, vm
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
-from memqos.vm.cache import default_cache
-from memqos.vm.image import image_name
+from memqos.vm.cache.store import default_cache
+from memqos.vm.image.making import image_name
 
 
 @pytest.fixture

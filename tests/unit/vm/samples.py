@@ -1,7 +1,7 @@
 """A small profile that tests build on."""
 
+from memqos.vm.image.recipe import Keys
 from memqos.vm.profile import GuestFile, Profile, Source
-from memqos.vm.recipe import Keys
 
 PROFILE = Profile(
     name="small",

@@ -5,9 +5,9 @@ import pytest
 from memqos.errors import UsageError
 from memqos.model.topology import Processors, Topology, Zone
 from memqos.vm.boot import check_topology
-from memqos.vm.entry import Image
+from memqos.vm.cache.entry import Image
 from memqos.vm.options import BootOptions, Choices
-from memqos.vm.spec import Accelerator
+from memqos.vm.qemu.spec import Accelerator
 
 ZSWAP = Topology(name="mine", cpus=1, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0,)),), zswap=True)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import UnknownNameError
-from memqos.vm.cache import KEPT_NAME, kept_guard, locked_folder, sweep
+from memqos.vm.cache.store import KEPT_NAME, kept_guard, locked_folder, sweep
+from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.kept import Kept, end_kept, list_kept
-from memqos.vm.launch import RUN_PREFIX
-from memqos.vm.ownership import ProcessGroup
+from memqos.vm.qemu.launch import RUN_PREFIX
 
 
 @pytest.fixture

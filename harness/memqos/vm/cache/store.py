@@ -1,0 +1,193 @@
+"""The cache: images by content, the keys that open them, locks, and room for machines that run.
+
+$MEMQOS_CACHE, else $XDG_CACHE_HOME/memqos, else ~/.cache/memqos
+├── images/PROFILE-FINGERPRINT/   whole entries only: made beside as .building-…, renamed when finished
+├── keys/                         one client key pair, 0600
+├── locks/                        one file a thing that is made once
+└── machines/                     disks of machines that run now
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.clock import utc_now
+from memqos.errors import EnvironmentNotAbleError, NoSpaceError
+from memqos.vm.host.progress import Progress
+
+__all__ = [
+    "KEPT_NAME",
+    "Cache",
+    "default_cache",
+    "disk_bytes",
+    "kept_guard",
+    "locked_folder",
+    "need_space",
+    "no_space",
+    "remove_entry",
+    "sweep",
+]
+
+LOCK_NAME = "owner.lock"
+KEPT_NAME = "kept.json"
+"""In a folder that outlives its maker: JSON with the number of the process that looks after it, under "guard"."""
+
+ORPHAN_SECONDS = 60
+"""A folder this old that has no lock in it is nobody's: its maker died between making the folder and the lock."""
+
+
+def default_cache(environment: Mapping[str, str]) -> Cache:
+    """The cache that these environment variables choose."""
+    if chosen := environment.get("MEMQOS_CACHE"):
+        return Cache(root=Path(chosen).expanduser().absolute())
+    if xdg := environment.get("XDG_CACHE_HOME"):
+        return Cache(root=Path(xdg).absolute() / "memqos")
+    return Cache(root=Path.home() / ".cache" / "memqos")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """A cache folder; it and its parts are made when they are first needed."""
+
+    root: Path
+
+    def folder(self, name: str, *, mode: int = 0o755) -> Path:
+        """One of the cache's own folders, made if it is not there.
+
+        Raises EnvironmentNotAbleError if the cache cannot be written, or belongs to another user: what root made in it
+        could not be used by its owner any more.
+        """
+        path = self.root / name
+        try:
+            path.mkdir(mode=mode, parents=True, exist_ok=True)
+            owner = path.stat().st_uid
+        except OSError as error:
+            raise EnvironmentNotAbleError(
+                f"the cache cannot be written: {error.strerror}.",
+                where=str(path),
+                next_step="Name another folder in MEMQOS_CACHE.",
+                data={"folder": str(path)},
+            ) from error
+        if owner != os.geteuid():
+            raise EnvironmentNotAbleError(
+                f"the cache belongs to another user (uid {owner}), and is left alone.",
+                where=str(path),
+                next_step="Name a folder of your own in MEMQOS_CACHE.",
+                data={"folder": str(path), "uid": owner},
+            )
+        return path
+
+    @property
+    def images(self) -> Path:
+        """Where whole images are."""
+        return self.folder("images")
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, progress: Progress, waiting: str) -> Iterator[None]:
+        """Hold a lock of this name; if another process has it, `waiting` is shown first, then we wait for it."""
+        handle = os.open(self.folder("locks") / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress.note(waiting)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def need_space(folder: Path, needed: int) -> None:
+    """Raise NoSpaceError if a folder's disk has fewer than `needed` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise no_space(folder, free=free, needed=needed)
+
+
+def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
+    """The error for a full disk, with its numbers in MiB."""
+    return NoSpaceError(
+        f"the disk has {free >> 20} MiB free, and {needed >> 20} MiB are needed.",
+        where=str(folder),
+        next_step="Free some space (`memqos vm rm --all` removes cached images), or name another folder "
+        "in MEMQOS_CACHE.",
+        data={"folder": str(folder), "free": free, "needed": needed},
+    )
+
+
+@contextlib.contextmanager
+def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
+    """A new folder, 0700, with a lock in it that is held for as long as the context lives; removed at its end.
+
+    A folder in which somebody put a file named KEPT_NAME stays, for as long as the process lives that the file names.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+    handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        if not (folder / KEPT_NAME).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def sweep(base: Path, prefix: str) -> None:
+    """Remove what dead owners left: our own folders of this prefix whose lock nobody holds."""
+    for folder in base.glob(f"{prefix}*"):
+        with contextlib.suppress(FileNotFoundError):
+            if folder.is_dir() and folder.stat().st_uid == os.geteuid() and _is_orphan(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept_guard(folder: Path) -> int | None:
+    """The process that looks after a kept folder; None if the folder is not kept, or that process is gone.
+
+    It was started with the folder's path as an argument, so another process with its number is not taken for it.
+    """
+    try:
+        guard = int(json.loads((folder / KEPT_NAME).read_bytes())["guard"])
+        arguments = Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return guard if os.fsencode(folder) in arguments else None
+
+
+def disk_bytes(folder: Path) -> int:
+    """What an entry's files take of the host's disk, in bytes; sparse files take less than their size."""
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+
+
+def remove_entry(folder: Path) -> None:
+    """Remove an entry: renamed first, so that nobody ever finds half of it; machines that run from it go on."""
+    doomed = folder.with_name(f".removing-{folder.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def _is_orphan(folder: Path) -> bool:
+    if kept_guard(folder) is not None:
+        return False
+    try:
+        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return utc_now().timestamp() - folder.stat().st_mtime > ORPHAN_SECONDS
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            return False
+        raise
+    finally:
+        os.close(handle)
+    return True

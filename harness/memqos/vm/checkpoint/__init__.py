@@ -1,0 +1,1 @@
+"""Booted machines kept in files: made once, verified, restored as clones."""

@@ -1,0 +1,187 @@
+"""One checkpoint in the cache: a booted machine's memory, disks and state, and whether all of it can be trusted.
+
+checkpoints/PROFILE-TOPOLOGY-KEY/
+├── zoneN.ram           the memory of a NUMA zone; sparse, mapped privately by every clone
+├── state               processors and devices
+├── root.qcow2          what the boot wrote to the root disk: a layer over the image
+├── swapN.img           the swap disks
+├── console.log         what the boot said
+└── checkpoint.json     the manifest, written last
+
+A clone never writes to these files: it gets layers of its own over the disks. The key is computed from everything that
+the saved machine depends on, so a checkpoint never has to be told that it is out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.vm.cache.store import Cache, disk_bytes, remove_entry
+from memqos.vm.qemu.launch import ROOT_OVERLAY
+
+__all__ = [
+    "CONSOLE",
+    "STATE",
+    "Checkpoint",
+    "checkpoint_key",
+    "checkpoints_folder",
+    "list_checkpoints",
+    "load_checkpoint",
+    "prune_checkpoints",
+    "write_manifest",
+]
+
+STATE = "state"
+CONSOLE = "console.log"
+MANIFEST = "checkpoint.json"
+
+WHOLE_BYTES = 4 << 20
+"""Files up to this size are hashed whole."""
+
+SAMPLES = 64
+SAMPLE_BYTES = 4096
+"""Of a larger file this many parts of this size are, evenly spread: a millisecond instead of seconds."""
+
+KEPT_BYTES = 12 << 30
+"""What all checkpoints together may take; beyond it those that were not used for longest go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint whose files are what its manifest says.
+
+    manifest: checkpoint.json: image, profile, topology, created, seconds (what making it took, by step), provenance
+    (of the machine that was saved), and size, time and hash of each file.
+    """
+
+    folder: Path
+    manifest: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        """PROFILE-TOPOLOGY-KEY."""
+        return self.folder.name
+
+    @property
+    def image(self) -> str:
+        """The name of the image whose disk the checkpoint's own is a layer of."""
+        return str(self.manifest["image"])
+
+    @property
+    def state(self) -> Path:
+        """Processors and devices."""
+        return self.folder / STATE
+
+    @property
+    def disk(self) -> Path:
+        """The frozen root disk, qcow2."""
+        return self.folder / ROOT_OVERLAY
+
+    @property
+    def console(self) -> Path:
+        """What the booting machine wrote to its serial console."""
+        return self.folder / CONSOLE
+
+    @property
+    def provenance(self) -> dict[str, object]:
+        """What was known of the machine that was saved, its kernel command line and runtimes among it."""
+        known = self.manifest["provenance"]
+        return {str(key): value for key, value in known.items()} if isinstance(known, dict) else {}
+
+    @property
+    def used_bytes(self) -> int:
+        """What it takes of the host's disk, in bytes; the files are sparse."""
+        return disk_bytes(self.folder)
+
+    @property
+    def used_at(self) -> float:
+        """When a machine was last restored from it, in seconds of the wall clock."""
+        return (self.folder / MANIFEST).stat().st_mtime
+
+    def touch(self) -> None:
+        """Note that it is being used now."""
+        os.utime(self.folder / MANIFEST)
+
+
+def checkpoint_key(argv: Sequence[str], facts: Mapping[str, object]) -> str:
+    """12 hexadecimal digits that change with anything the saved machine depends on.
+
+    argv: QEMU's argument list with stand-ins for the paths of one run. facts: the rest, as JSON can say it: QEMU's
+    version, the image, what a person put into the machine.
+    """
+    text = json.dumps({"argv": list(argv), "facts": facts}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def checkpoints_folder(cache: Cache) -> Path:
+    """Where the cache's checkpoints are; its owner's only, since they hold a machine's whole memory."""
+    return cache.folder("checkpoints", mode=0o700)
+
+
+def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
+    """Put the files on the disk for good, and then the manifest that vouches for them."""
+    files = {}
+    for path in sorted(folder.iterdir()):
+        path.chmod(0o400)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        files[path.name] = _fingerprint(path)
+    (folder / MANIFEST).write_text(json.dumps({"schema": 1, **facts, "files": files}, indent=2, sort_keys=True) + "\n")
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in a folder, or None if it is not whole or not as it was written.
+
+    Every file's size and time of change are compared, small files' content, and samples of the memory's.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        files = manifest["files"]
+        if any(_fingerprint(folder / name) != expected for name, expected in files.items()):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Checkpoint(folder=folder, manifest=manifest) if STATE in files and ROOT_OVERLAY in files else None
+
+
+def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
+    """The whole checkpoints, by name; damaged ones and those under construction are passed over."""
+    for folder in sorted(checkpoints_folder(cache).iterdir()):
+        if not folder.name.startswith(".") and (checkpoint := load_checkpoint(folder)):
+            yield checkpoint
+
+
+def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
+    """Remove what cannot be used any more, and the longest unused beyond `kept_bytes`; the names of what went.
+
+    images: the names of the whole images: a checkpoint without its image, or a damaged one, is of no use.
+    """
+    whole = {checkpoint.name: checkpoint for checkpoint in list_checkpoints(cache) if checkpoint.image in images}
+    folders = [path for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")]
+    doomed = [folder.name for folder in folders if folder.name not in whole]
+    room = kept_bytes
+    for checkpoint in sorted(whole.values(), key=lambda one: one.used_at, reverse=True):
+        room -= checkpoint.used_bytes
+        if room < 0:
+            doomed.append(checkpoint.name)
+    for name in doomed:
+        remove_entry(checkpoints_folder(cache) / name)
+    return sorted(doomed)
+
+
+def _fingerprint(path: Path) -> dict[str, object]:
+    """What is remembered of a file: its size, when it was changed, and the hash of its content or of samples of it."""
+    status = path.stat()
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        if status.st_size <= WHOLE_BYTES:
+            digest.update(file.read())
+        else:
+            for number in range(SAMPLES):
+                digest.update(os.pread(file.fileno(), SAMPLE_BYTES, status.st_size * number // SAMPLES))
+    return {"bytes": status.st_size, "changed": status.st_mtime_ns, "sha256": digest.hexdigest()}

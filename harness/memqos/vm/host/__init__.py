@@ -1,0 +1,1 @@
+"""This host: its programs, memory and processors, and whose processes and folders are whose."""

@@ -1,0 +1,1 @@
+"""From a profile to an image: packages, container images, kernels."""

@@ -1,0 +1,259 @@
+"""Makes a profile's image and keeps it in the cache: whole, or not at all.
+
+Built in a folder beside the entry, under the profile's lock: packages, file system, a first boot in which the
+container images are imported, and only then the rename that makes it an entry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.clock import Deadline, utc_now, wait
+from memqos.errors import EnvironmentNotAbleError, ImageError
+from memqos.vm.cache import entry
+from memqos.vm.cache.entry import Image, load_image
+from memqos.vm.cache.keys import client_key, make_key, public_half
+from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
+from memqos.vm.host.ownership import ProcessGroup
+from memqos.vm.host.programs import find_program, find_qemu
+from memqos.vm.host.progress import SILENT, Progress, step
+from memqos.vm.image import recipe
+from memqos.vm.image.container_image import container_image
+from memqos.vm.image.mirror import find_mirror, need_mirror
+from memqos.vm.image.provision import provision
+from memqos.vm.image.unprivileged import need_namespaces
+from memqos.vm.profile import Profile, Source
+from memqos.vm.qemu.accelerator import choose_accelerator
+from memqos.vm.qemu.launch import HOST_ALIAS
+
+__all__ = ["ensure_image", "image_name"]
+
+BUILD_SECONDS = 1800
+"""How long one tool of a build may take: a slow mirror needs its time, a stuck one has to be noticed."""
+
+BUILDING_PREFIX = ".building-"
+
+NO_ROOM = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Could not allocate block",
+    "You don't have enough free space",
+)
+FULL_BYTES = 16 << 20
+"""With less room than this a tool that failed may not even have been able to say why."""
+
+STALE = ("is expired (invalid since", "is not valid yet")
+
+
+def image_name(profile: Profile, cache: Cache, *, progress: Progress = SILENT) -> str:
+    """The name of the entry that holds this profile's image, whether it is there or not: PROFILE-FINGERPRINT."""
+    public = public_half(client_key(cache, progress=progress)).read_text()
+    return f"{profile.name}-{recipe.fingerprint(profile, public)}"
+
+
+def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT) -> Image:
+    """The profile's image, built now if the cache has none that is whole.
+
+    Raises MissingProgramError, NoSpaceError or ImageError; then the cache is as it was before.
+    """
+    folder = cache.images / image_name(profile, cache, progress=progress)
+    if image := load_image(folder):
+        return image
+    waiting = f"waiting for another process that builds the image '{profile.name}'"
+    with cache.lock(f"image-{profile.name}", progress=progress, waiting=waiting):
+        if image := load_image(folder):
+            return image
+        sweep(cache.images, f"{BUILDING_PREFIX}{profile.name}-")
+        if folder.exists():
+            progress.note(f"the image '{folder.name}' in the cache is damaged: it is built again.")
+            remove_entry(folder)
+        need_space(cache.images, recipe.BUILD_BYTES)
+        need_namespaces()
+        with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work:
+            finished = Build(profile=profile, cache=cache, work=work, progress=progress).run()
+            finished.rename(folder)
+    image = load_image(folder)
+    if image is None:
+        raise ImageError("the image was built, but is not whole.", where=str(folder))
+    return image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One build of one image in its own folder."""
+
+    profile: Profile
+    cache: Cache
+    work: Path
+    progress: Progress
+
+    def run(self) -> Path:
+        """Build everything; the finished entry's folder."""
+        finished = self.work / "entry"
+        finished.mkdir()
+        with self.translating(), ProcessGroup(folders=(self.work,), grace=10) as group:
+            with step(self.progress, "compile the workload"):
+                images = [self.compile(group, source) for source in self.profile.sources]
+            with step(
+                self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
+            ):
+                keys = self.make_keys(finished)
+                self.install(group, keys)
+            with step(self.progress, "make the file system"):
+                self.make_disk(group, finished)
+            qemu = find_qemu()
+            choice = choose_accelerator(qemu, finished / entry.KERNEL, cache=self.cache)
+            with step(self.progress, "boot it once and import the container images"):
+                facts = provision(
+                    self.profile,
+                    folder=finished,
+                    images=images,
+                    qemu=qemu,
+                    accelerator=choice.accelerator,
+                    identity=client_key(self.cache, progress=self.progress),
+                    cache=self.cache,
+                    log_dir=self.work,
+                )
+            self.write_manifest(finished, facts)
+        return finished
+
+    def compile(self, group: ProcessGroup, source: Source) -> tuple[str, bytes]:
+        """One workload program as a container image: its name and the archive."""
+        file, binary = self.work / f"{source.program}.c", self.work / source.program
+        file.write_bytes(source.content)
+        self.tool(group, recipe.compile_arguments(str(find_program("gcc")), str(file), str(binary)))
+        return source.program, container_image(source.program, binary.read_bytes())
+
+    def make_keys(self, finished: Path) -> recipe.Keys:
+        """The guest's host key, and the file by which ssh knows it."""
+        host = self.work / "host_key"
+        make_key(host)
+        public = public_half(host).read_text()
+        (finished / entry.KNOWN_HOSTS).write_text(f"{HOST_ALIAS} {public}")
+        return recipe.Keys(
+            client_public=public_half(client_key(self.cache, progress=self.progress)).read_text(),
+            host_private=host.read_text(),
+            host_public=public,
+        )
+
+    def install(self, group: ProcessGroup, keys: recipe.Keys) -> None:
+        """Install the packages into an archive of the root; once more if only the mirror's date is in the way."""
+        overlay = self.work / "overlay.tar"
+        overlay.write_bytes(recipe.overlay_archive(self.profile, keys))
+        overlay.chmod(0o600)
+        (self.work / "boot").mkdir()
+        try:
+            self.mmdebstrap(group, overlay, stale=False)
+        except ImageError as error:
+            if not any(sign in str(error.data["output"]) for sign in STALE):
+                raise
+            self.progress.note("the mirror's Release file is past its Valid-Until: it is accepted for this build.")
+            self.mmdebstrap(group, overlay, stale=True)
+
+    def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, stale: bool) -> None:
+        """One run of mmdebstrap."""
+        root = os.geteuid() == 0
+        mirror = find_mirror(os.environ)
+        need_mirror(mirror, self.profile)
+        argv = recipe.mmdebstrap_arguments(
+            str(find_program("mmdebstrap")),
+            self.profile,
+            mirror,
+            mode="root" if root else "unshare",
+            target=str(self.work / "root.tar"),
+            overlay=str(overlay),
+            boot=str(self.work),
+            stale=stale,
+        )
+        # As root the tree is made in the build's own folder, which is swept if the build is killed; the user
+        # namespace of an ordinary user cannot see into it, and has to use the temporary folder.
+        environment = {"TMPDIR": str(self.work)} if root else {}
+        self.tool(group, argv, environment={**environment, "LC_ALL": "C.UTF-8"})
+
+    def make_disk(self, group: ProcessGroup, finished: Path) -> None:
+        """The root disk from the archive; kernel and initrd beside it."""
+        disk = finished / entry.DISK
+        with disk.open("wb") as file:
+            file.truncate(recipe.DISK_BYTES)
+        folder = self.work / "root"
+        folder.mkdir()
+        self.tool(
+            group,
+            recipe.pack_arguments(
+                str(find_program("unshare")),
+                folder=str(folder),
+                archive=str(self.work / "root.tar"),
+                disk=str(disk),
+                root=os.geteuid() == 0,
+            ),
+        )
+        (self.work / "root.tar").unlink()
+        shutil.copyfile(only(self.work / "boot", "vmlinuz-*"), finished / entry.KERNEL)
+        shutil.copyfile(only(self.work / "boot", "initrd.img-*"), finished / entry.INITRD)
+
+    def tool(self, group: ProcessGroup, argv: list[str], *, environment: dict[str, str] | None = None) -> None:
+        """Run one tool to its end; ImageError with what it said if it fails."""
+        log = self.work / "tool.log"
+        with log.open("wb") as output:
+            process = group.start(argv, output=output, environment=environment)
+            wait(
+                f"{Path(argv[0]).name} ends",
+                lambda: process.poll() is not None,
+                deadline=Deadline.after(BUILD_SECONDS),
+                every=0.05,
+            )
+        if process.returncode == 0:
+            return
+        said = log.read_text(errors="backslashreplace")
+        if any(sign in said for sign in NO_ROOM) or shutil.disk_usage(self.work).free < FULL_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        name = Path(argv[0]).name
+        raise ImageError(
+            f"{name} ended with status {process.returncode}. It said:\n{said.strip()[-2500:]}",
+            where=f"image '{self.profile.name}'",
+            next_step="Nothing is left in the cache; run it again when the cause is gone.",
+            data={"argv": argv, "status": process.returncode, "output": said},
+        )
+
+    @contextlib.contextmanager
+    def translating(self) -> Iterator[None]:
+        """Turn a full disk, wherever it shows, into the error that says so."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            free = shutil.disk_usage(self.work).free
+            raise no_space(self.work.parent, free=free, needed=recipe.BUILD_BYTES) from error
+        except subprocess.SubprocessError as error:
+            raise EnvironmentNotAbleError(f"a tool of the build could not be run: {error}") from error
+
+    def write_manifest(self, finished: Path, facts: dict[str, object]) -> None:
+        """image.json: what the image is and holds."""
+        for path in finished.iterdir():
+            path.chmod(0o444)
+        manifest = {
+            "schema": 1,
+            "profile": self.profile.name,
+            "suite": self.profile.suite,
+            "created": utc_now().isoformat(timespec="seconds"),
+            **entry.file_facts(finished),
+            **facts,
+        }
+        (finished / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def only(folder: Path, pattern: str) -> Path:
+    """The one file of this pattern; ImageError if there are none or several."""
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise ImageError(f"the image must have one '{pattern}' in /boot, and has {len(found)}.", where=str(folder))
+    return found[0]

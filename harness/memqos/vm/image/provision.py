@@ -1,0 +1,74 @@
+"""The first boot of a new image: the container images go into the guest's own store, and the guest says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memqos.clock import Deadline
+from memqos.model.topology import Topology, Zone
+from memqos.target.base import Target, checked
+from memqos.vm.cache import entry
+from memqos.vm.cache.store import Cache
+from memqos.vm.guest.facts import kernel_config_of, packages_of, versions_of
+from memqos.vm.host.programs import Qemu
+from memqos.vm.profile import Profile
+from memqos.vm.qemu.launch import Ingredients, launch
+from memqos.vm.qemu.spec import Accelerator
+
+__all__ = ["provision"]
+
+PROVISION_SECONDS = 300
+
+TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
+
+
+def provision(
+    profile: Profile,
+    *,
+    folder: Path,
+    images: Sequence[tuple[str, bytes]],
+    qemu: Qemu,
+    accelerator: Accelerator,
+    identity: Path,
+    cache: Cache,
+    log_dir: Path,
+) -> dict[str, object]:
+    """Boot the image in `folder` on its own disk, import the archives, and power it off in order.
+
+    Returns what the manifest says of its content: versions by component, and packages with their versions.
+    """
+    ingredients = Ingredients(
+        name=f"{profile.name}-provisioning",
+        qemu=qemu,
+        accelerator=accelerator,
+        topology=TOPOLOGY,
+        kernel=folder / entry.KERNEL,
+        initrd=folder / entry.INITRD,
+        kernel_arguments=profile.kernel_arguments,
+        disk=folder / entry.DISK,
+        identity=identity,
+        known_hosts=folder / entry.KNOWN_HOSTS,
+        log_dir=log_dir,
+        writes_through=True,
+    )
+    deadline = Deadline.after(PROVISION_SECONDS)
+    with launch(ingredients, cache=cache, deadline=deadline) as machine:
+        target = machine.target
+        for _, archive in images:
+            run(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
+        stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
+        versions = versions_of(target, deadline=deadline)
+        facts: dict[str, object] = {
+            "container_images": sorted(stored),
+            "versions": versions,
+            "kernel_config": kernel_config_of(target, versions["kernel"], deadline=deadline),
+            "packages": packages_of(target, deadline=deadline),
+        }
+        machine.power_off(deadline=deadline)
+    return facts
+
+
+def run(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
+    """A command's output in the guest; it must succeed."""
+    return checked(target.run(argv, deadline=deadline, stdin=stdin), where=target.address).text

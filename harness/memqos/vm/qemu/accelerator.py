@@ -1,0 +1,138 @@
+"""KVM or software emulation: decided by a guest that really runs, because the device alone proves nothing.
+
+A /dev/kvm can be there, open, and make machines, and still not run a kernel: QEMU then stops in run state
+"internal-error", alive. So a probe guest has to write its first words, and the answer is kept until the host reboots.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.clock import Deadline, wait
+from memqos.errors import DeadlineError, MachineryError
+from memqos.vm.cache.store import Cache
+from memqos.vm.host.ownership import ProcessGroup
+from memqos.vm.host.programs import Qemu
+from memqos.vm.qemu.qmp import open_qmp
+from memqos.vm.qemu.spec import Accelerator
+
+__all__ = ["AcceleratorChoice", "choose_accelerator", "kvm_device_obstacle", "probe_arguments"]
+
+KVM = Path("/dev/kvm")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+PROBE_SECONDS = 15
+"""How long the probe's kernel may take to its first words: under KVM that is a fraction of a second."""
+
+GREETING = b"Linux version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorChoice:
+    """What will run the guests, and why; `reason` ends with what it costs."""
+
+    accelerator: Accelerator
+    reason: str
+
+
+def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> AcceleratorChoice:
+    """KVM if a probe guest with this kernel runs on it, else TCG.
+
+    The answer is kept in the cache for this boot of the host, this QEMU and this user.
+    """
+    kept = cache.folder("locks") / "accelerator.json"
+    key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
+    answer = _kept_answer(kept, key)
+    if answer is None:
+        answer = Answer(obstacle=kvm_obstacle(qemu, kernel))
+        temporary = kept.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps({"key": key, "obstacle": answer.obstacle}))
+        temporary.replace(kept)
+    if answer.obstacle is None:
+        return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
+    return AcceleratorChoice(
+        accelerator=Accelerator.TCG,
+        reason=f"{answer.obstacle}: machines run under software emulation (TCG), "
+        "ten to thirty times slower than with KVM.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a probe found: why KVM cannot be used, or None if it can."""
+
+    obstacle: str | None
+
+
+def _kept_answer(kept: Path, key: dict[str, object]) -> Answer | None:
+    try:
+        answer = json.loads(kept.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(answer, dict) or answer.get("key") != key or "obstacle" not in answer:
+        return None
+    obstacle = answer["obstacle"]
+    return Answer(obstacle=None if obstacle is None else str(obstacle))
+
+
+def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:
+    """Why KVM cannot be used here, as a sentence without its full stop; None if a guest ran."""
+    if obstacle := kvm_device_obstacle():
+        return obstacle
+    with tempfile.TemporaryDirectory(prefix="memqos-kvm-") as name:
+        folder = Path(name)
+        return _probe(qemu, kernel, folder)
+
+
+def kvm_device_obstacle() -> str | None:
+    """Why the device cannot even be opened, as a sentence without its full stop; None proves nothing."""
+    if not KVM.exists():
+        return f"there is no {KVM}"
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return f"{KVM} may not be used by this user"
+    return None
+
+
+def _probe(qemu: Qemu, kernel: Path, folder: Path) -> str | None:
+    serial, socket, log = folder / "serial.log", folder / "qmp.sock", folder / "qemu.log"
+    with ProcessGroup(folders=(folder,)) as group, log.open("wb") as output:
+        process = group.start(probe_arguments(qemu, kernel, serial=serial, socket=socket), output=output)
+        deadline = Deadline.after(PROBE_SECONDS)
+        try:
+            wait("QEMU listens", lambda: socket.exists() or process.poll() is not None, deadline=deadline, every=0.02)
+            with open_qmp(socket, deadline=deadline) as qmp:
+                state = wait(
+                    "the probe guest speaks or fails",
+                    lambda: "spoke" if GREETING in serial.read_bytes() else qmp.run_state(deadline=deadline),
+                    until=lambda state: state not in {"running", "prelaunch"},
+                    deadline=deadline,
+                    every=0.05,
+                )
+        except (MachineryError, DeadlineError, OSError) as error:
+            said = log.read_text(errors="backslashreplace").strip().splitlines()
+            return f"KVM does not run a guest here ({said[-1] if said else error})"
+    return None if state == "spoke" else f"KVM does not run a guest here (it stopped in state '{state}')"
+
+
+def probe_arguments(qemu: Qemu, kernel: Path, *, serial: Path, socket: Path) -> list[str]:
+    """A machine of 256 MiB that has nothing but a kernel: it greets, finds no root and panics."""
+    return [
+        str(qemu.program),
+        "-name", "memqos-kvm-probe",
+        "-no-user-config",
+        "-nodefaults",
+        "-display", "none",
+        "-no-reboot",
+        "-machine", "q35",
+        "-accel", "kvm",
+        "-cpu", "host",
+        "-m", "256M",
+        "-kernel", str(kernel),
+        "-append", "console=ttyS0 panic=-1",
+        "-serial", f"file:{serial}",
+        "-qmp", f"unix:{socket},server=on,wait=off",
+    ]  # fmt: skip

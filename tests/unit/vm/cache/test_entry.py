@@ -1,0 +1,79 @@
+"""An image's record of its files, and which entries are whose."""
+
+import hashlib
+import os
+
+import pytest
+
+from memqos.errors import EnvironmentNotAbleError
+from memqos.vm.cache.entry import Image, file_facts, images_of, sparse_hash
+from memqos.vm.cache.store import Cache
+from memqos.vm.image.derived import derived_name
+from memqos.vm.options import Brought
+
+MIB = 1 << 20
+
+
+def sparse(path, size, **pieces):
+    with path.open("wb") as file:
+        file.truncate(size)
+        for offset, data in pieces.items():
+            file.seek(int(offset[1:]))
+            file.write(data)
+    return path
+
+
+def test_a_sparse_files_hash_is_of_its_content_and_its_place(tmp_path):
+    expected = hashlib.sha256((2 * MIB).to_bytes(8) + b"x".ljust(MIB, b"\0")).hexdigest()
+    at = f"_{2 * MIB}"
+    assert sparse_hash(sparse(tmp_path / "a", 5 * MIB, **{at: b"x"})) == expected
+    # The same content, once without any hole.
+    (tmp_path / "b").write_bytes((tmp_path / "a").read_bytes())
+    assert sparse_hash(tmp_path / "b") == expected
+    assert sparse_hash(sparse(tmp_path / "c", 5 * MIB, _0=b"x")) != expected
+    assert sparse_hash(sparse(tmp_path / "d", 5 * MIB)) == hashlib.sha256().hexdigest()
+
+
+def test_a_last_block_that_is_not_whole_counts_as_it_is(tmp_path):
+    (tmp_path / "a").write_bytes(b"ab")
+    assert sparse_hash(tmp_path / "a") == hashlib.sha256(bytes(8) + b"ab").hexdigest()
+
+
+def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
+    for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
+        (tmp_path / name).write_bytes(name.encode())
+    facts = file_facts(tmp_path)
+    assert facts["files"] == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}
+    assert facts["sha256"]["vmlinuz"] == hashlib.sha256(b"vmlinuz").hexdigest()
+    assert set(facts["sha256"]) == {"disk.img", "vmlinuz", "initrd.img"}
+
+
+def test_a_profiles_images_are_found_by_their_whole_name(tmp_path):
+    cache = Cache(root=tmp_path)
+    names = [
+        "trixie-0123456789ab",
+        "trixie-0123456789ab-with-ba9876543210",
+        "trixie-bpo-0123456789ab",
+        ".building-trixie-x",
+        "trixie-short",
+    ]
+    for name in names:
+        (cache.images / name).mkdir()
+    assert [folder.name for folder in images_of(cache, "trixie")] == names[:2]
+    assert [folder.name for folder in images_of(cache, "trixie-bpo")] == ["trixie-bpo-0123456789ab"]
+
+
+def test_a_derived_image_is_named_by_its_base_and_its_packages(tmp_path):
+    base = Image(folder=tmp_path / "trixie-0123456789ab", manifest={})
+    first, second = (Brought(option="--kernel-deb", path=tmp_path, sha256=hash_, size=1) for hash_ in ("a", "b"))
+    name = derived_name(base, [first, second])
+    assert name.startswith("trixie-0123456789ab-with-")
+    assert len({name, derived_name(base, [first]), derived_name(base, [second, first])}) == 3
+
+
+def test_another_users_cache_is_left_alone(tmp_path, monkeypatch):
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    with pytest.raises(EnvironmentNotAbleError, match=f"belongs to another user \\(uid {mine}\\)") as caught:
+        _ = Cache(root=tmp_path).images
+    assert "MEMQOS_CACHE" in caught.value.next_step

@@ -1,0 +1,175 @@
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from memqos.errors import EnvironmentNotAbleError, NoSpaceError
+from memqos.vm.cache.entry import MANIFEST, list_images, load_image
+from memqos.vm.cache.store import LOCK_NAME, Cache, default_cache, locked_folder, need_space, remove_entry, sweep
+from memqos.vm.host.progress import SILENT
+
+
+class Notes:
+    def __init__(self):
+        self.texts = []
+        self.told = threading.Event()
+
+    def start(self, name): ...
+
+    def done(self, name): ...
+
+    def note(self, text):
+        self.texts.append(text)
+        self.told.set()
+
+
+@pytest.mark.parametrize(
+    ("environment", "root"),
+    [
+        ({"MEMQOS_CACHE": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own"),
+        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/memqos"),
+        ({"MEMQOS_CACHE": "", "XDG_CACHE_HOME": ""}, "HOME/.cache/memqos"),
+    ],
+)
+def test_environment_chooses_the_cache(environment, root, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(default_cache(environment).root) == root.replace("HOME", str(tmp_path))
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentNotAbleError, match="the cache cannot be written") as caught:
+        Cache(root=tmp_path / "file").images  # noqa: B018 - the property makes the folder
+    assert "MEMQOS_CACHE" in caught.value.next_step
+
+
+def test_a_full_disk_is_told_in_numbers(tmp_path):
+    with pytest.raises(NoSpaceError, match=r"the disk has \d+ MiB free, and 1073741824 MiB are needed") as caught:
+        need_space(tmp_path, 1 << 50)
+    assert caught.value.data["needed"] == 1 << 50
+
+
+def test_the_second_process_is_told_that_it_waits(tmp_path):
+    cache, notes, entered = Cache(root=tmp_path), Notes(), threading.Event()
+
+    def second():
+        with cache.lock("image-x", progress=notes, waiting="waiting for another process that builds"):
+            entered.set()
+
+    thread = threading.Thread(target=second)
+    with cache.lock("image-x", progress=SILENT, waiting="not shown"):
+        thread.start()
+        assert notes.told.wait(10)
+        assert not entered.is_set()
+    thread.join(10)
+    assert entered.is_set()
+    assert notes.texts == ["waiting for another process that builds"]
+
+
+def test_a_locked_folder_is_private_and_goes_with_its_context(tmp_path):
+    with locked_folder(tmp_path, "memqos-run-") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        sweep(tmp_path, "memqos-run-")
+        assert folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+DIES_WITH_A_FOLDER = """
+import os, pathlib, sys
+from memqos.vm.cache.store import locked_folder
+with locked_folder(pathlib.Path(sys.argv[1]), "memqos-run-") as folder:
+    (folder / "overlay").write_text("x")
+    print(folder, flush=True)
+    os._exit(9)
+"""
+
+
+def test_what_a_dead_owner_left_is_swept(tmp_path):
+    made = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            DIES_WITH_A_FOLDER,
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 9
+    assert [str(folder) for folder in tmp_path.iterdir()] == [made.stdout.strip()]
+    sweep(tmp_path, "memqos-run-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_a_lock_is_given_time(tmp_path):
+    fresh, old = tmp_path / "memqos-run-fresh", tmp_path / "memqos-run-old"
+    fresh.mkdir()
+    old.mkdir()
+    os.utime(old, (1, 1))
+    (tmp_path / "other").mkdir()
+    sweep(tmp_path, "memqos-run-")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memqos-run-fresh", "other"]
+
+
+def test_a_lock_that_is_held_keeps_its_folder(tmp_path):
+    folder = tmp_path / "memqos-run-held"
+    folder.mkdir()
+    with (folder / LOCK_NAME).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(folder, (1, 1))
+        sweep(tmp_path, "memqos-run-")
+        assert folder.exists()
+
+
+@pytest.fixture
+def entry(tmp_path):
+    folder = Cache(root=tmp_path).images / "trixie-0123456789ab"
+    folder.mkdir()
+    files = {"disk.img": b"disk", "vmlinuz": b"kernel", "initrd.img": b"initrd", "known_hosts": b"key"}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    manifest = {
+        "profile": "trixie",
+        "created": "2026-01-01T00:00:00+00:00",
+        "versions": {"runc": "1.1.15"},
+        "files": {name: len(content) for name, content in files.items()},
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+def test_a_whole_entry_is_an_image(entry):
+    image = load_image(entry)
+    assert (image.name, image.profile, image.versions) == ("trixie-0123456789ab", "trixie", {"runc": "1.1.15"})
+    assert image.disk.read_bytes() == b"disk"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: (folder / "disk.img").unlink(),
+        lambda folder: (folder / "vmlinuz").write_bytes(b"kern"),
+        lambda folder: (folder / MANIFEST).write_text("{"),
+        lambda folder: (folder / MANIFEST).write_text("[]"),
+        lambda folder: (folder / MANIFEST).unlink(),
+    ],
+)
+def test_a_damaged_entry_is_none(entry, harm):
+    harm(entry)
+    assert load_image(entry) is None
+
+
+def test_only_whole_entries_are_listed(entry, tmp_path):
+    (entry.parent / ".building-trixie-abc").mkdir()
+    (entry.parent / "trixie-damaged").mkdir()
+    assert [image.name for image in list_images(Cache(root=tmp_path))] == ["trixie-0123456789ab"]
+
+
+def test_removing_leaves_nothing(entry):
+    remove_entry(entry)
+    assert list(entry.parent.iterdir()) == []

@@ -1,0 +1,176 @@
+"""What a checkpoint's name depends on, and what `boot` does when one cannot be had. Nothing is booted."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memqos.errors import MachineError, NoSpaceError
+from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.vm import boot as module
+from memqos.vm.cache.entry import Image
+from memqos.vm.checkpoint.making import Making
+from memqos.vm.host.programs import Qemu
+from memqos.vm.qemu.launch import Ingredients
+from memqos.vm.qemu.spec import Accelerator
+
+MIB = 1 << 20
+TOPOLOGY = Topology(
+    name="one-zone",
+    cpus=2,
+    zones=(Zone(id=0, memory_bytes=1024 * MIB, cpus=(0, 1)),),
+    swap=(SwapDevice(size_bytes=64 * MIB, priority=10),),
+)
+
+
+@pytest.fixture
+def making(tmp_path):
+    folder = tmp_path / "trixie-0"
+    folder.mkdir()
+    ingredients = Ingredients(
+        name="trixie-one-zone",
+        qemu=Qemu(program=Path("/usr/bin/qemu-system-x86_64"), version=(10, 0, 2)),
+        accelerator=Accelerator.TCG,
+        topology=TOPOLOGY,
+        kernel=folder / "vmlinuz",
+        initrd=folder / "initrd.img",
+        kernel_arguments=("root=/dev/vda", "rw"),
+        disk=folder / "disk.img",
+        identity=tmp_path / "id_ed25519",
+        known_hosts=folder / "known_hosts",
+        log_dir=tmp_path / "log",
+    )
+    return Making(
+        ingredients=ingredients,
+        image=Image(folder=folder, manifest={"profile": "trixie", "created": "2026-01-01"}),
+        contents={"brought": ""},
+        prepare=lambda _: None,
+        boot_seconds=60,
+    )
+
+
+def with_ingredients(making, **changes):
+    return replace(making, ingredients=replace(making.ingredients, **changes))
+
+
+def with_topology(making, **changes):
+    return with_ingredients(making, topology=replace(TOPOLOGY, **changes))
+
+
+def test_a_name_says_what_the_machine_is(making):
+    assert making.name.startswith("trixie-one-zone-")
+    assert len(making.name) == len("trixie-one-zone-") + 12
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda making: with_topology(making, zones=(Zone(id=0, memory_bytes=1025 * MIB, cpus=(0, 1)),)),
+        lambda making: with_topology(making, swap=()),
+        lambda making: with_topology(making, swap=(SwapDevice(size_bytes=64 * MIB, priority=11),)),
+        lambda making: with_ingredients(making, kernel_arguments=("root=/dev/vda", "ro")),
+        lambda making: with_ingredients(making, accelerator=Accelerator.KVM),
+        lambda making: with_ingredients(making, qemu=replace(making.ingredients.qemu, version=(10, 0, 3))),
+        lambda making: replace(making, contents={"brought": "0123456789ab"}),
+        lambda making: replace(
+            making, image=replace(making.image, manifest={"profile": "trixie", "created": "2026-01-02"})
+        ),
+    ],
+    ids=["memory", "swap", "priority", "command line", "accelerator", "QEMU", "contents", "image"],
+)
+def test_another_machine_has_another_name(making, change):
+    assert change(making).name != making.name
+
+
+def test_a_kernel_from_elsewhere_counts_by_its_content(making, tmp_path):
+    kernel = tmp_path / "my-vmlinuz"
+    kernel.write_bytes(b"one")
+    first = with_ingredients(making, kernel=kernel).name
+    kernel.write_bytes(b"two")
+    second = with_ingredients(making, kernel=kernel).name
+    assert len({making.name, first, second}) == 3
+
+
+def test_what_differs_from_run_to_run_does_not_count(making, tmp_path):
+    elsewhere = with_ingredients(
+        making,
+        log_dir=tmp_path / "other",
+        identity=tmp_path / "other",
+        keepable=True,
+        qemu=replace(making.ingredients.qemu, program=Path("/opt/qemu")),
+    )
+    assert elsewhere.name == making.name
+
+
+def test_the_guest_code_of_memqos_counts(making, monkeypatch):
+    before = making.name
+    monkeypatch.setattr("memqos.vm.checkpoint.making.WARM", "true")
+    assert making.name != before
+
+
+class Notes:
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+class Checkpoint:
+    def __init__(self, name):
+        self.name = name
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Checkpoints c1, c2 … of which some give no machine."""
+    made, discarded, bad = [], [], set()
+
+    def ensure(making, cache, *, progress):
+        made.append(f"c{len(made) + 1}")
+        return Checkpoint(made[-1])
+
+    @contextlib.contextmanager
+    def restored(ingredients, checkpoint, *, cache, deadline):
+        if checkpoint.name in bad:
+            raise MachineError("the migration failed.\nThe console said nothing.")
+        yield f"machine of {checkpoint.name}"
+
+    monkeypatch.setattr(module, "ensure_checkpoint", ensure)
+    monkeypatch.setattr(module, "restored", restored)
+    monkeypatch.setattr(module, "discard_checkpoint", lambda gone, _, **_kw: discarded.append(gone.name))
+    return made, discarded, bad
+
+
+def restore(making, notes):
+    with contextlib.ExitStack() as stack:
+        return module._restore(stack, making, None, notes)
+
+
+def test_a_checkpoint_that_gives_no_machine_is_made_again_and_said_once(world, making):
+    made, discarded, bad = world
+    bad.add("c1")
+    notes = Notes()
+    assert restore(making, notes) == "machine of c2"
+    assert (made, discarded) == (["c1", "c2"], ["c1"])
+    assert notes.notes == ["the checkpoint 'c1' gives no machine, and is made again: the migration failed."]
+
+
+def test_a_second_failure_is_the_machine_s(world, making):
+    made, _, bad = world
+    bad.update({"c1", "c2"})
+    with pytest.raises(MachineError, match="the migration failed"):
+        restore(making, Notes())
+    assert made == ["c1", "c2"]
+
+
+def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
+    def no_room(making, cache, *, progress):
+        raise NoSpaceError("the disk has 3 MiB free, and 1024 MiB are needed.")
+
+    monkeypatch.setattr(module, "ensure_checkpoint", no_room)
+    notes = Notes()
+    assert restore(making, notes) is None
+    [told] = notes.notes
+    assert told.startswith("There is no room for a checkpoint, so the machine is booted: the disk has 3 MiB free")

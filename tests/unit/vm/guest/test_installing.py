@@ -1,0 +1,151 @@
+"""What is done in a guest to put a person's files there, and what is said of files that do not fit."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.errors import UsageError
+from memqos.target.fake import FakeTarget
+from memqos.vm.guest.facts import kernel_config_of, packages_in, version_in, versions_of
+from memqos.vm.guest.installing import PACKAGES, install
+from memqos.vm.image.derived import kernel_release
+from memqos.vm.options import BootOptions, check_options
+
+VERSIONS = {
+    ("uname", "-r"): b"6.12.1\n",
+    ("systemctl", "--version"): b"systemd 257 (257.9-1)\n",
+    ("containerd", "--version"): b"containerd github.com/containerd/containerd 1.7.24~ds1 1.7\n",
+    ("runc", "--version"): b"runc version 1.1.15+ds1\ncommit: 1\n",
+    ("crun", "--version"): b"crun version 1.21\n",
+}
+
+
+def soon():
+    return Deadline.after(5)
+
+
+class Guest:
+    """A target that remembers the commands it was given; each ends well unless it is told otherwise."""
+
+    def __init__(self, **outcomes):
+        self.ran = []
+        self.outcomes = outcomes
+        names = ("sh", "mkdir", "mv", "rm", "env", "systemctl", "journalctl", "dpkg-query", "dpkg")
+        commands = {(name,): self.answer for name in names}
+        commands |= dict.fromkeys(VERSIONS, self.version)
+        places = ("/usr/bin/containerd", "/usr/sbin/runc", "/etc/containerd/config.toml", f"{PACKAGES}/keep")
+        self.target = FakeTarget(files=dict.fromkeys(places, b"old"), commands=commands)
+        self.machine = SimpleNamespace(target=self.target, provenance={"versions": {"runc": "1.1.15+ds1"}})
+
+    def answer(self, argv, *_):
+        self.ran.append(" ".join(argv))
+        for beginning, outcome in self.outcomes.items():
+            if argv[0] == beginning:
+                return outcome
+        if "command -v" in argv[2 if len(argv) > 2 else 0]:
+            return 0, {"runc": b"/usr/sbin/runc\n", "containerd": b"/usr/bin/containerd\n"}[argv[-1]], b""
+        return 0, b"", b""
+
+    def version(self, argv, *_):
+        return self.outcomes.get(argv[0], (0, VERSIONS[tuple(argv)], b""))
+
+
+@pytest.fixture
+def bring(tmp_path):
+    def bring(option, content, name="file", mode=0o755):
+        path = tmp_path / name
+        path.write_bytes(content)
+        path.chmod(mode)
+        return check_options(BootOptions(**{option: (path,) if option.endswith("debs") else path}))
+
+    return bring
+
+
+def test_nothing_brought_is_nothing_done():
+    guest = Guest()
+    install(guest.machine, check_options(BootOptions()))
+    assert guest.ran == []
+    assert guest.machine.provenance == {"versions": {"runc": "1.1.15+ds1"}}
+
+
+def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(bring):
+    guest = Guest()
+    install(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
+    assert "mv /usr/sbin/runc /usr/sbin/runc.dist" in guest.ran
+    assert guest.target.read("/usr/sbin/runc", deadline=soon()) == b"#!/bin/sh\n"
+    assert not [line for line in guest.ran if "restart" in line]
+    assert guest.machine.provenance["runtime_binary"]["path"] == "/usr/sbin/runc"
+    assert guest.machine.provenance["versions"]["crun"] == "1.21"
+
+
+def test_a_runtime_that_tells_no_version_keeps_the_images(bring):
+    guest = Guest(runc=(1, b"", b"unknown option"))
+    install(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
+    assert guest.machine.provenance["versions"]["runc"] == "1.1.15+ds1"
+
+
+def test_containerd_starts_again_with_its_configuration(bring):
+    guest = Guest()
+    install(guest.machine, bring("containerd_config", b"version = 2\n"))
+    assert guest.target.read("/etc/containerd/config.toml", deadline=soon()) == b"version = 2\n"
+    assert "systemctl restart containerd" in guest.ran
+    assert guest.machine.provenance["containerd_config"]["hugetlb"] is False
+
+
+def test_a_containerd_that_does_not_come_up_shows_its_journal(bring):
+    guest = Guest(systemctl=(1, b"", b"failed"), journalctl=(0, b"invalid plugin config\n", b""))
+    with pytest.raises(UsageError, match=r"--containerd-binary: containerd does not start .*\n.*invalid plugin config"):
+        install(guest.machine, bring("containerd_binary", b"#!/bin/sh\n"))
+
+
+def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
+    guest = Guest(**{"dpkg-query": (0, b"runc\t9\n", b"")})
+    install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
+    [command] = [line for line in guest.ran if line.startswith("env ")]
+    assert command.endswith("dpkg --install --force-depends --force-confold /var/tmp/memqos-packages/0-my.deb")
+    assert guest.machine.provenance["packages"] == {"runc": "9"}
+
+
+def test_a_package_that_does_not_install_is_said_with_dpkgs_words(bring):
+    guest = Guest(env=(1, b"", b"dpkg-deb: error: not a Debian format archive\n"))
+    with pytest.raises(UsageError, match=r"--runtime-deb: '.*my\.deb' cannot be installed(.|\n)*not a Debian format"):
+        install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [(b"/boot/config-1\n", "hold no kernels"), (b"/boot/vmlinuz-1\n/boot/vmlinuz-2\n", "hold 2 kernels")],
+)
+def test_packages_hold_one_kernel(listed, words):
+    with pytest.raises(UsageError, match=words):
+        kernel_release(Guest(dpkg=(0, listed, b"")).target, ["a", "b"], deadline=soon())
+
+
+def test_a_kernels_release_is_in_its_files_name():
+    guest = Guest(dpkg=(0, b"/.\n/boot/vmlinuz-6.1.0-56-cloud-amd64\n/boot/config-6.1\n", b""))
+    assert kernel_release(guest.target, ["linux-image"], deadline=soon()) == "6.1.0-56-cloud-amd64"
+
+
+def test_versions_are_those_that_programs_tell():
+    assert versions_of(Guest().target, deadline=soon()) == {
+        "kernel": "6.12.1",
+        "systemd": "257",
+        "containerd": "1.7.24~ds1",
+        "runc": "1.1.15+ds1",
+        "crun": "1.21",
+    }
+    assert version_in("nothing here") is None
+    assert packages_in("a\t1\nb\t2\nnoise\n") == {"a": "1", "b": "2"}
+
+
+def test_a_kernels_configuration_is_that_of_its_own_file():
+    text = b"CONFIG_PSI=y\n# CONFIG_ZSWAP is not set\nCONFIG_LRU_GEN_ENABLED=y\nCONFIG_HZ=250\n"
+    target = FakeTarget(files={"/boot/config-6.12": text})
+    assert kernel_config_of(target, "6.12", deadline=soon()) == {
+        "CONFIG_CPUSETS_V1": "n",
+        "CONFIG_LRU_GEN_ENABLED": "y",
+        "CONFIG_MEMCG_V1": "n",
+        "CONFIG_PSI": "y",
+        "CONFIG_ZSWAP": "n",
+    }

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+
+from memqos.vm.host import capacity as module
+from memqos.vm.host.capacity import Host, capacity, read_host
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("available", "cores", "machines", "reason"),
+    [
+        (23 * GIB, 2, 2, "this host has 2 processors"),
+        (23 * GIB, 1, 1, "this host has 1 processor"),
+        (23 * GIB, 64, 19, "23552 MiB of memory are available, and a machine comes to take 1216 MiB"),
+        (4 * GIB, 64, 3, "4096 MiB of memory are available, and a machine comes to take 1216 MiB"),
+        (GIB, 64, 1, "1024 MiB of memory are available, and a machine comes to take 1216 MiB"),
+        (0, 64, 1, "0 MiB of memory are available, and a machine comes to take 1216 MiB"),
+    ],
+)
+def test_as_many_machines_as_memory_and_processors_allow_and_one_at_least(available, cores, machines, reason):
+    found = capacity(Host(available=available, cores=cores), memory_bytes=2 * GIB, checkpoint_bytes=400 * MIB)
+    assert (found.machines, found.reason) == (machines, reason)
+
+
+def test_a_checkpoint_is_in_memory_once_however_many_share_it():
+    host = Host(available=5 * 1216 * MIB + 400 * MIB, cores=64)
+    assert capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=400 * MIB).machines == 5
+    assert capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=401 * MIB).machines == 4
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host with 8 GiB available, and this process in /outer/inner."""
+    inner = tmp_path / "fs" / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "meminfo").write_text(f"MemTotal: 99 kB\nMemAvailable: {8 * GIB >> 10} kB\nHugePages_Total: 0\n")
+    (tmp_path / "cgroup").write_text("0::/outer/inner\n")
+    for name, path in (("MEMINFO", "meminfo"), ("CGROUP", "cgroup"), ("CGROUP_ROOT", "fs")):
+        monkeypatch.setattr(module, name, tmp_path / path)
+    return inner
+
+
+def limit(cgroup: Path, limit: str, current: int, inactive_file: int) -> None:
+    (cgroup / "memory.max").write_text(f"{limit}\n")
+    (cgroup / "memory.current").write_text(f"{current}\n")
+    (cgroup / "memory.stat").write_text(f"anon 1\ninactive_file {inactive_file}\n")
+
+
+def test_what_the_host_has_available_counts(host):
+    assert read_host().available == 8 * GIB
+    assert read_host().cores >= 1
+
+
+def test_a_control_group_may_leave_less(host):
+    limit(host, "max", 1, 0)
+    limit(host.parent, str(4 * GIB), 3 * GIB, 512 * MIB)
+    assert read_host().available == 1536 * MIB
+
+
+def test_a_control_group_that_cannot_be_read_limits_nothing(host):
+    limit(host, "nonsense", 0, 0)
+    assert read_host().available == 8 * GIB
