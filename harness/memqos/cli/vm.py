@@ -6,21 +6,19 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import click
 
 from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
 from memqos.catalog.topologies import topology_names
-from memqos.cli import vm_machine
+from memqos.cli import vm_machine, vm_removing
 from memqos.cli.progress import shown_progress
 from memqos.clock import utc_now
-from memqos.errors import UnknownNameError
-from memqos.vm.cache.entry import images_of, list_images, load_image
-from memqos.vm.cache.store import Cache, default_cache, remove_entry, sweep
-from memqos.vm.checkpoint.stored import checkpoints_folder, list_checkpoints, prune_checkpoints
-from memqos.vm.image.making import ensure_image, image_name
-from memqos.vm.kept import end_kept, list_kept
+from memqos.vm.cache.entry import list_images
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.checkpoint.stored import list_checkpoints
+from memqos.vm.image.making import ensure_image
+from memqos.vm.kept import list_kept
 
 __all__ = ["command"]
 
@@ -49,6 +47,8 @@ def command() -> None:
 command.add_command(vm_machine.shell)
 command.add_command(vm_machine.exec_)
 command.add_command(vm_machine.ssh_config)
+command.add_command(vm_removing.rm)
+command.add_command(vm_removing.prune)
 
 
 @command.command()
@@ -93,7 +93,7 @@ def list_(as_json: bool) -> None:
 
 def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | str]:
     """What `list` says, as JSON can say it."""
-    current = current_images(cache)
+    current = vm_removing.current_images(cache)
     images: list[dict[str, object]] = [
         {
             "name": image.name,
@@ -139,14 +139,14 @@ def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: 
     yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}"
     for image in images:
         state = "" if image["current"] else "  outdated"
-        yield f"  {image['name']}  {_mib(image['bytes'])}  {_age(image['age'])} old{state}"
+        yield f"  {image['name']}  {vm_removing.mib(image['bytes'])}  {_age(image['age'])} old{state}"
         versions = image.get("versions")
         if isinstance(versions, dict):
             yield f"    {', '.join(f'{name} {version}' for name, version in versions.items())}"
     if checkpoints:
         yield f"Checkpoints: {len(checkpoints)}"
     for checkpoint in checkpoints:
-        yield f"  {checkpoint['name']}  {_mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
+        yield f"  {checkpoint['name']}  {vm_removing.mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
     if kept:
         yield f"Machines that were kept running: {len(kept)}"
     for machine in kept:
@@ -163,119 +163,9 @@ def _rows(facts: dict[str, list[dict[str, object]] | list[str] | str], name: str
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-@command.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
-def rm(names: tuple[str, ...], everything: bool) -> None:
-    r"""Remove what these NAMEs are: a profile's images, one image or checkpoint, or a machine that was kept.
-
-    The next run makes again what it needs. A checkpoint goes with its image.
-
-    \b
-    Examples:
-      memqos vm rm trixie
-      memqos vm rm trixie-two-zones-0123456789ab
-      memqos vm rm kept-abcdefgh
-      memqos vm rm --all
-    """
-    if bool(names) == everything:
-        raise click.UsageError("Name a profile or what `memqos vm list` shows, or give --all.")
-    cache = default_cache(os.environ)
-    kept = {one.name for one in list_kept(os.environ)}
-    images = {path.name for path in cache.images.iterdir() if not path.name.startswith(".")}
-    checkpoints = {path.name for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")}
-    known = sorted({*profile_names(), *images, *checkpoints, *kept})
-    for name in names:
-        if name not in known:
-            raise UnknownNameError.of("profile, image, checkpoint or kept machine", name, known)
-    for name in names or sorted(images | checkpoints):
-        if name in kept:
-            end_kept(name, os.environ)
-            click.echo(f"ended {name}")
-        elif name in checkpoints:
-            _remove_checkpoint(cache, name)
-        else:
-            folders = [cache.images / name] if name in images else images_of(cache, name)
-            for folder in folders:
-                _remove_image(cache, folder)
-
-
-@command.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def prune(dry_run: bool) -> None:
-    r"""Remove what no run would use any more: outdated and damaged images, checkpoints without their image, leftovers.
-
-    Images of the present recipe and their checkpoints stay, and so does everything that a process is using now.
-
-    \b
-    Examples:
-      memqos vm prune --dry-run
-      memqos vm prune
-    """
-    cache = default_cache(os.environ)
-    current = current_images(cache)
-    doomed = [
-        folder
-        for folder in sorted(cache.images.iterdir())
-        if not folder.name.startswith(".")
-        and (folder.name.partition("-with-")[0] not in current or load_image(folder) is None)
-    ]
-    if dry_run:
-        for folder in doomed:
-            click.echo(f"would remove {folder}  {_mib(_used(folder))}")
-        return
-    for folder in doomed:
-        _remove_image(cache, folder)
-    for prefix in (".building-", ".deriving-"):
-        sweep(cache.images, prefix)
-    for name in prune_checkpoints(cache, images=frozenset(image.name for image in list_images(cache))):
-        click.echo(f"removed {checkpoints_folder(cache) / name}")
-
-
-def current_images(cache: Cache) -> set[str]:
-    """The names of the images that the profiles have by the present recipe; none where nothing was built yet."""
-    if not any(cache.images.iterdir()):
-        return set()
-    return {image_name(load_profile(name), cache) for name in profile_names()}
-
-
-def _remove_image(cache: Cache, folder: Path) -> None:
-    """Remove an image once nobody is building it, with the checkpoints that need it."""
-    profile = folder.name.rpartition("-with-")[0] or folder.name
-    lock = f"image-{profile.rpartition('-')[0]}"
-    image = load_image(folder)
-    used = _used(folder)
-    with shown_progress() as progress:
-        waiting = f"waiting for another process that builds the image '{folder.name}'"
-        with cache.lock(lock, progress=progress, waiting=waiting):
-            if folder.exists():
-                remove_entry(folder)
-                click.echo(f"removed {folder}  {_mib(used)}")
-    for checkpoint in list_checkpoints(cache):
-        if image is not None and checkpoint.image == image.name:
-            _remove_checkpoint(cache, checkpoint.name)
-
-
-def _remove_checkpoint(cache: Cache, name: str) -> None:
-    folder = checkpoints_folder(cache) / name
-    if folder.exists():
-        used = _used(folder)
-        remove_entry(folder)
-        click.echo(f"removed {folder}  {_mib(used)}")
-
-
-def _used(folder: Path) -> int:
-    """What a folder's files take of the disk, in bytes; holes take nothing."""
-    return sum(path.stat().st_blocks * 512 for path in folder.iterdir()) if folder.exists() else 0
-
-
 def age_of(created: str) -> int:
     """Seconds since a time in ISO 8601 with its zone."""
     return max(0, int((utc_now() - datetime.fromisoformat(created)).total_seconds()))
-
-
-def _mib(count: object) -> str:
-    return f"{int(str(count)) >> 20} MiB"
 
 
 def _age(seconds: object) -> str:

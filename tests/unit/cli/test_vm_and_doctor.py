@@ -1,4 +1,6 @@
+import fcntl
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
@@ -7,6 +9,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.cli import doctor, vm
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
 from memqos.vm.cache.store import default_cache
+from memqos.vm.checkpoint.stored import checkpoints_folder, write_manifest
 from memqos.vm.image.making import image_name
 
 
@@ -130,10 +133,51 @@ def test_pruning_keeps_what_a_run_would_use(cache):
     for name in ("bookworm-0123456789ab", present, f"{present}-with-0123456789ab", "gone-0123456789ab"):
         entry(cache, name)
     (entry(cache, image_name(load_profile("forky"), default_cache({"MEMQOS_CACHE": str(cache)}))) / "vmlinuz").unlink()
-    assert "would remove" in invoke(vm.command, "prune", "--dry-run").output
+    would = invoke(vm.command, "prune", "--dry-run").output
     assert len(names(cache)) == 5
-    assert invoke(vm.command, "prune").output.count("removed") == 3
+    told = invoke(vm.command, "prune").output
+    assert told.count("removed") == 3
+    assert would.replace("would remove", "removed") == told
     assert names(cache) == [present, f"{present}-with-0123456789ab"]
+
+
+def checkpoint(cache, name, image):
+    """A whole checkpoint in the cache, of this image."""
+    folder = checkpoints_folder(default_cache({"MEMQOS_CACHE": str(cache)})) / name
+    folder.mkdir()
+    for file in ("state", "root.qcow2"):
+        (folder / file).write_bytes(b"1" * 5000)
+    write_manifest(folder, {"image": image, "created": "2026-01-02T03:04:05+00:00"})
+    return folder
+
+
+def test_pruning_names_checkpoints_and_leftovers_before_it_removes_them(cache):
+    present = image_name(load_profile("bookworm"), default_cache({"MEMQOS_CACHE": str(cache)}))
+    for name in (present, "gone-0123456789ab"):
+        entry(cache, name)
+    kept = checkpoint(cache, "bookworm-one-zone-0", present)
+    doomed = [
+        checkpoint(cache, "gone-one-zone-0", "gone-0123456789ab"),
+        checkpoint(cache, "lost-one-zone-0", "lost-0123456789ab"),
+        cache / "images/.building-bookworm-x",
+        cache / "images/.removing-forky-0123456789ab",
+        cache / "checkpoints/.making-x",
+        cache / "machines/memqos-run-x",
+    ]
+    for folder in doomed[2:]:
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    working = cache / "images/.building-forky-x"
+    working.mkdir()
+    with (working / "owner.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        would = invoke(vm.command, "prune", "--dry-run").output
+        assert all(f"would remove {folder}  " in would for folder in doomed)
+        assert would.count("would remove") == len(doomed) + 1
+        assert all(folder.exists() for folder in doomed)
+        assert invoke(vm.command, "prune").output == would.replace("would remove", "removed")
+    assert [kept.exists(), working.exists(), *(folder.exists() for folder in doomed)] == [True, True] + [False] * 6
+    assert names(cache) == sorted([working.name, present])
 
 
 def test_a_profiles_images_are_its_own(cache):

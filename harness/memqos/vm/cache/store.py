@@ -30,6 +30,7 @@ __all__ = [
     "default_cache",
     "disk_bytes",
     "kept_guard",
+    "leftovers",
     "locked_folder",
     "need_space",
     "no_space",
@@ -40,6 +41,8 @@ __all__ = [
 LOCK_NAME = "owner.lock"
 KEPT_NAME = "kept.json"
 """In a folder that outlives its maker: JSON with the number of the process that looks after it, under "guard"."""
+
+REMOVING_PREFIX = ".removing-"
 
 ORPHAN_SECONDS = 60
 """A folder this old that has no lock in it is nobody's: its maker died between making the folder and the lock."""
@@ -143,10 +146,21 @@ def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
 
 def sweep(base: Path, prefix: str) -> None:
     """Remove what dead owners left: our own folders of this prefix whose lock nobody holds."""
+    for folder in _orphans(base, prefix):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def leftovers(base: Path, *prefixes: str) -> list[Path]:
+    """What `sweep` would remove for these prefixes, and entries whose removal was interrupted; by name."""
+    interrupted = [folder for folder in base.glob(f"{REMOVING_PREFIX}*") if folder.is_dir()]
+    return sorted([*interrupted, *(folder for prefix in prefixes for folder in _orphans(base, prefix))])
+
+
+def _orphans(base: Path, prefix: str) -> Iterator[Path]:
     for folder in base.glob(f"{prefix}*"):
         with contextlib.suppress(FileNotFoundError):
             if folder.is_dir() and folder.stat().st_uid == os.geteuid() and _is_orphan(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                yield folder
 
 
 def kept_guard(folder: Path) -> int | None:
@@ -164,15 +178,17 @@ def kept_guard(folder: Path) -> int | None:
 
 def disk_bytes(folder: Path) -> int:
     """What an entry's files take of the host's disk, in bytes; sparse files take less than their size."""
-    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 def remove_entry(folder: Path) -> None:
     """Remove an entry: renamed first, so that nobody ever finds half of it; machines that run from it go on."""
-    doomed = folder.with_name(f".removing-{folder.name}")
+    doomed = folder.with_name(f"{REMOVING_PREFIX}{folder.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     folder.rename(doomed)
-    shutil.rmtree(doomed)
+    # `memqos vm prune` may be removing it as well.
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(doomed)
 
 
 def _is_orphan(folder: Path) -> bool:

@@ -32,7 +32,7 @@ from memqos.vm.qemu.launch import Ingredients, launch, spec_of
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator, RamFiles, RamUse
 
-__all__ = ["Making", "discard_checkpoint", "ensure_checkpoint"]
+__all__ = ["MAKING_PREFIX", "Making", "discard_checkpoint", "ensure_checkpoint"]
 
 MAKING_PREFIX = ".making-"
 

@@ -33,6 +33,7 @@ __all__ = [
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
+    "useless_checkpoints",
     "write_manifest",
 ]
 
@@ -156,22 +157,28 @@ def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
             yield checkpoint
 
 
-def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
-    """Remove what cannot be used any more, and the longest unused beyond `kept_bytes`; the names of what went.
+def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[Path]:
+    """What cannot be used any more, and the longest unused beyond `kept_bytes`; by name.
 
     images: the names of the whole images: a checkpoint without its image, or a damaged one, is of no use.
     """
     whole = {checkpoint.name: checkpoint for checkpoint in list_checkpoints(cache) if checkpoint.image in images}
     folders = [path for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")]
-    doomed = [folder.name for folder in folders if folder.name not in whole]
+    doomed = [folder for folder in folders if folder.name not in whole]
     room = kept_bytes
     for checkpoint in sorted(whole.values(), key=lambda one: one.used_at, reverse=True):
         room -= checkpoint.used_bytes
         if room < 0:
-            doomed.append(checkpoint.name)
-    for name in doomed:
-        remove_entry(checkpoints_folder(cache) / name)
+            doomed.append(checkpoint.folder)
     return sorted(doomed)
+
+
+def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
+    """Remove the checkpoints that are of no use; their names."""
+    doomed = useless_checkpoints(cache, images=images, kept_bytes=kept_bytes)
+    for folder in doomed:
+        remove_entry(folder)
+    return [folder.name for folder in doomed]
 
 
 def _fingerprint(path: Path) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,20 @@ shares with its checkpoint and the other clones of it. Of machines of 2 GiB, whi
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/proc/self/cgroup")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFiles:
+    """What a version of control groups calls its limit, its use, and the droppable file pages in memory.stat."""
+
+    limit: str
+    used: str
+    droppable: str
+
+
+V2 = MemoryFiles(limit="memory.max", used="memory.current", droppable="inactive_file")
+V1 = MemoryFiles(limit="memory.limit_in_bytes", used="memory.usage_in_bytes", droppable="total_inactive_file")
+"""Without a limit it holds a number beyond any memory. The statistics that begin with "total_" count what is below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +69,7 @@ def capacity(host: Host, *, memory_bytes: int, checkpoint_bytes: int) -> Capacit
 def read_host() -> Host:
     """This host, as far as this process may use it: control groups above it may allow less than there is."""
     available = _meminfo(MEMINFO.read_text())["MemAvailable"]
-    limited = [room for folder in _own_cgroups() if (room := _room(folder)) is not None]
+    limited = [room for folder, files in _own_cgroups() if (room := _room(folder, files)) is not None]
     return Host(available=min([available, *limited]), cores=len(os.sched_getaffinity(0)))
 
 
@@ -64,26 +79,34 @@ def _meminfo(text: str) -> dict[str, int]:
     return {word[0].rstrip(":"): int(word[1]) << 10 for word in words if len(word) > 1}
 
 
-def _own_cgroups() -> list[Path]:
-    """This process's control group and those above it, v2 only."""
+def _own_cgroups() -> Iterator[tuple[Path, MemoryFiles]]:
+    """The control groups, of either version, that this process's memory is charged to, inmost first.
+
+    A container may see its host's path in here, of which only the root is there: those above are asked too.
+    """
     try:
         lines = CGROUP.read_text().splitlines()
     except OSError:
-        return []
-    path = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
-    if path is None:
-        return []
-    own = CGROUP_ROOT / path
-    return [folder for folder in (own, *own.parents) if folder.is_relative_to(CGROUP_ROOT)]
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            root, files = CGROUP_ROOT, V2
+        elif "memory" in controllers.split(","):
+            root, files = CGROUP_ROOT / "memory", V1
+        else:
+            continue
+        own = root / path.lstrip("/")
+        yield from ((folder, files) for folder in (own, *own.parents) if folder.is_relative_to(root))
 
 
-def _room(cgroup: Path) -> int | None:
-    """What a control group's memory.max leaves, with file pages that can be dropped; None if it sets no limit."""
+def _room(cgroup: Path, files: MemoryFiles) -> int | None:
+    """What a control group's limit leaves, with file pages that can be dropped; None if it sets none."""
     try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
+        limit = (cgroup / files.limit).read_text().strip()
+        used = int((cgroup / files.used).read_text())
         stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-        return None if limit == "max" else int(limit) - used + int(stat.get("inactive_file", 0))
+        return None if limit == "max" else int(limit) - used + int(stat.get(files.droppable, 0))
     except (OSError, ValueError):
         return None
 

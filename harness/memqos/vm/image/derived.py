@@ -31,7 +31,7 @@ from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["derived_name", "ensure_derived_image"]
+__all__ = ["DERIVING_PREFIX", "derived_name", "ensure_derived_image"]
 
 DERIVE_SECONDS = 600
 """Making an initrd takes a minute under software emulation on a busy host."""

@@ -34,7 +34,7 @@ from memqos.vm.profile import Profile, Source
 from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.launch import HOST_ALIAS
 
-__all__ = ["ensure_image", "image_name"]
+__all__ = ["BUILDING_PREFIX", "ensure_image", "image_name"]
 
 BUILD_SECONDS = 1800
 """How long one tool of a build may take: a slow mirror needs its time, a stuck one has to be noticed."""

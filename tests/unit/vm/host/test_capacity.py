@@ -63,3 +63,38 @@ def test_a_control_group_may_leave_less(host):
 def test_a_control_group_that_cannot_be_read_limits_nothing(host):
     limit(host, "nonsense", 0, 0)
     assert read_host().available == 8 * GIB
+
+
+@pytest.fixture
+def old_host(host, tmp_path):
+    """The same with cgroup v1 for memory, and v2 without controllers beside it, as systemd's hybrid has them."""
+    (tmp_path / "cgroup").write_text("9:name=systemd:/\n4:cpu,memory:/outer/inner\n3:cpu,cpuset:/\n0::/\n")
+    inner = tmp_path / "fs" / "memory" / "outer" / "inner"
+    inner.mkdir(parents=True)
+    return inner
+
+
+def old_limit(cgroup: Path, limit: int, usage: int, total_inactive_file: int) -> None:
+    (cgroup / "memory.limit_in_bytes").write_text(f"{limit}\n")
+    (cgroup / "memory.usage_in_bytes").write_text(f"{usage}\n")
+    (cgroup / "memory.stat").write_text(f"inactive_file 1\ntotal_inactive_file {total_inactive_file}\n")
+
+
+def test_a_control_group_of_version_1_may_leave_less(old_host):
+    old_limit(old_host, 9223372036854771712, 1, 0)
+    assert read_host().available == 8 * GIB
+    old_limit(old_host.parent, 4 * GIB, 3 * GIB, 512 * MIB)
+    assert read_host().available == 1536 * MIB
+
+
+def test_a_container_whose_own_path_is_the_host_s_is_limited_by_what_it_sees(old_host):
+    """It sees its own control group as the root, and reads the host's path to it."""
+    old_host.rmdir()
+    old_host.parent.rmdir()
+    old_limit(old_host.parent.parent, 2 * GIB, GIB, 0)
+    assert read_host().available == GIB
+
+
+def test_a_host_without_control_groups_limits_nothing(host, tmp_path):
+    (tmp_path / "cgroup").unlink()
+    assert read_host().available == 8 * GIB
