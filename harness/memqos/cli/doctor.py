@@ -56,7 +56,7 @@ class Check:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 @click.option("--bench", is_flag=True, help="Also measure a boot, restores and a first container; takes a minute.")
 def command(as_json: bool, bench: bool) -> int:
-    r"""Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
+    """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
 
     Begin with it on a new host; `./memqos doctor`, from a checkout, installs what is missing first.
 

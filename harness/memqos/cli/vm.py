@@ -55,7 +55,7 @@ command.add_command(vm_removing.prune)
 @click.argument("profiles", nargs=-1, metavar="[PROFILE]...")
 @click.option("--all", "everything", is_flag=True, help="Build every profile's image.")
 def build(profiles: tuple[str, ...], everything: bool) -> None:
-    r"""Build the images of these PROFILEs, unless the cache has them; print their folders.
+    """Build the images of these PROFILEs, unless the cache has them; print their folders.
 
     Without a name, the default's. It takes a minute or two each, and some 400 MiB.
 
@@ -78,9 +78,14 @@ def build(profiles: tuple[str, ...], everything: bool) -> None:
 @command.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; sizes in bytes, ages in seconds.")
 def list_(as_json: bool) -> None:
-    r"""List what is in the cache, the machines that were kept, and the profiles and topologies there are.
+    """List what is in the cache, the machines that were kept, and the profiles and topologies there are.
 
     An image that is "outdated" belongs to an older recipe or to a profile that is gone; `memqos vm prune` removes it.
+
+    \b
+    Examples:
+      memqos vm list
+      memqos vm list --json
     """
     cache = default_cache(os.environ)
     facts = collected(cache)

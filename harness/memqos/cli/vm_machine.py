@@ -48,7 +48,7 @@ def of_machines(command: click.Command) -> click.Command:
 @click.command()
 @click.argument("name", default=DEFAULT_PROFILE, metavar="[PROFILE|KEPT]")
 def shell(name: str, **given: Any) -> int:
-    r"""Open a root shell in a fresh machine of PROFILE, or in one that was KEPT; a fresh one is gone afterwards.
+    """Open a root shell in a fresh machine of PROFILE, or in one that was KEPT; a fresh one is gone afterwards.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def shell(name: str, **given: Any) -> int:
 @click.argument("name", metavar="PROFILE|KEPT")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
-    r"""Run COMMAND as root in a fresh machine of PROFILE, or in one that was KEPT, and end with its status.
+    """Run COMMAND as root in a fresh machine of PROFILE, or in one that was KEPT, and end with its status.
 
     Options of memqos stand before PROFILE; all that follows it is the command's.
 
@@ -81,7 +81,7 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
 @click.command(name="ssh-config")
 @click.argument("name", required=False, metavar="[KEPT]")
 def ssh_config(name: str | None) -> None:
-    r"""Print the ssh_config of a machine that was kept, for ssh, scp or rsync; KEPT may be left out if one is.
+    """Print the ssh_config of a machine that was kept, for ssh, scp or rsync; KEPT may be left out if one is.
 
     \b
     Example:

@@ -27,7 +27,7 @@ __all__ = ["current_images", "mib", "prune", "rm"]
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
 def rm(names: tuple[str, ...], everything: bool) -> None:
-    r"""Remove what these NAMEs are: a profile's images, one image or checkpoint, or a machine that was kept.
+    """Remove what these NAMEs are: a profile's images, one image or checkpoint, or a machine that was kept.
 
     The next run makes again what it needs. A checkpoint goes with its image.
 
@@ -63,7 +63,7 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def prune(dry_run: bool) -> None:
-    r"""Remove what no run would use any more: outdated and damaged images, checkpoints without their image, leftovers.
+    """Remove what no run would use any more: outdated and damaged images, checkpoints without their image, leftovers.
 
     Images of the present recipe and their checkpoints stay, and so does everything that a process is using now.
     Where checkpoints take more than 12 GiB together, those go as well that were not used for longest. Leftovers are
