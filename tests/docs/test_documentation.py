@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.docs import claims_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
 HERE = Path(sys.executable).parent
+TREES = Path(__file__).parents[1] / "trees"
 
 
 def play(page: Path, folder: Path, *, flag: str) -> int:
@@ -53,6 +55,17 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith(("http:", "https:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+def test_a_recorded_tree_is_judged_as_the_page_on_python_shows(tmp_path):
+    """It shows no tree, which would be long: the code meets one that a kubelet made."""
+    code = re.findall(
+        r"^```python\n(.*?)^```$", (DOCS / "reference" / "python.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    shutil.copy(TREES / "v1.36.3.tiered-0.9-systemd-reserved.json", tmp_path / "tree.json")
+    done = subprocess.run([sys.executable, "-c", code[-1]], cwd=tmp_path, text=True, check=True, capture_output=True)
+    assert sum(line.startswith("conforms ") for line in done.stdout.splitlines()) == 349
+    assert not any(line.startswith("deviates") for line in done.stdout.splitlines())
 
 
 def test_the_page_of_claims_is_what_the_suites_claim():
