@@ -193,6 +193,17 @@ def test_without_root_and_sudo_the_command_is_printed(checkout):
     assert "mmdebstrap" in result.stderr
 
 
+def test_a_user_whom_sudo_does_not_let_is_told_the_command_before_anything_is_tried(checkout):
+    checkout.have_everything()
+    (checkout.bin / "mmdebstrap").unlink()
+    checkout.program("sudo", "echo 'sudo: a terminal is required to read the password' >&2; exit 1")
+    result = checkout.run("run", FAKE_UID="1000")
+    assert result.returncode == 6
+    said = result.stderr.partition("sudo: a terminal is required to read the password\n")[2]
+    assert said == ("memqos: installing needs root. As root: apt-get install --no-install-recommends mmdebstrap\n")
+    assert checkout.calls("apt-get") == []
+
+
 def test_without_apt_the_packages_are_printed(checkout):
     checkout.have_everything()
     (checkout.bin / "mmdebstrap").unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -134,22 +135,24 @@ def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
     """A machine of this profile with what the options say."""
     settings = settings_from(given)
     options = boot_options({**settings.plain, "cgroup": given["cgroup"]})
-    with contextlib.ExitStack() as stack:
-        logs = (
-            # A kept machine goes on writing its console.
-            tempfile.mkdtemp(prefix="memqos-log-")
-            if given["keep"]
-            else stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-log-"))
-        )
-        progress = stack.enter_context(shown_progress())
-        yield stack.enter_context(
+    logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
+    machine: Machine | None = None
+    try:
+        with (
+            shown_progress() as progress,
             boot(
                 load_profile(profile),
                 load_topology(settings.word("topology")),
                 image_cache=default_cache(os.environ),
-                log_dir=Path(logs),
+                log_dir=logs,
                 options=options,
                 progress=progress,
                 keepable=given["keep"],
-            )
-        )
+                temporary_logs=True,
+            ) as machine,
+        ):
+            yield machine
+    finally:
+        # A kept machine goes on writing its console.
+        if machine is None or not machine.is_kept:
+            shutil.rmtree(logs, ignore_errors=True)

@@ -50,6 +50,7 @@ def boot(
     options: BootOptions | None = None,
     progress: Progress = SILENT,
     keepable: bool = False,
+    temporary_logs: bool = False,
 ) -> Iterator[Machine]:
     """A ready, pristine machine of this profile and topology; QEMU and its files are gone when the context ends.
 
@@ -57,6 +58,7 @@ def boot(
 
     log_dir: receives serial.log (the console) and qemu.log; made if it is not there.
     keepable: the machine may be left running at the end, with `memqos.vm.kept.keep`.
+    temporary_logs: log_dir is removed if we are killed, and with a machine that was kept; otherwise it stays.
 
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
     MachineryError for what failed.
@@ -67,7 +69,8 @@ def boot(
     making = _making(
         profile, topology, choices, words, cache=image_cache, progress=progress, log_dir=log_dir.absolute()
     )
-    making = replace(making, ingredients=replace(making.ingredients, keepable=keepable))
+    ingredients = replace(making.ingredients, keepable=keepable, temporary_logs=temporary_logs)
+    making = replace(making, ingredients=ingredients)
     with contextlib.ExitStack() as stack:
         machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
         if machine is None:

@@ -41,7 +41,7 @@ def restored(
     Raises MachineryError, with what went wrong, if it does not come to answer.
     """
     with contextlib.ExitStack() as stack:
-        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable))
+        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=ingredients.doomed))
         machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
         seconds = {"running": round(deadline.elapsed, 3)}
         target = stack.enter_context(connected(machine, ingredients, run, deadline))

@@ -67,6 +67,7 @@ class Ingredients:
     identity: the private key; known_hosts: the guest's host key under HOST_ALIAS.
     log_dir: receives serial.log and qemu.log; it outlives the machine.
     keepable: the machine may be kept when whoever started it ends.
+    temporary_logs: log_dir goes with the machine if we are killed, or when a machine that was kept ends.
     """
 
     name: str
@@ -82,6 +83,12 @@ class Ingredients:
     log_dir: Path
     writes_through: bool = False
     keepable: bool = False
+    temporary_logs: bool = False
+
+    @property
+    def doomed(self) -> tuple[Path, ...]:
+        """Folders besides the machine's own that go with it if we are killed."""
+        return (self.log_dir,) if self.temporary_logs else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +135,7 @@ def launch(
 
     Raises MachineError if it does not come up, with the console's tail.
     """
-    doomed = () if saving is None else (saving.parent,)
+    doomed = (*ingredients.doomed, *(() if saving is None else (saving.parent,)))
     with contextlib.ExitStack() as stack:
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=doomed))
         spec = spec_of(ingredients, sockets=run.sockets, disks=saving or run.disks)

@@ -63,7 +63,7 @@ class Machine:
         self._target: Target | None = None
         self._failure: MachineError | None = None
         self._stopping = False
-        self._kept = False
+        self.is_kept = False
         self._oom_kills = 0
         self._disconnect: Callable[[], None] = lambda: None
 
@@ -169,7 +169,7 @@ class Machine:
         """Leave it running when its context ends, until its guard is told to end it; the guard's process id."""
         self.require(MachineState.READY, MachineState.DIRTY, doing="keep the machine")
         guard = self._group.keep(self._running())
-        self._kept = True
+        self.is_kept = True
         return guard
 
     def power_off(self, *, deadline: Deadline) -> None:
@@ -185,7 +185,7 @@ class Machine:
 
     def stop(self) -> None:
         """End QEMU at once, in any state; a broken machine stays broken, and one that is kept goes on."""
-        if self._kept:
+        if self.is_kept:
             return
         self._stopping = True
         if self._process is not None:
