@@ -1,112 +1,105 @@
 """Changes the engine in thousands of small ways, one at a time, and counts the changes that its tests notice.
 
-    python -m tests.mutation                      # everything: hours
+    python -m tests.mutation                      # everything: an hour or more
     python -m tests.mutation memory_qos swap      # these modules of engine and model
-    python -m tests.mutation --survivors swap     # what was not noticed in the last run, as differences
+    python -m tests.mutation --sample 1500        # so many of all: the score within two or three points, in minutes
+    python -m tests.mutation --only unkilled swap # only what survived before, or has not been run
+    python -m tests.mutation --survivors swap     # what was not noticed in the last run, as differences; runs nothing
 
-mutmut does the work; `[tool.mutmut]` in pyproject.toml says with which tests. It wants a `src` folder, so it works on a
-copy; what it found is kept there.
+mutmut makes the mutants; `[tool.mutmut]` in pyproject.toml says with which tests. It wants a `src` folder, so it works
+on a copy; what became of each mutant is kept there, until its function changes.
 """
 
 import argparse
-import json
 import os
-import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from difflib import unified_diff
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("docs", "fixtures", "suites", "tests", "vm", "README.md", "pyproject.toml")
-UNNOTICED = {0: "survived", 33: "no test reaches it"}
-"""mutmut's exit codes of mutants that no test killed; None is a mutant that was not run."""
+from tests.mutation.loop import command
+from tests.mutation.mutants import (
+    COLLECTING,
+    RESULTS,
+    ROOT,
+    SURVIVED,
+    UNREACHED,
+    WANTED,
+    Modules,
+    interval,
+    prepare,
+    sample,
+)
+
+ONLY = {"unrun": (None,), "unkilled": (None, SURVIVED, UNREACHED)}
+"""Which of the mutants to run, by the exit codes that are known."""
 
 
-def prepare(folder: Path) -> None:
-    """A copy of the project with the package below `src`."""
-    for name in COPIED:
-        source, copy = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, copy)
-    package = ROOT / "harness" / "memqos"
-    shutil.copytree(
-        package, folder / "src" / "memqos", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-    )
-
-
-def results(folder: Path, wanted: list[str]) -> Iterator[tuple[str, Path, dict[str, int | None]]]:
-    """The modules whose names begin with one of the wanted ones: name, mutated file, exit code by mutant."""
-    base = folder / "mutants" / "src" / "memqos"
-    for path in sorted(base.rglob("*.meta")):
-        name = ".".join(path.relative_to(base).with_suffix("").with_suffix("").parts[1:])
-        if not wanted or name.startswith(tuple(wanted)):
-            yield name, path.with_suffix(""), json.loads(path.read_text())["exit_code_by_key"]
-
-
-def table(folder: Path, wanted: list[str]) -> None:
-    """Killed mutants by module."""
-    rows = [("module", "mutants", "run", "killed", "")]
-    sums = [0, 0, 0]
-    for name, _, codes in results(folder, wanted):
-        run = [code for code in codes.values() if code is not None]
-        counts = [len(codes), len(run), sum(code not in UNNOTICED for code in run)]
-        sums = [one + other for one, other in zip(sums, counts, strict=True)]
-        rows.append((name, *map(str, counts), f"{100 * counts[2] / counts[1]:.1f} %" if counts[1] else "not run"))
-    rows.append(("all", *map(str, sums), f"{100 * sums[2] / sums[1]:.1f} %" if sums[1] else "not run"))
-    for name, *counts in rows:
-        sys.stdout.write(f"{name:32} {' '.join(f'{count:>8}' for count in counts)}\n")
-
-
-def survivors(folder: Path, wanted: list[str]) -> None:
-    """What each mutant that no test noticed changed."""
-    for name, path, codes in results(folder, wanted):
-        bodies = functions(path.read_text())
-        for mutant in (key.rpartition(".")[2] for key, code in codes.items() if code in UNNOTICED):
-            original = bodies[re.sub(r"__mutmut_\d+$", "__mutmut_orig", mutant)]
-            changed = list(unified_diff(original, bodies[mutant], lineterm="", n=0))[3:]
-            sys.stdout.write("\n".join([f"{name}: {mutant}", *(f"  {line}" for line in changed), ""]))
-
-
-def functions(text: str) -> dict[str, list[str]]:
-    """The lines of every function in a mutated module, which holds all mutants side by side."""
-    found: dict[str, list[str]] = {}
-    body: list[str] = []
-    for line in text.splitlines():
-        head = re.match(r" *def (\w+__mutmut_\w+)\(", line)
-        if head:
-            body = found.setdefault(head[1], [])
-        elif not line.startswith((" ", ")")) and line:
-            body = []
-        else:
-            body.append(line.replace("# type: ignore # mutmut generated", "").rstrip())
-    return found
-
-
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutation", description="Mutation testing of engine and model"
     )
     parser.add_argument("modules", nargs="*", help="names such as memory_qos, numa.static; all of them without any")
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutation", help="where the copy is and stays")
     parser.add_argument("--processes", type=int, default=1, help="how many mutants at a time")
+    parser.add_argument("--patience", type=float, default=0, help="seconds of tests for each mutant; 0 for all tests")
+    parser.add_argument("--sample", type=int, metavar="N", help="run N of them, drawn at random")
+    parser.add_argument("--seed", type=int, default=1, help="which N; the same for the same seed")
+    parser.add_argument("--only", choices=ONLY, help="run only those that no run has reached, or none has killed")
     parser.add_argument("--survivors", action="store_true", help="show what was not noticed; run nothing")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
     if given.survivors:
-        survivors(given.folder, given.modules)
+        for one in Modules(given.folder, given.modules).survivors():
+            sys.stdout.write(one + "\n")
         return 0
     given.folder.mkdir(parents=True, exist_ok=True)
-    prepare(given.folder)
-    patterns = [f"memqos.{package}.{name}*" for name in given.modules for package in ("engine", "model")]
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(given.processes), *patterns]
-    # Hypothesis then repeats its examples, and takes the time that it needs.
-    status = subprocess.run(command, cwd=given.folder, env=os.environ | {"CI": "true"}, check=False).returncode
-    table(given.folder, given.modules)
+    prepare(given.folder, given.processes)
+    Modules(given.folder, []).keep(given.folder / RESULTS)  # of a run that was broken off
+    modules = Modules(given.folder, given.modules)
+    codes = modules.codes()
+    wanted = sample(codes, given.sample, given.seed) if given.sample else list(codes)
+    if given.only:
+        wanted = [mutant for mutant in wanted if codes[mutant] in ONLY[given.only]]
+    status = run(given.folder, wanted, given.processes, given.patience)
+    modules.keep(given.folder / RESULTS)
+    for line in modules.table():
+        sys.stdout.write(line + "\n")
+    if given.sample:
+        sys.stdout.write(score(modules, sample(codes, given.sample, given.seed)) + "\n")
     return status
+
+
+def run(folder: Path, mutants: list[str], processes: int, patience: float) -> int:
+    """Run mutants in the copy; their exit codes are written down there as they end."""
+    (folder / WANTED).write_text("\n".join(mutants))
+    (folder / RESULTS).write_text("")
+    environment = os.environ | {"CI": "true", "PYTHONPATH": "src", "MUTANT_UNDER_TEST": COLLECTING}
+    try:
+        return subprocess.run(
+            [*command(), f"--processes={processes}", f"--patience={patience}"],
+            cwd=folder / "mutants",
+            env=environment,
+            check=False,
+        ).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def score(modules: Modules, drawn: list[str]) -> str:
+    """What a sample says of all mutants."""
+    codes = modules.codes()
+    run = [codes[mutant] for mutant in drawn if codes[mutant] is not None]
+    if not run:
+        return "not one of the sample has been run"
+    killed = sum(code not in (SURVIVED, UNREACHED) for code in run)
+    low, high = interval(killed, len(run))
+    return (
+        f"sample of {len(run)} out of {len(codes)}: {killed} killed, {100 * killed / len(run):.1f} %"
+        f" (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
+    )
 
 
 if __name__ == "__main__":

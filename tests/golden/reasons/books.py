@@ -17,4 +17,4 @@ BOOKS = {
 
 if __name__ == "__main__":
     for name, book in BOOKS.items():
-        (FOLDER / name).write_text(book())
+        (FOLDER / name).write_text("\n\n".join(book()) + "\n")

@@ -1,7 +1,4 @@
-"""Every kind of reason once, with the first knob that has it. To write the book anew, and then to read the difference:
-
-python -m tests.golden.reasons.book
-"""
+"""Every kind of reason once, with the first knob that has it."""
 
 from collections.abc import Iterator
 
@@ -47,13 +44,11 @@ def kind(reason: Reason) -> object:
     return reason.rule, reason.source, reason.rounding, shown, inputs, tuple(kind(one) for one in reason.because)
 
 
-def book() -> str:
-    parts: list[str] = []
+def book() -> Iterator[str]:
     seen = set()
     for planned in PLANS:
-        parts.append(f"== {planned.title}")
+        yield f"== {planned.title}"
         for head, reason in explained(plan_of(planned)):
             if kind(reason) not in seen:
                 seen.add(kind(reason))
-                parts.append("\n".join([head, *reason_lines(reason, indent="  ")]))
-    return "\n\n".join(parts) + "\n"
+                yield "\n".join([head, *reason_lines(reason, indent="  ")])

@@ -134,7 +134,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
 }
 
 
-def attempts() -> Iterator[str]:
+def book() -> Iterator[str]:
     for title, attempt in ATTEMPTS.items():
         try:
             attempt()
@@ -145,7 +145,3 @@ def attempts() -> Iterator[str]:
             yield f"{title}\n  {type(error).__name__}: {error}"
         else:
             yield f"{title}\n  accepted"
-
-
-def book() -> str:
-    return "\n\n".join(attempts()) + "\n"

@@ -1,5 +1,7 @@
 """What is said of values and refusals, word for word: people and programs rely on it, so a change of it is read."""
 
+from itertools import zip_longest
+
 import pytest
 
 from tests.golden.reasons.books import BOOKS, FOLDER
@@ -9,7 +11,8 @@ from tests.golden.reasons.plans import plan_of
 
 @pytest.mark.parametrize("name", BOOKS)
 def test_what_is_said_is_golden(name):
-    assert BOOKS[name]() == (FOLDER / name).read_text()
+    for said, golden in zip_longest(BOOKS[name](), (FOLDER / name).read_text().removesuffix("\n").split("\n\n")):
+        assert said == golden
 
 
 @pytest.mark.parametrize("planned", PLANS, ids=lambda planned: planned.title)

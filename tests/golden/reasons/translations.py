@@ -68,5 +68,7 @@ def docker() -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def book() -> str:
-    return "\n\n".join([*oci(), *cleared(), *docker()]) + "\n"
+def book() -> Iterator[str]:
+    yield from oci()
+    yield from cleared()
+    yield from docker()

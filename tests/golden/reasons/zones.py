@@ -125,5 +125,7 @@ def restarts() -> Iterator[str]:
             yield f"restart, {title}: accepted"
 
 
-def book() -> str:
-    return "\n\n".join([*admissions(), *draft(), *restarts()]) + "\n"
+def book() -> Iterator[str]:
+    yield from admissions()
+    yield from draft()
+    yield from restarts()

@@ -8,7 +8,7 @@ import pytest
 from memqos.engine.expect import expect
 from memqos.engine.succession import left_behind, succession
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
-from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.quantity import Quantity
 from tests.unit.engine.pods import container, equal, pod
 
@@ -183,6 +183,15 @@ def test_control_files_that_there_were_none_of_before_are_as_new():
     found = succession(before, after)
     for cgroup, fresh in zip(found.cgroups(), after.cgroups(), strict=True):
         assert cgroup.knobs.get(Knob.HUGETLB_2MB_MAX) == fresh.knobs.get(Knob.HUGETLB_2MB_MAX)
+
+
+def test_levels_above_pods_have_no_old_value_for_files_of_another_cgroup_version():
+    before = expect(PODS, node=replace(NODE, cgroup_version=CgroupVersion.V1), settings=OFF, release="1.30")
+    after = planned(OFF, "1.30")
+    assert Knob.MEMORY_HIGH not in before.node.knobs
+    assert after.node.knobs[Knob.MEMORY_HIGH].written is ABSENT
+    found = succession(before, after)
+    assert (found.node, found.qos) == (after.node, after.qos)
 
 
 def test_new_pods_and_pods_elsewhere_are_as_new():
