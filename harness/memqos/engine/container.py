@@ -28,14 +28,11 @@ from memqos.model.quantity import Quantity
 __all__ = [
     "ContainerRequest",
     "has_exclusive_cpus",
-    "kills_whole_group",
     "overhead_resources",
     "request_container",
     "sandbox_resources",
 ]
 
-_OOM_GROUP_SINCE = 28
-_SINGLE_PROCESS_SINCE = 32
 _SANDBOX_RESOURCES_SINCE = 23
 _POD_LEVEL_HUGEPAGES_SINCE = 34
 _CPU_MANAGER_SKIPS_POD_LEVEL_SINCE = 34
@@ -93,7 +90,7 @@ def request_container(
     swap = swap_rule(kubelet.release)(case)
     protection = memory_qos(kubelet).container(ContainerCase.of(container, qos, kubelet))
     if swap.swap_max:
-        basic["unified"][Knob.MEMORY_SWAP_MAX.value] = swap.swap_max
+        basic["unified"][str(Knob.MEMORY_SWAP_MAX)] = swap.swap_max
     basic["unified"].update(unified_entries(protection))
     oom = container_oom_score(pod, container, qos, kubelet)
     base = own.limits if own is not None and kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) else None
@@ -170,12 +167,5 @@ def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, 
         cpu_quota=milli_to_quota(cpu_limit.milli_value, period) if kubelet.cfs_quota else 0,
         cpu_shares=milli_to_shares(counted.milli_value),
         memory_limit_in_bytes=memory_limit.value,
-        unified={Knob.MEMORY_OOM_GROUP.value: "1"} if kills_whole_group(kubelet) else {},
+        unified={str(Knob.MEMORY_OOM_GROUP): "1"} if kubelet.kills_whole_group else {},
     )
-
-
-def kills_whole_group(kubelet: Kubelet) -> bool:
-    """Whether containers get memory.oom.group 1: from 1.28 on cgroup v2, unless singleProcessOOMKill (1.32) is set."""
-    if not kubelet.v2 or not kubelet.release.since(_OOM_GROUP_SINCE):
-        return False
-    return not kubelet.release.since(_SINGLE_PROCESS_SINCE) or not kubelet.single_process_oom_kill

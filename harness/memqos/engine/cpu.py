@@ -7,6 +7,7 @@ Sources: kubelet `cm.MilliCPUToShares`, `cm.MilliCPUToQuota`, `cm.getCPUWeight`;
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from memqos.model.traits import WeightConversion
 
@@ -36,8 +37,9 @@ _SYSTEMD_STEP = 10_000
 
 def quotient(dividend: int, divisor: int) -> int:
     """Go's integer division: truncated toward zero."""
-    result = abs(dividend) // abs(divisor)
-    return result if (dividend < 0) == (divisor < 0) else -result
+    if (dividend < 0) == (divisor < 0):
+        return dividend // divisor
+    return -(abs(dividend) // abs(divisor))
 
 
 def int64(product: int) -> int:
@@ -45,6 +47,8 @@ def int64(product: int) -> int:
     return (product + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+# Few amounts occur on one node, each of them many times.
+@lru_cache(maxsize=1024)
 def milli_to_shares(milli: int) -> int:
     """cpu.shares for an amount in milli CPUs: 2 for nothing, at least 2, at most 262144."""
     if milli <= 0:
@@ -57,6 +61,7 @@ def shares_to_milli(shares: int) -> int:
     return 0 if shares < MIN_SHARES else -(-shares * 1000 // _SHARES_PER_CPU)
 
 
+@lru_cache(maxsize=1024)
 def milli_to_quota(milli: int, period: int) -> int:
     """CFS quota in µs per `period` µs: 0 for nothing (not set), else at least 1000."""
     return 0 if milli == 0 else max(quotient(int64(milli * period), 1000), _MIN_QUOTA)
@@ -67,6 +72,7 @@ def quota_to_milli(quota: int, period: int) -> int:
     return 0 if quota == -1 else quotient(quota * 1000, period)
 
 
+@lru_cache(maxsize=1024)
 def shares_to_weight(shares: int, conversion: WeightConversion = WeightConversion.LINEAR) -> int:
     """cpu.weight (1 to 10000) for cpu.shares; 0 stays 0 and means "not set".
 

@@ -55,9 +55,9 @@ def container_defaults(container: Container) -> Container:
 
 def _with_requests(container: Container) -> Container:
     requests, limits = container.resources.requests, container.resources.limits
-    absent = {name: value for name, value in limits.items() if name not in requests}
-    if not absent:
+    if requests.keys() >= limits.keys():
         return container
+    absent = {name: value for name, value in limits.items() if name not in requests}
     origin = dict(container.origin)
     for name in absent:
         if f"limits.{name}" in origin:
@@ -74,9 +74,10 @@ def _rounded(container: Container) -> Container:
 
 
 def _whole_millis(amounts: ResourceList) -> ResourceList:
-    if all(value.is_whole_millis for value in amounts.values()):
-        return amounts
-    return {name: value.defaulted() for name, value in amounts.items()}
+    for value in amounts.values():
+        if not value.is_whole_millis:
+            return {name: value.defaulted() for name, value in amounts.items()}
+    return amounts
 
 
 def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:

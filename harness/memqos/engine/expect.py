@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from memqos.engine import layout
+from memqos.engine.cgroup_files import CgroupFiles
 from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
 from memqos.engine.fit import node_room
@@ -13,20 +14,18 @@ from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
 from memqos.engine.release import Family, Release, Variant
-from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
-from memqos.engine.runtime_files import container_rulings
+from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings
 from memqos.engine.sums import PodSums, amount, pod_requests, pod_sums
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.translation import ContainerTranslation
 from memqos.engine.translate.versions import Runtimes
 from memqos.engine.unavailable import unavailable
-from memqos.engine.untouched import exists, node_defaults, untouched
 from memqos.engine.validation import check_settings
-from memqos.model.knob import ABSENT, Knob, KnobValue, Text
+from memqos.model.knob import ABSENT, Text
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
@@ -87,24 +86,7 @@ class _Planner:
         self._kubelet = kubelet
         self._placement = placement
         self._reasons = reasons
-        files = kubelet.files
-        sizes = [files.huge_pages[size] for size in kubelet.node.hugepage_sizes if size in files.huge_pages]
-        self._knobs = tuple(knob for knob in (*files.planned, *sizes) if exists(knob, kubelet))
-        self._container_knobs = (*self._knobs, Knob.CPUSET_MEMS) if placement.manages else self._knobs
-        self._counts_pids = (kubelet.settings.pod_pids_limit or -1) > 0 or any(
-            "pid" in amounts
-            for amounts in (kubelet.capacity, *(one for _, one, _ in reserved_cgroups(kubelet).values()))
-        )
-        self._defaults = {} if kubelet.v2 else node_defaults(kubelet)
-        # Without its reason an expectation is the same wherever the same value is written.
-        self._unexplained: dict[tuple[Knob, KnobValue], Expected] = {}
-        self._left_alone = {
-            level: {
-                knob: self._expected(knob, untouched(kubelet, knob, level))
-                for knob in (*self._container_knobs, Knob.PIDS_MAX)
-            }
-            for level in Level
-        }
+        self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=reasons)
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
@@ -142,7 +124,7 @@ class _Planner:
         )
         if not self._reasons:
             return plan
-        planned = {knob for cgroup in plan.cgroups() for knob in cgroup.knobs} or set(self._knobs)
+        planned = {knob for cgroup in plan.cgroups() for knob in cgroup.knobs} or set(self._files.everywhere)
         return replace(plan, unavailable=unavailable(kubelet, planned))
 
     def _demand(self, classed: Sequence[tuple[Pod, QosClass, PodSums]]) -> Demand:
@@ -202,8 +184,14 @@ class _Planner:
 
     def _container(self, request: ContainerRequest, pod: Pod, qos: QosClass, path: CgroupPath) -> PlannedContainer:
         name = request.container.name
-        rulings = container_rulings(request, pod, self._kubelet)
-        cgroup = self._cgroup(Level.CONTAINER, path, rulings, qos=qos, pod=pod.uid, container=name)
+        cgroup = PlannedCgroup(
+            level=Level.CONTAINER,
+            path=path,
+            knobs=self._files.of_container(request, pod),
+            qos=qos,
+            pod=pod.uid,
+            container=name,
+        )
         return PlannedContainer(
             name=name,
             resources=request.resources,
@@ -233,32 +221,7 @@ class _Planner:
         *,
         qos: QosClass | None = None,
         pod: str = "",
-        container: str = "",
     ) -> PlannedCgroup:
         """A cgroup with every planned knob; rulings None is a cgroup that is not the kubelet's own: without knobs."""
-        knobs = {}
-        if rulings is not None:
-            left_alone = self._left_alone[level]
-            for knob in self._knobs_of(level, rulings):
-                ruling = rulings.get(knob)
-                knobs[knob] = left_alone[knob] if ruling is None else self._expected(knob, ruling)
-        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod, container=container)
-
-    def _knobs_of(self, level: Level, rulings: Rulings) -> tuple[Knob, ...]:
-        """The knobs of a cgroup: pids.max and cpuset.cpus only where something is known of them."""
-        if level is Level.CONTAINER:
-            return self._container_knobs
-        cpus = (Knob.CPUSET_CPUS,) if Knob.CPUSET_CPUS in rulings else ()
-        # The capacity of kubepods is a fact that may be missing; every other level is at "max" unless it is written.
-        pids = self._counts_pids and (level is not Level.NODE or Knob.PIDS_MAX in rulings)
-        return (*self._knobs, *cpus, Knob.PIDS_MAX) if pids else (*self._knobs, *cpus)
-
-    def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
-        known = None if self._reasons else self._unexplained.get((knob, ruling.written))
-        if known is not None:
-            return known
-        page = self._kubelet.node.page_size
-        found = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
-        if not self._reasons:
-            self._unexplained[knob, ruling.written] = found
-        return found
+        knobs = {} if rulings is None else self._files.of(level, rulings)
+        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod)

@@ -60,4 +60,4 @@ def container_limits(
     """
     given = limits_by_size(pod_limits) if pod_limits is not None else {}
     given |= limits_by_size(own)
-    return tuple((cri_name(size), given.get(size, 0)) for size in node_sizes)
+    return tuple([(cri_name(size), given.get(size, 0)) for size in node_sizes])

@@ -24,6 +24,9 @@ from memqos.model.traits import RuntimeTraits
 
 __all__ = ["Kubelet", "resolve"]
 
+_OOM_GROUP_SINCE = 28
+_SINGLE_PROCESS_SINCE = 32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
@@ -32,7 +35,8 @@ class Kubelet:
     factor: the throttling factor as the kubelet's own float64; None where it is not set (possible from 1.37 on).
     factor_text: the same as it was written. revisions: rule family to the revision in force.
     capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
-    cfs_period: µs per quota, as it is sent; single_process_oom_kill: the effective value.
+    cfs_period: µs per quota, as it is sent.
+    single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
     v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
     exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
     """
@@ -58,6 +62,7 @@ class Kubelet:
     cfs_period: int
     exclusive_cpus: bool
     single_process_oom_kill: bool
+    kills_whole_group: bool
     cgroups_per_qos: bool
     enforced: tuple[str, ...]
     v2: bool
@@ -93,7 +98,7 @@ def resolve(
     factor = settings.throttling_factor
     if factor is None:
         factor = _default_factor(release)
-    single = settings.single_process_oom_kill
+    single = not v2 if settings.single_process_oom_kill is None else settings.single_process_oom_kill
     return Kubelet(
         release=release,
         variant=variant,
@@ -115,7 +120,10 @@ def resolve(
         cfs_quota=settings.cpu_cfs_quota is not False,
         cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
         exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
-        single_process_oom_kill=not v2 if single is None else single,
+        single_process_oom_kill=single,
+        kills_whole_group=v2
+        and release.since(_OOM_GROUP_SINCE)
+        and not (single and release.since(_SINGLE_PROCESS_SINCE)),
         cgroups_per_qos=settings.cgroups_per_qos is not False,
         enforced=_enforced(settings),
         v2=v2,

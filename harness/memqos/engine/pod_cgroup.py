@@ -60,7 +60,8 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None =
     limit = amount(limits, "memory").value
     with_quota = guaranteed or (not best_effort and declared.cpu)
     with_memory = guaranteed or (not best_effort and declared.memory)
-    unlimited = not kubelet.cfs_quota or any(has_exclusive_cpus(pod, one, qos, kubelet) for one in pod.all_containers)
+    exclusive = kubelet.exclusive_cpus and any(has_exclusive_cpus(pod, one, qos, kubelet) for one in pod.all_containers)
+    unlimited = exclusive or not kubelet.cfs_quota
     quota = -1 if unlimited else milli_to_quota(amount(limits, "cpu").milli_value, kubelet.cfs_period)
     request = amount(requests, "memory").value
     case = PodCase(kubelet=kubelet, pod=pod, qos=qos, request=request, limit=limit)

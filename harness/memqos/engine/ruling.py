@@ -46,4 +46,4 @@ def expected(
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:
     """Rulings as entries of a unified map: control file to text, without those that leave their file alone."""
-    return {knob.value: str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
+    return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}

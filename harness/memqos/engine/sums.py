@@ -66,7 +66,7 @@ def pod_level_limits_set(pod: Pod) -> bool:
 
 def pod_level_set(pod: Pod) -> bool:
     """Whether pod-level resources say anything at all."""
-    return pod_level_requests_set(pod) or pod_level_limits_set(pod)
+    return pod.resources is not None and (pod_level_requests_set(pod) or pod_level_limits_set(pod))
 
 
 def _added(total: ResourceList, more: ResourceList) -> _Totals:

@@ -71,14 +71,13 @@ def nothing(case: SwapCase, rule: str) -> SwapSetting:
 
 def no_swap(case: SwapCase, rule: str) -> SwapSetting:
     """The container must not swap: memory.swap.max 0, or on cgroup v1 memory+swap no larger than memory."""
-    why = _why(case, rule)
+
+    def why() -> Reason:
+        return swap_reason(case, rule)
+
     if case.kubelet.v2:
         return SwapSetting("0", 0, why)
     return SwapSetting("", case.memory_limit if case.kubelet.node.swap_controller else 0, why)
-
-
-def _why(case: SwapCase, rule: str) -> Why:
-    return lambda: swap_reason(case, rule)
 
 
 def proportional_limit(request: int, memory: int, swap: int) -> int | None:

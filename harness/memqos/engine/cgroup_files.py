@@ -1,0 +1,98 @@
+"""The files of planned cgroups: what each shows, for those that something was ruled on and for those left alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from operator import attrgetter
+
+from memqos.engine.container import ContainerRequest
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node_cgroups import reserved_cgroups
+from memqos.engine.plan import ContainerResources, Expected, Level
+from memqos.engine.ruling import Ruling, Rulings, expected
+from memqos.engine.runtime_files import container_rulings
+from memqos.engine.untouched import exists, node_defaults, untouched
+from memqos.model.knob import ABSENT, Knob, KnobValue
+from memqos.model.pod import Pod
+
+__all__ = ["CgroupFiles"]
+
+_CLASSIC_FIELDS = attrgetter(*(field.name for field in fields(ContainerResources) if field.name != "unified"))
+
+
+class CgroupFiles:
+    """The planned files of one node's cgroups, by level.
+
+    manages: whether the Memory Manager is on, so that containers have cpuset.mems. reasons: whether every expectation
+    says why; without reasons equal ones are made once and shared.
+    """
+
+    def __init__(self, kubelet: Kubelet, *, manages: bool, reasons: bool) -> None:
+        self._kubelet = kubelet
+        self._reasons = reasons
+        files = kubelet.files
+        sizes = [files.huge_pages[size] for size in kubelet.node.hugepage_sizes if size in files.huge_pages]
+        self.everywhere = tuple(knob for knob in (*files.planned, *sizes) if exists(knob, kubelet))
+        """The knobs of every cgroup."""
+        of_containers = (*self.everywhere, Knob.CPUSET_MEMS) if manages else self.everywhere
+        self._counts_pids = (kubelet.settings.pod_pids_limit or -1) > 0 or any(
+            "pid" in amounts
+            for amounts in (kubelet.capacity, *(one for _, one, _ in reserved_cgroups(kubelet).values()))
+        )
+        self._defaults = {} if kubelet.v2 else node_defaults(kubelet)
+        self._unexplained: dict[Knob, dict[KnobValue, Expected]] = defaultdict(dict)
+        self._unexplained_of_containers: dict[tuple[object, ...], Mapping[Knob, Expected]] = {}
+        self._left_alone = {
+            level: self._unwritten(level, of_containers if level is Level.CONTAINER else self.everywhere)
+            for level in Level
+        }
+
+    def of(self, level: Level, rulings: Rulings) -> dict[Knob, Expected]:
+        """Every planned knob of a cgroup, as it is ruled on or left alone."""
+        knobs = self._left_alone[level].copy()
+        if level is not Level.CONTAINER:
+            knobs |= self._unwritten(level, self._known_of(level, rulings))
+        for knob, ruling in rulings.items():
+            # Without reasons a file that is left alone on purpose is like the others that are.
+            if knob in knobs and (self._reasons or ruling.written is not ABSENT):
+                knobs[knob] = self._expected(knob, ruling)
+        return knobs
+
+    def of_container(self, request: ContainerRequest, pod: Pod) -> Mapping[Knob, Expected]:
+        """Every planned knob of a container's cgroup.
+
+        But for the reasons they follow from what the runtime is sent, which is the same for many containers of a node.
+        """
+        if self._reasons:
+            return self.of(Level.CONTAINER, container_rulings(request, pod, self._kubelet))
+        sent = (_CLASSIC_FIELDS(request.resources), tuple(request.resources.unified.items()))
+        found = self._unexplained_of_containers.get(sent)
+        if found is None:
+            found = self.of(Level.CONTAINER, container_rulings(request, pod, self._kubelet))
+            self._unexplained_of_containers[sent] = found
+        return found
+
+    def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
+        """What these files show at a level while nobody writes them."""
+        return {knob: self._expected(knob, untouched(self._kubelet, knob, level)) for knob in knobs}
+
+    def _known_of(self, level: Level, rulings: Rulings) -> Iterator[Knob]:
+        """The knobs that a cgroup above the containers has only where something is known of them."""
+        if Knob.CPUSET_CPUS in rulings:
+            yield Knob.CPUSET_CPUS
+        # The capacity of kubepods is a fact that may be missing; every other level is at "max" unless it is written.
+        if self._counts_pids and (level is not Level.NODE or Knob.PIDS_MAX in rulings):
+            yield Knob.PIDS_MAX
+
+    def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
+        # Without its reason an expectation is the same wherever the same value is written.
+        known = None if self._reasons else self._unexplained[knob].get(ruling.written)
+        if known is not None:
+            return known
+        page = self._kubelet.node.page_size
+        found = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+        if not self._reasons:
+            self._unexplained[knob][ruling.written] = found
+        return found
