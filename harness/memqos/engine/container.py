@@ -40,7 +40,7 @@ _REQUEST_KEY_DECIDES_SINCE = 26
 _NOTHING_SENT = ContainerResources()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ContainerRequest:
     """The message for one container, and the rulings inside it.
 

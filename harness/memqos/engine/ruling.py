@@ -1,6 +1,8 @@
 """A ruling: what is written into one control file, and how to say why.
 
-The reason is made on demand, so that a plan without reasons costs only the arithmetic.
+The reason is made on demand, so that a plan without reasons costs only the arithmetic. For the same purpose rulings,
+and the cases and requests that they are made from, are not frozen though nobody changes them: a container takes a
+dozen of these values, which never leave the engine, and freezing them took a tenth of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ UNEXPLAINED = Reason(rule="", revision="", source="")
 """Stands in a plan that was asked for without reasons."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ruling:
     """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it."""
 

@@ -32,7 +32,7 @@ __all__ = [
 _SOURCE = "KEP-2570"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ContainerCase:
     """One container in its pod. request and limit are the container's own memory in bytes, 0 if not given."""
 
@@ -50,7 +50,7 @@ class ContainerCase:
         return cls(kubelet=kubelet, qos=qos, container=container, request=request, limit=limit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PodCase:
     """One pod. request, limit: memory of the whole pod with overhead, in bytes; 0 if there is none."""
 

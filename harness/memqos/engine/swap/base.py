@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SwapCase:
     """One container in its pod on its node. memory_limit: the one sent through CRI, in bytes; 0 if none is."""
 
@@ -36,7 +36,7 @@ class SwapCase:
     memory_limit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SwapSetting:
     """What is sent: a text for unified memory.swap.max ("" for none), memory_swap_limit_in_bytes (0 for none)."""
 
