@@ -5,7 +5,7 @@ python -m tests.golden.reasons.books
 
 from pathlib import Path
 
-from tests.golden.reasons import plans, refusals, translations, zones
+from tests.golden.reasons import documents, plans, refusals, resizes, tables, translations, zones
 
 FOLDER = Path(__file__).parent
 BOOKS = {
@@ -13,6 +13,9 @@ BOOKS = {
     "zones.txt": zones.book,
     "refusals.txt": refusals.book,
     "translations.txt": translations.book,
+    "resizes.txt": resizes.book,
+    "tables.txt": tables.book,
+    "documents.txt": documents.book,
 }
 
 if __name__ == "__main__":

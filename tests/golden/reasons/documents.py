@@ -1,0 +1,40 @@
+"""What programs read: every kind of JSON document, an entry a line."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from memqos.engine.difference import differences, differences_document
+from memqos.engine.document import plan_document
+from memqos.engine.errata import errata_document
+from memqos.engine.release import Variant
+from memqos.engine.resize.explain import resize_document
+from memqos.engine.shelter import shelter_document
+from tests.golden.reasons.resizes import RESIZES
+from tests.golden.reasons.tables import ON_V1, PAIRS, TRANSLATED, ZONED, compared, few, sheltered, translated
+
+
+def entries(title: str, document: Any) -> Iterator[str]:
+    """A document by its fields, and a list by its entries."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from (
+                entries(f"{title}: {name}", value)
+                if isinstance(value, list)
+                else [f"{title}: {name}: {json.dumps(value, ensure_ascii=False)}"]
+            )
+    else:
+        yield from (f"{title}: {json.dumps(one, ensure_ascii=False)}" for one in document)
+
+
+def book() -> Iterator[str]:
+    yield from entries(ZONED, plan_document(few(ZONED), variant=Variant.DOCUMENTED))
+    yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
+    for title in TRANSLATED:
+        yield from entries(title, plan_document(translated(title), variant=Variant.SHIPPED)["pods"])
+    yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))
+    yield from entries("errata", errata_document())
+    for title, found in sheltered().items():
+        yield from entries(f"protection, {title}", shelter_document(found))
+    for title in ("refused by the API server", "shrinking in 1.33, made again"):
+        yield from entries(title, resize_document(RESIZES[title]()))

@@ -1,0 +1,112 @@
+"""Plans, differences, errata, findings and protection as people read them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from memqos.engine.difference import differences, differences_text
+from memqos.engine.errata import errata_text
+from memqos.engine.explain import failure, knob_reasons, plan_tree, translations_text
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.plan import Plan
+from memqos.engine.shelter import Sheltered, shelter, shelter_text
+from memqos.engine.translate.explain import Language
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
+from memqos.model.pod import Pod
+from tests.golden.reasons.nodes import ON, PLANS, PODS, TIERED, V1, Planned
+from tests.golden.reasons.plans import plan_of
+
+MIB = 1 << 20
+PLANNED = {planned.title: planned for planned in PLANS}
+FEW = (PODS[1], PODS[8])
+"""A Burstable pod, and one with a sidecar and overhead."""
+ZONED = "1.36, zones"
+ON_V1 = "1.22 on cgroup v1, swap limited"
+RESERVED = "1.36, tiered, everything reserved"
+CRUN = Runtimes(cri=traits_of("cri-o", "1.34.1"), oci=traits_of("crun", "1.8.1"), hugetlb=True)
+TRANSLATED: dict[str, dict[str, Any]] = {
+    "containerd and runc": {"runtimes": TRIXIE, "release": "1.34", "settings": ON},
+    "cri-o and crun": {"runtimes": CRUN, "release": "1.36", "settings": TIERED},
+    "cgroup v1": {"runtimes": TRIXIE, "release": "1.30", "settings": ON, "node": V1},
+}
+KNOBS = (Knob.MEMORY_MAX, Knob.MEMORY_HIGH, Knob.CPU_MAX, Knob.HUGETLB_2MB_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
+PAIRS = (
+    (ZONED, "1.37, the defaults"),
+    ("1.37, the defaults", ZONED),
+    ("1.32, pod-level resources, swap limited", ON_V1),
+)
+
+
+def few(title: str, pods: tuple[Pod, ...] = FEW) -> Plan:
+    """One of the plans of the other books, for few pods."""
+    return plan_of(replace(PLANNED[title], pods=pods))
+
+
+def translated(title: str) -> Plan:
+    """A plan of a few pods, each container in every language."""
+    given = dict(TRANSLATED[title])
+    more = {"runtimes": given.pop("runtimes"), "driver": CgroupDriver.SYSTEMD}
+    return plan_of(Planned(title=title, more=more, pods=(PODS[1], PODS[4]), **given))
+
+
+def compared(pair: tuple[str, str]) -> tuple[Plan, Plan]:
+    """Two plans to be told apart: one without the second's third pod, which has gone there."""
+    return few(pair[0], (*FEW, PODS[2])), few(pair[1])
+
+
+def sheltered() -> dict[str, tuple[Sheltered, ...]]:
+    tiered = few(RESERVED, PODS[:3])
+    return {
+        "assumed": shelter(tiered),
+        "given": shelter(tiered, {("guaranteed", "g"): 10 * MIB, ("burstable", "b"): 150 * MIB, ("plain", "p"): MIB}),
+        "below a scope": shelter(translated("cri-o and crun"), page_size=65536),
+    }
+
+
+def findings() -> Iterator[str]:
+    reason = few(ZONED).node.knobs[Knob.MEMORY_MAX].reason
+    for verdict in Verdict:
+        found = Finding(
+            subject="container c of pod default/p",
+            cgroup="/kubepods/podp",
+            knob="memory.max",
+            expected="100",
+            observed="200",
+            verdict=verdict,
+            reason=reason,
+            why_not="no such file" if verdict is Verdict.NOT_OBSERVABLE else "",
+            evidence={"memory.current": "300"},
+        )
+        yield failure(found)
+        yield failure(replace(found, knob="memory.limit_in_bytes", reason=None), mount="/mnt")
+        yield failure(replace(found, cgroup="not known"))
+
+
+def texts() -> Iterator[str]:
+    for title in (ZONED, ON_V1, RESERVED):
+        yield f"== tree, {title}"
+        yield plan_tree(few(title))
+    for title in TRANSLATED:
+        plan = translated(title)
+        yield f"== translations, {title}"
+        yield translations_text(plan, (*Language, Language.CRI))
+        for knob in KNOBS:
+            yield f"== {knob}, {title}"
+            yield knob_reasons(plan, knob)
+    for pair in PAIRS:
+        yield f"== from {pair[0]} to {pair[1]}"
+        yield differences_text(differences(*compared(pair)), *pair)
+    yield "== findings"
+    yield from findings()
+    for title, found in sheltered().items():
+        yield f"== protection, {title}"
+        yield shelter_text(found)
+    yield "== errata"
+    yield errata_text()
+
+
+def book() -> Iterator[str]:
+    for text in texts():
+        yield from text.split("\n\n")
