@@ -12,10 +12,10 @@ from typing import Any
 
 from memqos.clock import Deadline
 from memqos.engine.plan import Plan
+from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts, NumaZone
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.under_test import NodeUnderTest
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
@@ -95,7 +95,7 @@ def fake_node(
     *,
     facts: NodeFacts = FAKE_FACTS,
     driver: CgroupDriver = CgroupDriver.SYSTEMD,
-    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+    runtimes: Runtimes = TRIXIE,
 ) -> NodeUnderTest:
     """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
     cgroups = FakeCgroups(page_size=facts.page_size)
@@ -104,7 +104,7 @@ def fake_node(
         runtime.finish_all()
         return 0, b"", b""
 
-    runtime = FakeRuntime(cgroups, driver=driver, traits=traits)
+    runtime = FakeRuntime(cgroups, driver=driver, runtimes=runtimes)
     commands = {**cgroups.commands(), **FakeAgent(cgroups).commands(), ("sh", "-c"): end_containers}
     return NodeUnderTest(
         target=FakeTarget(mounts={cgroups.mount.folder: cgroups}, commands=commands),
@@ -112,5 +112,5 @@ def fake_node(
         facts=TargetFacts(node=facts, mount=cgroups.mount, controllers=frozenset({"memory"}), pressure=True),
         recorder=_NoRecorder(),
         driver=driver,
-        traits=traits,
+        traits=runtimes.traits,
     )

@@ -12,13 +12,16 @@ import itertools
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.engine.cpu import shares_to_weight
 from memqos.engine.layout import container_path
 from memqos.engine.plan import ContainerResources
+from memqos.engine.translate import oci
+from memqos.engine.translate.resources import OciResources, OciTranslation
+from memqos.engine.translate.runtime_rules import written
+from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.writes import Host
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
@@ -37,16 +40,16 @@ __all__ = ["FakeRuntime"]
 
 _KILLED = 137
 _TERMINATED = 143
-_UNLIMITED = -1
+_SANDBOX = OciResources(cpu_shares=2)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Container:
-    """One container: what it was asked for until now, and how it is."""
+    """One container: what it was asked for until now, as CRI and as OCI say it, and how it is."""
 
-    spec: ContainerSpec
     cgroup: CgroupPath
     resources: ContainerResources
+    specification: OciResources
     state: ContainerState = ContainerState.CREATED
     exit_code: int | None = None
     reason: str = ""
@@ -55,7 +58,8 @@ class _Container:
 class FakeRuntime:
     """The Runtime port in memory.
 
-    driver: how cgroups are named. traits: of which containerd and runc it is the likeness.
+    driver: how cgroups are named. runtimes: of which CRI runtime and OCI runtime it is the likeness; what they make of
+    resources is the engine's translation, which it takes over.
     """
 
     def __init__(
@@ -63,11 +67,12 @@ class FakeRuntime:
         cgroups: FakeCgroups,
         *,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
-        traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+        runtimes: Runtimes = TRIXIE,
     ) -> None:
         self._cgroups = cgroups
         self._driver = driver
-        self._traits = traits
+        self._runtimes = runtimes
+        self._hugetlb = runtimes.traits.hugetlb
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, CgroupPath] = {}
         self._containers: dict[str, _Container] = {}
@@ -94,17 +99,19 @@ class FakeRuntime:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
         sandbox_id = self._new_id()
         self._sandboxes[sandbox_id] = self._leaf(parent, sandbox_id)
-        self._apply(self._sandboxes[sandbox_id], ContainerResources(cpu_shares=2))
+        self._write("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
         return SandboxHandle(id=sandbox_id, spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:  # noqa: ARG002
         """Make a container and its cgroup."""
         if sandbox.id not in self._sandboxes:
             raise _error("CreateContainer", f"there is no sandbox '{sandbox.id}'")
+        cri, runc_or_crun = self._runtimes.cri, self._runtimes.oci.runtime
+        asked = _accepted("CreateContainer", oci.create(spec.resources, cri, hugetlb=self._hugetlb, oci=runc_or_crun))
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         self._containers[container_id] = _Container(
-            spec=spec, cgroup=self._leaf(parent, container_id), resources=spec.resources
+            cgroup=self._leaf(parent, container_id), resources=spec.resources, specification=asked
         )
         self._sandbox_of[container_id] = sandbox.id
         return container_handle(sandbox, spec, container_id)
@@ -114,17 +121,19 @@ class FakeRuntime:
         known = self._known(container, "StartContainer")
         if known.state is not ContainerState.CREATED:
             raise _error("StartContainer", f"the container is {known.state}")
-        self._apply(known.cgroup, known.resources)
+        self._write("StartContainer", known.cgroup, known.specification)
         known.state = ContainerState.RUNNING
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Merge into what was asked for before, and write all of it again, as containerd does."""
+        """Write what the CRI runtime sends on: containerd all that was asked for so far, CRI-O the request."""
         known = self._known(container, "UpdateContainerResources")
         if known.state is not ContainerState.RUNNING:
             raise _error("UpdateContainerResources", f"the container is {known.state}")
-        merged = _merged(known.resources, resources)
-        self._apply(known.cgroup, merged)
-        known.resources = merged
+        sent_on = oci.update(known.specification, resources, self._runtimes.cri, hugetlb=self._hugetlb)
+        asked = _accepted("UpdateContainerResources", sent_on)
+        self._write("UpdateContainerResources", known.cgroup, asked)
+        known.specification = asked
+        known.resources = _merged(known.resources, resources)
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
         """What is known of it."""
@@ -198,57 +207,27 @@ class FakeRuntime:
         return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
 
     def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
-        return container_path(parent, container_id, self._driver, self._traits.flavour)
+        return container_path(parent, container_id, self._driver, self._runtimes.traits.flavour)
 
-    def _holder(self, cgroup: CgroupPath) -> CgroupPath:
-        """Where the processes are and the files are written: the cgroup itself, or one below it."""
-        inside = self._driver is CgroupDriver.SYSTEMD and self._traits.subgroup
-        return cgroup.child(self._traits.subgroup) if inside else cgroup
-
-    def _apply(self, cgroup: CgroupPath, resources: ContainerResources) -> None:
-        holder = self._holder(cgroup)
+    def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> None:
+        """Let the OCI runtime write; a tree in memory has no files of huge page reservations."""
+        writes = written(resources, self._runtimes.oci, Host(driver=self._driver, hugetlb_reservations=False))
+        if writes.refusal:
+            raise _error(method, writes.refusal)
+        holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup
         self._cgroups.make(holder)
         try:
-            for name, text in self._writes(resources):
+            for name, text in writes.files:
                 self._cgroups.put(holder, name, text)
         except RefusedError as error:
-            raise _error("resources", str(error)) from error
-
-    def _writes(self, resources: ContainerResources) -> list[tuple[str, str]]:
-        """What runc writes, in its order: zero is "not specified", -1 is "max", unified comes last."""
-        writes: list[tuple[str, str]] = []
-        limit, total = resources.memory_limit_in_bytes, resources.memory_swap_limit_in_bytes
-        if limit and not total and self._traits.swap_follows_memory:
-            total = limit
-        if total:
-            writes.append(("memory.swap.max", _swap_text(limit, total)))
-        if limit:
-            writes.append(("memory.max", _text(limit)))
-        if resources.cpu_shares:
-            writes.append(("cpu.weight", str(shares_to_weight(resources.cpu_shares, self._traits.weight))))
-        if resources.cpu_quota or resources.cpu_period:
-            quota = _text(resources.cpu_quota) if resources.cpu_quota > 0 else "max"
-            writes.append(("cpu.max", f"{quota} {resources.cpu_period or 100_000}"))
-        for name, text in (("cpuset.cpus", resources.cpuset_cpus), ("cpuset.mems", resources.cpuset_mems)):
-            writes += [(name, text)] if text else []
-        if self._traits.hugetlb:
-            writes += [(f"hugetlb.{size}.max", str(amount)) for size, amount in resources.hugepage_limits]
-        return writes + sorted(resources.unified.items())
+            raise _error(method, f"failed to write '{text}' to {holder}/{name}: {error}") from error
 
 
-def _text(amount: int) -> str:
-    return "max" if amount == _UNLIMITED else str(amount)
-
-
-def _swap_text(limit: int, total: int) -> str:
-    """memory.swap.max counts swap alone, the request memory and swap together."""
-    if total == _UNLIMITED:
-        return "max"
-    if not limit:
-        raise RefusedError("unable to set swap limit without memory limit")
-    if total < limit:
-        raise RefusedError("memory+swap limit should be >= memory limit")
-    return str(total - limit)
+def _accepted(method: str, translation: OciTranslation) -> OciResources:
+    """What reaches the OCI runtime; the CRI runtime's refusal is this runtime's answer."""
+    if translation.refusal:
+        raise _error(method, translation.refusal)
+    return translation.resources
 
 
 def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResources:

@@ -10,12 +10,12 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import Deadline
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
+from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node import NodeUnderTest
 from memqos.node.fake import FakeAgent
 from memqos.probe.facts import TargetFacts
@@ -31,8 +31,8 @@ FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_
 class Runtime(FakeRuntime):
     """A fake runtime that counts sandboxes, ends init containers, and fails for the pods in `broken`."""
 
-    def __init__(self, cgroups: FakeCgroups, traits: RuntimeTraits) -> None:
-        super().__init__(cgroups, traits=traits)
+    def __init__(self, cgroups: FakeCgroups, runtimes: Runtimes) -> None:
+        super().__init__(cgroups, runtimes=runtimes)
         self.sandboxes: list[str] = []
         self.handles: dict[str, ContainerHandle] = {}
         self.init_exit_code = 0
@@ -73,9 +73,9 @@ class Log:
 class Bench:
     """The node with everything that a test may want to look at behind it."""
 
-    def __init__(self, *, traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1, **facts: Any) -> None:
+    def __init__(self, *, runtimes: Runtimes = TRIXIE, **facts: Any) -> None:
         self.cgroups = FakeCgroups()
-        self.runtime = Runtime(self.cgroups, traits)
+        self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
         self.agent = FakeAgent(self.cgroups)
         self.target = FakeTarget(
@@ -93,7 +93,7 @@ class Bench:
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
-            traits=traits,
+            traits=runtimes.traits,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from memqos.clock import Deadline
 from memqos.engine.finding import Verdict, worst
-from memqos.engine.translate.versions import runtime_traits, traits_of
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.fake import fake_node
 from tests.unit.node.fakes import kubelet, pod
@@ -30,8 +30,8 @@ def test_pods_stand_between_populations():
 
 def test_it_has_the_facts_the_driver_and_the_runtimes_that_it_is_given():
     facts = NodeFacts(memory=1 << 30, cpus=1, page_size=65536, hugepage_sizes=())
-    traits = runtime_traits(traits_of("containerd", "2.1.9"), traits_of("runc", "1.4.0"), hugetlb=True)
-    node = fake_node(facts=facts, driver=CgroupDriver.CGROUPFS, traits=traits)
+    runtimes = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("runc", "1.4.0"), hugetlb=True)
+    node = fake_node(facts=facts, driver=CgroupDriver.CGROUPFS, runtimes=runtimes)
     web = pod("web", "33333333")
 
     with node.admitted([web], kubelet()) as population:
@@ -39,4 +39,4 @@ def test_it_has_the_facts_the_driver_and_the_runtimes_that_it_is_given():
 
     assert values["memory.min"] == "33292288"
     assert node.driver is CgroupDriver.CGROUPFS
-    assert node.flavour == traits.flavour
+    assert node.flavour == runtimes.traits.flavour

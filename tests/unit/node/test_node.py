@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.finding import Verdict, worst
 from memqos.engine.release import Variant
-from memqos.engine.translate.versions import runtime_traits, traits_of
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
@@ -38,7 +38,7 @@ def test_pods_are_planned_enforced_started_read_and_judged():
 
 
 def test_crun_keeps_containers_in_a_cgroup_below_their_scope():
-    bench = Bench(traits=runtime_traits(traits_of("containerd", "1.7.24"), traits_of("crun", "1.21"), hugetlb=False))
+    bench = Bench(runtimes=Runtimes(cri=traits_of("containerd", "1.7.24"), oci=traits_of("crun", "1.21")))
     job = pod("job", init=True)
 
     with bench.node.admitted([job], kubelet()) as population:

@@ -4,9 +4,9 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.engine.plan import ContainerResources
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.path import CgroupPath
-from memqos.model.traits import RuntimeTraits, WeightConversion
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, Runtime, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
@@ -75,10 +75,11 @@ def test_what_a_container_gets(
     assert shown(cgroups, started(runtime, resources), name) == text
 
 
-def test_other_runtimes_by_their_traits(cgroups: FakeCgroups) -> None:
-    traits = RuntimeTraits(name="x", weight=WeightConversion.QUADRATIC, hugetlb=True, swap_follows_memory=False)
+def test_other_runtimes_by_their_versions(cgroups: FakeCgroups) -> None:
+    """The quadratic weight (runc 1.3.2), huge pages, and a memory limit that says nothing of swap (before 1.6.13)."""
+    runtimes = Runtimes(cri=traits_of("containerd", "1.6.12"), oci=traits_of("runc", "1.3.2"), hugetlb=True)
     container = started(
-        FakeRuntime(cgroups, traits=traits),
+        FakeRuntime(cgroups, runtimes=runtimes),
         ContainerResources(cpu_shares=1024, memory_limit_in_bytes=MI, hugepage_limits=(("2MB", 0),)),
     )
     assert shown(cgroups, container, "cpu.weight") == "100\n"
@@ -87,23 +88,48 @@ def test_other_runtimes_by_their_traits(cgroups: FakeCgroups) -> None:
 
 
 @pytest.mark.parametrize(
-    "resources",
+    ("resources", "words"),
     [
-        ContainerResources(memory_swap_limit_in_bytes=MI),
-        ContainerResources(memory_limit_in_bytes=2 * MI, memory_swap_limit_in_bytes=MI),
-        ContainerResources(unified={"memory.nonsense": "1"}),
-        ContainerResources(unified={"memory.high": "much"}),
+        (ContainerResources(memory_swap_limit_in_bytes=MI), "unable to set swap limit without memory limit"),
+        (
+            ContainerResources(memory_limit_in_bytes=2 * MI, memory_swap_limit_in_bytes=MI),
+            r"memory\+swap limit should be >= memory limit",
+        ),
+        (ContainerResources(unified={"memory.nonsense": "1"}), "memory.nonsense: No such file or directory"),
+        (ContainerResources(unified={"memory.high": "much"}), "unified resource 'memory.high'"),
+        (ContainerResources(unified={"a/b": "1"}), "must be a file name"),
+        (ContainerResources(cpuset_mems="x"), "'cpuset.mems' conversion error"),
     ],
 )
-def test_what_runc_refuses(runtime: FakeRuntime, resources: ContainerResources) -> None:
-    with pytest.raises(RuntimeCallError):
+def test_what_runc_refuses(runtime: FakeRuntime, resources: ContainerResources, words: str) -> None:
+    with pytest.raises(RuntimeCallError, match=words) as caught:
         started(runtime, resources)
+    assert caught.value.where == "StartContainer"
 
 
-def test_an_update_without_a_swap_limit_keeps_the_older_one(cgroups: FakeCgroups, runtime: FakeRuntime) -> None:
+def test_what_cri_o_refuses_itself(cgroups: FakeCgroups) -> None:
+    runtime = FakeRuntime(cgroups, runtimes=Runtimes(cri=traits_of("cri-o", "1.32.0"), oci=traits_of("crun", "1.21")))
+    with pytest.raises(RuntimeCallError, match="set memory limit 4096 too low") as caught:
+        started(runtime, ContainerResources(memory_limit_in_bytes=4096))
+    assert caught.value.where == "CreateContainer"
+
+
+def test_crun_writes_below_the_scope_and_cri_o_drops_unified_in_updates(cgroups: FakeCgroups) -> None:
+    runtime = FakeRuntime(cgroups, runtimes=Runtimes(cri=traits_of("cri-o", "1.32.0"), oci=traits_of("crun", "1.21")))
+    container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI, unified={"memory.min": "1048576"}))
+    update = ContainerResources(memory_limit_in_bytes=32 * MI, unified={"memory.min": "2097152"})
+    runtime.update(container, update, deadline=soon())
+    holder = POD.child(f"crio-{container.id}.scope").child("container")
+    assert cgroups.text(holder, "memory.max") == "33554432\n"
+    assert cgroups.text(holder, "memory.min") == "1048576\n"
+
+
+def test_an_update_without_a_swap_limit_means_no_swap(cgroups: FakeCgroups, runtime: FakeRuntime) -> None:
     container = started(runtime, ContainerResources(memory_limit_in_bytes=32 * MI, memory_swap_limit_in_bytes=64 * MI))
     runtime.update(container, ContainerResources(memory_limit_in_bytes=48 * MI), deadline=soon())
-    assert shown(cgroups, container, "memory.swap.max") == "16777216\n"
+    assert shown(cgroups, container, "memory.swap.max") == "0\n"
+    runtime.update(container, ContainerResources(cpu_shares=512), deadline=soon())
+    assert shown(cgroups, container, "memory.max") == "50331648\n"
 
 
 def test_a_sandbox_needs_its_pods_cgroup(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
