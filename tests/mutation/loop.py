@@ -153,16 +153,23 @@ class Run:
         return found
 
     def ordered(self, mutant: str) -> list[pytest.Item]:
-        """The tests that reach a mutant's function, the likeliest to kill it soon first, as many as patience allows."""
+        """The tests that reach a mutant's function, the likeliest to kill it soon first, as many as patience allows.
+
+        First those that killed others like it, then golden texts, then one case of each test, another of each, and so
+        on; random examples last.
+        """
         function = mangled_name_from_mutant_name(mutant)
-        place = {nodeid: place for place, nodeid in enumerate(self.likely(function))}
         seconds = self.reach.seconds
-
-        def rank(item: pytest.Item) -> tuple[float, ...]:
+        place = {nodeid: place for place, nodeid in enumerate(self.likely(function))}
+        rounds: Counter[str] = Counter()
+        ranked = []
+        for item in sorted(self.reach.tests.get(function, ()), key=lambda item: seconds[item.nodeid]):
+            case_of = item.nodeid.partition("[")[0]
+            rounds[case_of] += 1
             golden, random = "is_golden" in item.name, is_hypothesis_test(getattr(item, "obj", None))
-            return place.get(item.nodeid, len(place)), not golden, random, seconds[item.nodeid]
-
-        items = sorted(self.reach.tests.get(function, ()), key=rank)
+            rank = place.get(item.nodeid, len(place)), not golden, random, rounds[case_of]
+            ranked.append((rank, len(ranked), item))
+        items = [item for *_, item in sorted(ranked, key=lambda one: one[:2])]
         until = accumulate(seconds[item.nodeid] for item in items)
         enough = [item for item, spent in zip(items, until, strict=True) if not self.patience or spent <= self.patience]
         return enough or items[:1]
