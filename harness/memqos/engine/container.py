@@ -44,8 +44,8 @@ _NOTHING_SENT = ContainerResources()
 class ContainerRequest:
     """The message for one container, and the rulings inside it.
 
-    protection: the memory-qos rulings that became unified entries. limit_from_pod: the limits that pod-level
-    resources stand in for ("cpu", "memory"). mems: the Memory Manager's ruling on cpuset.mems, None without one.
+    protection: the memory-qos rulings that became unified entries. memory_from_pod: whether the pod-level memory limit
+    stands in for the container's. mems: the Memory Manager's ruling on cpuset.mems, None without one.
     """
 
     container: Container
@@ -53,7 +53,7 @@ class ContainerRequest:
     protection: Rulings
     swap: SwapSetting
     oom: OomScore
-    limit_from_pod: frozenset[str]
+    memory_from_pod: bool
     mems: Ruling | None = None
 
 
@@ -74,14 +74,13 @@ def request_container(
     limits = container.resources.limits
     cpu, memory = amount(limits, "cpu"), amount(limits, "memory")
     own = pod.resources if kubelet.pod_level and pod_level_set(pod) else None
-    from_pod = set()
+    memory_from_pod = False
     if own is not None:
         if cpu.is_zero and not amount(own.limits, "cpu").is_zero:
             cpu = own.limits["cpu"]
-            from_pod.add("cpu")
         if memory.is_zero and not amount(own.limits, "memory").is_zero:
             memory = own.limits["memory"]
-            from_pod.add("memory")
+            memory_from_pod = True
     basic = _basic(kubelet, container.resources.requests.get("cpu"), cpu, memory)
     if kubelet.cfs_quota and has_exclusive_cpus(pod, container, qos, kubelet):
         basic["cpu_quota"] = -1
@@ -106,7 +105,7 @@ def request_container(
         protection=protection,
         swap=swap,
         oom=oom,
-        limit_from_pod=frozenset(from_pod),
+        memory_from_pod=memory_from_pod,
         mems=mems,
     )
 

@@ -48,7 +48,7 @@ def _memory_limit(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Ruli
     count = request.resources.memory_limit_in_bytes
 
     def why() -> Reason:
-        from_pod = "memory" in request.limit_from_pod
+        from_pod = request.memory_from_pod
         place = pod.origin.get("resources.limits.memory") if from_pod else request.container.origin.get("limits.memory")
         name = "pod-level limits.memory" if from_pod else "limits.memory"
         file = kubelet.files.memory_limit

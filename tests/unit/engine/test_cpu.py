@@ -1,0 +1,62 @@
+"""Edges of the conversions between CPUs, shares, weights and quotas that no table of upstream has."""
+
+import pytest
+
+from memqos.engine.control_files import cpu_limit
+from memqos.engine.cpu import int64, milli_to_shares, quota_to_milli, shares_to_weight, systemd_quota
+from memqos.engine.ruling import UNEXPLAINED
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+
+
+@pytest.mark.parametrize(("product", "kept"), [
+    (0, 0),
+    (-1, -1),
+    (9_223_372_036_854_775_807, 9_223_372_036_854_775_807),
+    (9_223_372_036_854_775_808, -9_223_372_036_854_775_808),
+    (-9_223_372_036_854_775_809, 9_223_372_036_854_775_807),
+])  # fmt: skip
+def test_64_bits(product, kept):
+    assert int64(product) == kept
+
+
+def test_less_than_nothing_has_the_fewest_shares():
+    assert [milli_to_shares(milli) for milli in (-1000, 0, 1, 2, 3)] == [2, 2, 2, 2, 3]
+
+
+def test_no_limit_is_no_cpu_whatever_the_period():
+    assert [quota_to_milli(quota, 1000) for quota in (-1, -2, 1)] == [0, -2, 1]
+
+
+def test_linear_weights():
+    """2176 * 9999 is 83 times 262142 and 38 more, so that a divisor one larger has one weight less."""
+    assert [shares_to_weight(shares) for shares in (2177, 2178, 262_143, 262_144, 300_000)] == [
+        83, 84, 9999, 10_000, 10_000,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("quota", "period", "written"), [
+    (-1, 100_000, -1),
+    (0, 100_000, 0),
+    (1, 100_000, 1000),
+    # 1000 µs of 99999 are a whole percent but for a tenth of a µs per second: not 999.
+    (1000, 99_999, 1000),
+    (1001, 99_999, 1999),
+])  # fmt: skip
+def test_the_systemd_driver_rounds_up_what_is_no_whole_percent(quota, period, written):
+    assert systemd_quota(quota, period) == written
+
+
+@pytest.mark.parametrize(("quota", "period", "on_v2", "on_v1"), [
+    (25_000, 50_000, "25000 50000", ("25000", "50000")),
+    (1, 0, "1 100000", ("1", "absent")),
+    (0, 50_000, "max 50000", ("absent", "50000")),
+    (-1, 0, "max 100000", ("-1", "absent")),
+])  # fmt: skip
+def test_a_cpu_limit_in_the_files_of_both_versions(quota, period, on_v2, on_v1):
+    [one] = cpu_limit(CgroupVersion.V2, quota, period, lambda: UNEXPLAINED).values()
+    assert str(one.written) == on_v2
+    found = cpu_limit(CgroupVersion.V1, quota, period, lambda: UNEXPLAINED)
+    assert {knob: str(one.written) for knob, one in found.items()} == dict(
+        zip((Knob.CPU_CFS_QUOTA_US, Knob.CPU_CFS_PERIOD_US), on_v1, strict=True)
+    )
