@@ -115,3 +115,11 @@ def test_ssh_knows_the_host_and_asks_nobody():
         "BatchMode yes",
         "ForwardAgent no",
     } <= lines
+
+
+def test_silence_is_told_within_ten_seconds():
+    """ssh gives up at the first question after `CountMax` unanswered ones."""
+    config = ssh_config(port=2222, identity=Path("/identity"), known_hosts=Path("/known_hosts"))
+    words = dict(line.split(maxsplit=1) for line in config.splitlines())
+    assert int(words["ServerAliveInterval"]) * (int(words["ServerAliveCountMax"]) + 1) <= 10
+    assert module.PING_SECONDS <= 10
