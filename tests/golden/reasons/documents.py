@@ -10,8 +10,20 @@ from memqos.engine.errata import errata_document
 from memqos.engine.release import Variant
 from memqos.engine.resize.explain import resize_document
 from memqos.engine.shelter import shelter_document
+from tests.golden.reasons.plans import plan_of
 from tests.golden.reasons.resizes import RESIZES
-from tests.golden.reasons.tables import ON_V1, PAIRS, TRANSLATED, ZONED, compared, few, sheltered, translated
+from tests.golden.reasons.tables import (
+    ON_V1,
+    PAIRS,
+    PLANNED,
+    TRANSLATED,
+    ZONED,
+    compared,
+    few,
+    reclassed,
+    sheltered,
+    translated,
+)
 
 
 def entries(title: str, document: Any) -> Iterator[str]:
@@ -30,9 +42,13 @@ def entries(title: str, document: Any) -> Iterator[str]:
 def book() -> Iterator[str]:
     yield from entries(ZONED, plan_document(few(ZONED), variant=Variant.DOCUMENTED))
     yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
+    yield from entries(
+        "refusals", plan_document(plan_of(PLANNED["1.36, pods without room"]), variant=Variant.SHIPPED)["refusals"]
+    )
     for title in TRANSLATED:
         yield from entries(title, plan_document(translated(title), variant=Variant.SHIPPED)["pods"])
     yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))
+    yield from entries("another class", differences_document(differences(*reclassed()), "before", "after"))
     yield from entries("errata", errata_document())
     for title, found in sheltered().items():
         yield from entries(f"protection, {title}", shelter_document(found))

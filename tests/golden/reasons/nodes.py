@@ -162,4 +162,17 @@ PLANS = (
     Planned(title="1.37, tiered", release="1.37", settings=TIERED),
     Planned(title="1.37, the defaults", release="1.37"),
     Planned(title="1.37, memory QoS off", release="1.37", settings=gates(MemoryQoS=False)),
+    Planned(title="1.29 on cgroup v1, swap", release="1.29", settings=gates(NodeSwap=True), node=V1),
+    Planned(title="1.29 on cgroup v1, swap limited", release="1.29", settings=LIMITED, node=V1),
+    Planned(title="1.30 on cgroup v1, swap limited", release="1.30", settings=LIMITED, node=V1),
+    Planned(title="1.35 on cgroup v1, memory QoS", release="1.35", settings=replace(ON, fail_cgroup_v1=False), node=V1),
+    Planned(title="1.36, one CPU, processes limited", release="1.36", node=replace(NODE, cpus=1, pids=32768),
+        settings=replace(RESERVED, pod_pids_limit=100, system_reserved=amounts(memory="512Mi", pid="1000"),
+            kube_reserved=amounts(memory="256Mi", pid="500"), origin={"podPidsLimit": "kubelet.yaml:7"})),
+    Planned(title="1.36, pods without room", release="1.36", more={"fit": True}, pods=(
+        pod("bytes", container("a", amounts(memory="9Gi"))),
+        pod("cores", container("a", amounts(cpu="5"))),
+        pod("pages", container("a", amounts(memory="1Mi"), amounts(hugepages_2Mi="4Mi"))),
+        pod("system", container("a", amounts(cpu="5")), priority=CRITICAL_PRIORITY),
+    ), node=ZONES),
 )  # fmt: skip

@@ -35,6 +35,8 @@ def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:
             yield f"oom_score_adj of '{container.name}': {container.oom_score_adj}", container.oom_score_adj_reason
     for refusal in plan.refusals:
         yield f"refused: {refusal.name}: {refusal.reason_name}: {refusal.message}", refusal.reason
+    for knob, reason in plan.unavailable.items():
+        yield f"{knob} of no cgroup", reason
 
 
 def kind(reason: Reason) -> object:

@@ -56,6 +56,12 @@ def compared(pair: tuple[str, str]) -> tuple[Plan, Plan]:
     return few(pair[0], (*FEW, PODS[2])), few(pair[1])
 
 
+def reclassed() -> tuple[Plan, Plan]:
+    """A plan of a BestEffort pod, and one of the same pod as Burstable."""
+    one = replace(PODS[2], containers=(replace(PODS[2].containers[0], resources=PODS[3].containers[0].resources),))
+    return few(ZONED, (PODS[2],)), few(ZONED, (one,))
+
+
 def sheltered() -> dict[str, tuple[Sheltered, ...]]:
     tiered = few(RESERVED, PODS[:3])
     return {
@@ -98,6 +104,8 @@ def texts() -> Iterator[str]:
     for pair in PAIRS:
         yield f"== from {pair[0]} to {pair[1]}"
         yield differences_text(differences(*compared(pair)), *pair)
+    yield "== another class"
+    yield differences_text(differences(*reclassed()), "before", "after")
     yield "== findings"
     yield from findings()
     for title, found in sheltered().items():

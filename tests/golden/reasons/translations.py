@@ -29,6 +29,22 @@ REQUESTS = {
     "unlimited": ContainerResources(cpu_period=100_000, cpu_quota=-1, memory_swap_limit_in_bytes=-1),
     "little": ContainerResources(memory_limit_in_bytes=4 * MIB),
 }
+FOR_DOCKER = REQUESTS | {
+    "protected beyond its limit": ContainerResources(
+        memory_limit_in_bytes=64 * MIB, cpu_shares=2, unified={"memory.low": str(128 * MIB), "memory.min": "0"}
+    ),
+    "entries alone": ContainerResources(
+        unified={
+            "memory.max": str(64 * MIB),
+            "memory.swap.max": "max",
+            "cpu.max": "500 1000",
+            "cpu.weight": "50",
+            "pids.max": "100",
+            "io.weight": "10",
+        }
+    ),
+    "hardly any CPU": ContainerResources(cpu_period=500, cpu_quota=100),
+}
 STORED = OciResources(
     memory_limit=128 * MIB, memory_swap=128 * MIB, memory_reservation=MIB, cpu_shares=512, cpu_quota=-1, cpus="0-3"
 )
@@ -60,7 +76,7 @@ def cleared() -> Iterator[str]:
 
 
 def docker() -> Iterator[str]:
-    for title, sent in REQUESTS.items():
+    for title, sent in FOR_DOCKER.items():
         found = host_config(sent)
         lines = [f"docker, {title}: {json.dumps(dict(found.host_config))}"]
         lines += [f"  annotation: {name}: {value}" for name, value in found.annotations.items()]
