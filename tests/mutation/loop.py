@@ -156,9 +156,10 @@ class Run:
         """The tests that reach a mutant's function, the likeliest to kill it soon first, as many as patience allows.
 
         First those that killed others like it, then golden texts, then one case of each test, another of each, and so
-        on; random examples last.
+        on, beginning with the tests that are named after the module; random examples last.
         """
         function = mangled_name_from_mutant_name(mutant)
+        module = function.split(".")[-2]
         seconds = self.reach.seconds
         place = {nodeid: place for place, nodeid in enumerate(self.likely(function))}
         rounds: Counter[str] = Counter()
@@ -167,7 +168,7 @@ class Run:
             case_of = item.nodeid.partition("[")[0]
             rounds[case_of] += 1
             golden, random = "is_golden" in item.name, is_hypothesis_test(getattr(item, "obj", None))
-            rank = place.get(item.nodeid, len(place)), not golden, random, rounds[case_of]
+            rank = place.get(item.nodeid, len(place)), not golden, random, module not in item.path.stem, rounds[case_of]
             ranked.append((rank, len(ranked), item))
         items = [item for *_, item in sorted(ranked, key=lambda one: one[:2])]
         until = accumulate(seconds[item.nodeid] for item in items)

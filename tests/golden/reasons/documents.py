@@ -17,6 +17,7 @@ from tests.golden.reasons.tables import (
     PAIRS,
     PLANNED,
     TRANSLATED,
+    WITHOUT_ROOM,
     ZONED,
     compared,
     few,
@@ -42,9 +43,7 @@ def entries(title: str, document: Any) -> Iterator[str]:
 def book() -> Iterator[str]:
     yield from entries(ZONED, plan_document(few(ZONED), variant=Variant.DOCUMENTED))
     yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
-    yield from entries(
-        "refusals", plan_document(plan_of(PLANNED["1.36, pods without room"]), variant=Variant.SHIPPED)["refusals"]
-    )
+    yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]), variant=Variant.SHIPPED)["refusals"])
     for title in TRANSLATED:
         yield from entries(title, plan_document(translated(title), variant=Variant.SHIPPED)["pods"])
     yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))

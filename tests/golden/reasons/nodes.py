@@ -170,6 +170,8 @@ PLANS = (
         settings=replace(RESERVED, pod_pids_limit=100, system_reserved=amounts(memory="512Mi", pid="1000"),
             kube_reserved=amounts(memory="256Mi", pid="500"), origin={"podPidsLimit": "kubelet.yaml:7"})),
     Planned(title="1.36, pods without room", release="1.36", more={"fit": True}, pods=(
+        pod("first", container("a", amounts(cpu="1"))),
+        pod("second", container("a", amounts(memory="1Gi"))),
         pod("bytes", container("a", amounts(memory="9Gi"))),
         pod("cores", container("a", amounts(cpu="5"))),
         pod("pages", container("a", amounts(memory="1Mi"), amounts(hugepages_2Mi="4Mi"))),

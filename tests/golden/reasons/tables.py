@@ -25,6 +25,7 @@ FEW = (PODS[1], PODS[8])
 ZONED = "1.36, zones"
 ON_V1 = "1.22 on cgroup v1, swap limited"
 RESERVED = "1.36, tiered, everything reserved"
+WITHOUT_ROOM = "1.36, pods without room"
 CRUN = Runtimes(cri=traits_of("cri-o", "1.34.1"), oci=traits_of("crun", "1.8.1"), hugetlb=True)
 TRANSLATED: dict[str, dict[str, Any]] = {
     "containerd and runc": {"runtimes": TRIXIE, "release": "1.34", "settings": ON},
@@ -88,12 +89,17 @@ def findings() -> Iterator[str]:
         yield failure(found)
         yield failure(replace(found, knob="memory.limit_in_bytes", reason=None), mount="/mnt")
         yield failure(replace(found, cgroup="not known"))
+        yield failure(replace(found, cgroup="/"))
 
 
 def texts() -> Iterator[str]:
     for title in (ZONED, ON_V1, RESERVED):
         yield f"== tree, {title}"
         yield plan_tree(few(title))
+    yield "== tree, pods without room"
+    yield plan_tree(plan_of(PLANNED[WITHOUT_ROOM]))
+    yield f"== {Knob.CPUSET_MEMS}, {ZONED}"
+    yield knob_reasons(few(ZONED), Knob.CPUSET_MEMS)
     for title in TRANSLATED:
         plan = translated(title)
         yield f"== translations, {title}"
