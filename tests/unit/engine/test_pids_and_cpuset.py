@@ -50,6 +50,11 @@ def test_pod_pids_limit(version, release):
     assert Knob.PIDS_MAX not in plan.pods[0].containers[0].cgroup.knobs
 
 
+def test_one_process_is_a_limit():
+    plan = expect([ONE], node=NODE, settings=KubeletSettings(pod_pids_limit=1), release="1.36")
+    assert pids(plan)["poduid-p"] == ("1", "1")
+
+
 def test_kubepods_has_what_is_left():
     plan = expect([], node=PIDS, settings=RESERVED, release="1.36")
     assert pids(plan)["kubepods"] == ("14000", "14000")

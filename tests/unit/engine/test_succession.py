@@ -116,6 +116,9 @@ def test_what_stays_says_why():
     assert (node.written, node.value) == (ABSENT, Bytes(128 * MI))
     assert node.reason.rule == "the kubelet writes no other value over the one that it wrote before"
     assert node.reason.because == (before.node.knobs[Knob.MEMORY_MIN].reason,)
+    upgraded = succession(planned(ON, "1.35"), planned(TIERED, "1.36")).pods[0].cgroup.knobs[Knob.MEMORY_LOW]
+    assert upgraded.reason.revision == "memory-qos v1.36 shipped"
+    assert upgraded.reason.rule.startswith("the kubelet writes a pod's cgroup when it makes it")
     bare = succession(planned(TIERED, "1.36", reasons=False), planned(OFF, "1.36", reasons=False))
     assert (bare.node.knobs[Knob.MEMORY_MIN].value, bare.node.knobs[Knob.MEMORY_MIN].reason.rule) == (
         Bytes(128 * MI),

@@ -52,6 +52,25 @@ def test_what_the_plan_says_conforms():
     assert worst(findings) is Verdict.CONFORMS
 
 
+def test_a_container_below_its_scope():
+    """crun keeps it there: what the scope itself shows is not looked at."""
+    plan = planned(driver=CgroupDriver.SYSTEMD)
+    seen = reading(plan)
+    pod_path = plan.pods[0].cgroup.path
+    own = seen.cgroups[pod_path.child("0a1b")]
+    scope = pod_path.child("cri-containerd-0a1b.scope")
+    below = scope.child("container")
+    cgroups = {
+        **seen.cgroups,
+        scope: CgroupReading(path=scope, files={**own.files, "memory.max": "max\n"}),
+        below: CgroupReading(path=below, files=own.files),
+    }
+    found = judge(plan, replace(seen, cgroups=cgroups), ids=IDS, subgroup="container")
+    assert {one.verdict for one in found} == {Verdict.CONFORMS}
+    [other] = only(judge(plan, replace(seen, cgroups=cgroups), ids=IDS), Verdict.DEVIATES)
+    assert (other.knob, other.observed) == ("memory.max", "max")
+
+
 def test_one_wrong_value():
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")

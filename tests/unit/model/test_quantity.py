@@ -167,3 +167,7 @@ def test_any_text_is_a_quantity_or_an_error(text):
         assert str(error)  # noqa: PT017 - either outcome is right, none other
     else:
         assert abs(found.amount) <= 2**63 - 1
+
+
+def test_defaulting_keeps_what_was_written():
+    assert str(Quantity.parse("1.5Gi").defaulted()) == "1.5Gi"

@@ -91,6 +91,16 @@ def test_texts_of_cgroup_v1():
     assert read_back(Knob.HUGETLB_2MB_LIMIT_IN_BYTES, Bytes(0), 4096) == Bytes(0)
 
 
+def test_the_largest_amounts_read_back_to_the_byte():
+    """2^63 - 1 in whole pages, and in whole huge pages; cgroup v2 has a word for it."""
+    most = Bytes((1 << 63) - 1)
+    assert str(read_back(Knob.MEMORY_LIMIT_IN_BYTES, UNLIMITED, 4096)) == "9223372036854771712"
+    assert str(read_back(Knob.MEMORY_LIMIT_IN_BYTES, most, 65536)) == "9223372036854710272"
+    assert str(read_back(Knob.HUGETLB_2MB_LIMIT_IN_BYTES, UNLIMITED, 4096)) == "9223372036852678656"
+    assert str(read_back(Knob.HUGETLB_1GB_LIMIT_IN_BYTES, UNLIMITED, 4096)) == "9223372035781033984"
+    assert str(read_back(Knob.MEMORY_MAX, most, 4096)) == "max"
+
+
 def test_read_back_leaves_everything_but_pages_alone():
     assert read_back(Knob.MEMORY_HIGH, Bytes(12345), 4096) == Bytes(12288)
     assert read_back(Knob.MEMORY_HIGH, MAX, 4096) is MAX

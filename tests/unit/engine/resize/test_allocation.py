@@ -119,6 +119,14 @@ def test_containers_with_swap(release, policy, old, new, outcome):
         assert found.message == "In-place resize of containers with swap is not supported."
 
 
+def test_one_container_with_swap_among_others_is_enough():
+    settings = replace(LIMITED, feature_gates={**ON.feature_gates, "NodeSwap": True})
+    first, second = (
+        pod(container({"memory": "1Gi"}), container({"memory": size}, name="d")) for size in ("1Gi", "2Gi")
+    )
+    assert resized(first, second, "1.36", settings).outcome.value == "Infeasible"
+
+
 @pytest.mark.parametrize("change", [
     {"swap_controller": False},
     {"memory": 4 << 30},

@@ -277,6 +277,11 @@ def test_swap_that_the_kubelet_turns_off_survives_a_daemon_reload():
     assert held_after_reload(written(resources, RUNC))["memory.swap.max"] == "0"
 
 
+def test_files_below_a_scope_show_whole_pages_after_a_daemon_reload_too():
+    found = written(OciResources(memory_limit=100_000), traits_of("crun", "1.21"))
+    assert held_after_reload(found, page_size=65536)["memory.max"] == "65536"
+
+
 def test_limits_that_are_max_survive_a_daemon_reload():
     resources = OciResources(cpu_period=50_000, unified={"memory.high": "max", "memory.zswap.max": "0"})
     assert held_after_reload(written(resources, RUNC)) == {
