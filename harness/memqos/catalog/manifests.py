@@ -11,7 +11,7 @@ from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
 from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
-from memqos.engine.defaulting import container_defaults
+from memqos.engine.defaulting import in_whole_millis, with_requests
 from memqos.errors import ManifestError
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 
@@ -37,6 +37,9 @@ def pods_of(data: bytes, file: str) -> tuple[Pod, ...]:
 
     A pod without metadata.uid gets one made from its namespace and name, always the same. A pod that says that the
     kubelet read it from a file (annotation kubernetes.io/config.source or config.mirror) is static.
+
+    Quantities are exact. The API server rounds them up to whole milli units before it compares them; the engine does so
+    for every pod that it is given.
 
     Raises ManifestError naming file, line and field for whatever kubectl or the API server refuses, as far as it
     concerns the shape of a pod and its resources; and for a text without any pod.
@@ -229,7 +232,7 @@ def _container(node: MappingNode, field: str, place: Place) -> Container:
     resources = origins.resources(own, place.child("resources"), "") if isinstance(own, MappingNode) else Resources()
     if kind is ContainerKind.EPHEMERAL and (resources.requests or resources.limits):
         raise place.child("resources").error("an ephemeral container has no resources.", node.line_of("resources"))
-    return container_defaults(
+    return with_requests(
         Container(
             name=name,
             kind=kind,
@@ -274,4 +277,4 @@ def _check_pod(pod: Pod, spec: MappingNode, place: Place) -> None:
                 spot = place.child(field).item(index).child("name")
                 raise spot.error(f"another container is called '{name}' too.", item.line, got=name)
             seen.add(name)
-    check_pod_level(pod, spec, place.child("resources"))
+    check_pod_level(in_whole_millis(pod), spec, place.child("resources"))

@@ -24,7 +24,7 @@ class ResourceReader:
         self.lines: dict[str, str] = {}
 
     def resources(self, node: MappingNode, place: Place, prefix: str) -> Resources:
-        """Both lists, checked one by one and against each other."""
+        """Both lists, checked one by one and, as the API server rounds them, against each other."""
         requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
         for name, request in requests.items():
@@ -34,11 +34,11 @@ class ResourceReader:
                 if name.startswith(PREFIX):
                     raise place.child("requests", name).error("huge pages need a limit as well as a request.", line)
                 continue
-            if limit < request:
+            if limit.defaulted() < request.defaulted():
                 raise place.child("requests", name).error(
                     f"the request {request} is above the limit {limit}.", line, got=str(request)
                 )
-            if name.startswith(PREFIX) and request != limit:
+            if name.startswith(PREFIX) and request.defaulted() != limit.defaulted():
                 raise place.child("requests", name).error(
                     f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
                 )

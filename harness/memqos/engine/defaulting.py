@@ -15,7 +15,7 @@ from memqos.engine.sums import aggregate, supported_at_pod_level
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
 
-__all__ = ["container_defaults", "seen_by"]
+__all__ = ["in_whole_millis", "seen_by", "with_requests"]
 
 _POD_LEVEL_SINCE = 32
 _POD_LEVEL_HUGEPAGES_SINCE = 33
@@ -28,18 +28,15 @@ def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
 
     Where the release does not know them, a sidecar is a plain init container and pod-level resources are gone.
     """
-    init = tuple(_with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
-    apps = tuple(_with_requests(one) for one in pod.containers)
+    init = tuple(with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
+    apps = tuple(with_requests(one) for one in pod.containers)
     own = pod.resources if kubelet.release.since(_POD_LEVEL_SINCE) else None
     if kubelet.pod_level and own is not None:
         # What containers ask for adds up as it was written: quantities become whole millis after the defaulting.
         own = _pod_level(replace(pod, init_containers=init, containers=apps), own, kubelet)
-    init, apps = tuple(_rounded(one) for one in init), tuple(_rounded(one) for one in apps)
-    overhead = _whole_millis(pod.overhead)
-    unchanged = own is pod.resources and overhead is pod.overhead and init == pod.init_containers
-    if unchanged and apps == pod.containers:
-        return pod
-    return replace(pod, init_containers=init, containers=apps, resources=own, overhead=overhead)
+    if own is not pod.resources or init != pod.init_containers or apps != pod.containers:
+        pod = replace(pod, init_containers=init, containers=apps, resources=own)
+    return in_whole_millis(pod)
 
 
 def _known_kind(container: Container, kubelet: Kubelet) -> Container:
@@ -48,12 +45,8 @@ def _known_kind(container: Container, kubelet: Kubelet) -> Container:
     return container
 
 
-def container_defaults(container: Container) -> Container:
-    """Quantities in whole millis, and a request for every limit that has none; an explicit zero request is kept."""
-    return _rounded(_with_requests(container))
-
-
-def _with_requests(container: Container) -> Container:
+def with_requests(container: Container) -> Container:
+    """A request for every limit that has none; an explicit zero request is kept."""
     requests, limits = container.resources.requests, container.resources.limits
     if requests.keys() >= limits.keys():
         return container
@@ -65,12 +58,28 @@ def _with_requests(container: Container) -> Container:
     return replace(container, resources=Resources(requests={**requests, **absent}, limits=limits), origin=origin)
 
 
+def in_whole_millis(pod: Pod) -> Pod:
+    """Every quantity of the pod rounded up to whole milli units, which is what the API server validates and stores."""
+    init = tuple(_rounded(one) for one in pod.init_containers)
+    apps = tuple(_rounded(one) for one in pod.containers)
+    own = pod.resources and _rounded_lists(pod.resources)
+    overhead = _whole_millis(pod.overhead)
+    unchanged = own is pod.resources and overhead is pod.overhead and init == pod.init_containers
+    if unchanged and apps == pod.containers:
+        return pod
+    return replace(pod, init_containers=init, containers=apps, resources=own, overhead=overhead)
+
+
 def _rounded(container: Container) -> Container:
-    given = container.resources
+    resources = _rounded_lists(container.resources)
+    return container if resources is container.resources else replace(container, resources=resources)
+
+
+def _rounded_lists(given: Resources) -> Resources:
     requests, limits = _whole_millis(given.requests), _whole_millis(given.limits)
     if requests is given.requests and limits is given.limits:
-        return container
-    return replace(container, resources=Resources(requests=requests, limits=limits))
+        return given
+    return Resources(requests=requests, limits=limits)
 
 
 def _whole_millis(amounts: ResourceList) -> ResourceList:
@@ -105,4 +114,4 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
             {name: value for name, value in amounts.items() if not name.startswith(PREFIX)}
             for amounts in (requests, limits)
         )
-    return Resources(requests=_whole_millis(requests), limits=_whole_millis(limits))
+    return Resources(requests=requests, limits=limits)

@@ -16,10 +16,11 @@ from memqos.engine.numa.reservation import hard_eviction, in_words
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.release import Family
 from memqos.engine.sums import amount, pod_requests
+from memqos.model.node import NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity
 
-__all__ = ["Room", "node_room", "pod_needs", "status_allocatable"]
+__all__ = ["Room", "huge_page_capacity", "node_room", "pod_needs", "status_allocatable"]
 
 _SOURCE = "kubelet lifecycle predicateAdmitHandler; scheduler noderesources Fits"
 
@@ -75,14 +76,23 @@ class Room:
 
 def node_room(kubelet: Kubelet) -> Room:
     """An empty node's room: Node.status.allocatable of cpu, memory and the huge pages of its zones."""
-    huge: dict[str, int] = {}
-    for zone in kubelet.node.zones:
-        for size, pages in zone.hugepages.items():
-            name = f"{PREFIX}{in_words(size)}"
-            huge[name] = huge.get(name, 0) + size * pages
+    huge = huge_page_capacity(kubelet.node)
     offered = status_allocatable(kubelet)
     memory = amount(offered, "memory").value - sum(huge.values())
     return Room(offered={"cpu": amount(offered, "cpu").milli_value, "memory": max(memory, 0), **huge})
+
+
+def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
+    """Bytes of huge pages by resource name ("hugepages-2Mi"), 0 for a size without pages; empty without zones.
+
+    Only zones say how many pages there are, so without them nothing is known of any.
+    """
+    found = {f"{PREFIX}{in_words(size)}": 0 for size in node.hugepage_sizes if node.zones}
+    for zone in node.zones:
+        for size, pages in zone.hugepages.items():
+            name = f"{PREFIX}{in_words(size)}"
+            found[name] = found.get(name, 0) + size * pages
+    return found
 
 
 def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memqos.engine import layout
+from memqos.engine.fit import huge_page_capacity
 from memqos.engine.gates import Gate, enabled, stage
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.policies import configuration_error
@@ -16,7 +17,7 @@ from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.release import Release
 from memqos.engine.sums import amount
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
-from memqos.model.quantity import ZERO
+from memqos.model.quantity import ZERO, Quantity
 
 __all__ = ["check_settings"]
 
@@ -201,11 +202,15 @@ def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
-    """Reservations above the capacity, the hard eviction threshold counted among them: `validateNodeAllocatable`."""
+    """Reservations above the capacity, the hard eviction threshold counted among them: `validateNodeAllocatable`.
+
+    The kubelet looks at the capacities that cAdvisor knows: memory, cpu, and every size of huge pages. A reservation of
+    pids, or of anything that the node has no capacity of, is not held against anything.
+    """
     settings, release = kubelet.settings, kubelet.release
     threshold = {"memory": hard_eviction(settings, kubelet.node.memory)}
-    for name in ("memory", "cpu"):
-        whole = kubelet.capacity[name]
+    huge = {name: Quantity.of_bytes(count) for name, count in huge_page_capacity(kubelet.node).items()}
+    for name, whole in {"memory": kubelet.capacity["memory"], "cpu": kubelet.capacity["cpu"], **huge}.items():
         parts = {
             "systemReserved": amount(settings.system_reserved or {}, name),
             "kubeReserved": amount(settings.kube_reserved or {}, name),

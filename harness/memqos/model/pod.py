@@ -81,7 +81,7 @@ class Pod:
     """One pod. `init_containers` holds regular init containers and sidecars in spec order.
 
     resources: `spec.resources` (KEP-2837); None if the field is missing, which differs from an empty one.
-    overhead: `spec.overhead`.
+    overhead: `spec.overhead`; an empty one is none, since it does not outlive the API server.
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
     """

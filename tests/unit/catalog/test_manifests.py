@@ -5,7 +5,10 @@ import pytest
 import yaml
 
 from memqos.catalog.manifests import pods_of
+from memqos.engine.expect import expect
 from memqos.errors import ManifestError
+from memqos.model.knob import Knob
+from memqos.model.node import NodeFacts
 from memqos.model.pod import ContainerKind, ResizePolicy
 from memqos.model.quantity import Quantity
 
@@ -168,7 +171,7 @@ def test_null_is_not_given():
         ("1.5e9", 1_500_000_000),
         ("0.5", Fraction(1, 2)),
         ("100m", Fraction(1, 10)),
-        ("1u", Fraction(1, 1000)),
+        ("1u", Fraction(1, 1_000_000)),
         ("' 64Mi '", 64 << 20),
         ("0100", 64),
         ("+5M", 5_000_000),
@@ -319,3 +322,18 @@ def test_every_pod_of_upstream_examples_fields_is_known():
         """
     )
     assert pod.name == "p"
+
+
+def test_amounts_are_kept_as_they_were_written():
+    """Rules see 1 nano, which defaulting adds up before it rounds: 1n + 1.9999 CPUs are 2, not 1m + 2."""
+    own = manifest("resources: {requests: {cpu: 1n}}", "resources: {limits: {memory: 1Gi}}")
+    (pod,) = pods(f"{own}\n  - name: d\n    resources: {{requests: {{cpu: 1.9999}}}}")
+    assert [one.resources.requests["cpu"].nanos for one in pod.containers] == [1, 1_999_900_000]
+    plan = expect([pod], node=NodeFacts(memory=8 << 30, cpus=4), release="1.36")
+    # Of 2048 shares, by the linear conversion.
+    assert str(plan.pods[0].cgroup.knobs[Knob.CPU_WEIGHT].written) == "79"
+
+
+def test_a_request_is_compared_with_its_limit_as_the_api_server_rounds_them():
+    (pod,) = pods(manifest("resources: {requests: {cpu: 100u}, limits: {cpu: 1n}}"))
+    assert pod.containers[0].resources.requests["cpu"].nanos == 100_000

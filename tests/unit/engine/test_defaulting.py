@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.defaulting import container_defaults, seen_by
+from memqos.engine.defaulting import in_whole_millis, seen_by, with_requests
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import resolve
 from memqos.engine.release import Release, Variant
@@ -18,19 +18,27 @@ from tests.unit.engine.pods import NODE, amounts, container, pod, resources
     [("100.5m", "101m"), ("100m", "100m"), ("1.0001", "1001m"), ("1u", "1m"), ("64Mi", "64Mi"), ("0", "0")],
 )
 def test_amounts_are_rounded_up_to_whole_millis(given, kept):
-    own = container_defaults(container({"cpu": given, "memory": "1Gi"})).resources.requests
-    assert own == amounts({"cpu": kept, "memory": "1Gi"})
+    both = {"cpu": given, "memory": "1Gi"}
+    one = pod(container(both), init_containers=(container(None, both),), resources=resources(None, both))
+    found = in_whole_millis(one)
+    expected = amounts({"cpu": kept, "memory": "1Gi"})
+    assert found.containers[0].resources.requests == found.init_containers[0].resources.limits == expected
+    assert found.resources.limits == expected
 
 
-def test_a_limit_is_rounded_before_it_becomes_the_request():
-    found = container_defaults(container(None, {"cpu": "0.0001"}, origin={"limits.cpu": "a.yaml:3"}))
-    assert found.resources == resources({"cpu": "1m"}, {"cpu": "1m"})
+def test_a_limit_becomes_the_request_as_it_was_written():
+    found = with_requests(container(None, {"cpu": "0.0001"}, origin={"limits.cpu": "a.yaml:3"}))
+    assert found.resources == resources({"cpu": "100u"}, {"cpu": "100u"})
     assert found.origin == {"limits.cpu": "a.yaml:3", "requests.cpu": "a.yaml:3, from the limit"}
 
 
-def test_a_container_that_needs_nothing_is_left_as_it_is():
+def test_what_needs_nothing_is_left_as_it_is():
     one = container({"memory": "1Gi"}, {"memory": "2Gi"})
-    assert container_defaults(one) is one
+    assert with_requests(one) is one
+    whole = pod(one, resources=resources({"memory": "2Gi"}))
+    assert in_whole_millis(whole) is whole
+    bare = pod(one)
+    assert seen_by(bare, kubelet("1.36", {})) is bare
 
 
 def test_overhead_is_rounded_too():

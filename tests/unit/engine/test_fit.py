@@ -125,3 +125,10 @@ def test_the_memory_manager_comes_first_and_keeps_nothing_of_a_refused_pod():
     assert [(one.name, one.reason_name) for one in plan.refusals] == [("default/cpus", "OutOfcpu")]
     [placed] = plan.pods
     assert placed.containers[0].resources.cpuset_mems == "1"
+
+
+def test_huge_pages_of_a_size_that_no_zone_has():
+    node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB),))
+    own = pod(container({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi", "memory": "64Mi"}))
+    message = "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"
+    assert refused(own, node=node) == [("default/p", "OutOfhugepages-2Mi", message)]

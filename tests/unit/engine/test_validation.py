@@ -1,12 +1,22 @@
 """What upstream's table of configurations does not have: see tests/vectors/test_kubelet_validation.py."""
 
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from memqos.engine.expect import expect
 from memqos.errors import ManifestError
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NodeFacts,
+    NumaZone,
+    ReservationPolicy,
+    SwapBehavior,
+)
 from tests.unit.engine.pods import amounts
 
 NODE = NodeFacts(memory=8 << 30)
@@ -127,3 +137,37 @@ def test_single_process_oom_kill_cannot_be_false_on_v1():
     with pytest.raises(ManifestError, match="cgroup v1"):
         expect([], node=node, settings=settings, release="1.36")
     assert expect([], node=node, settings=settings, release="1.31").release == "1.31"
+
+
+HUGE = replace(NODE, pids=32768, zones=(NumaZone(id=0, memory=8 << 30, hugepages={2 << 20: 8}),))
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "kube", "says"),
+    [
+        ("hugepages-2Mi", "8Mi", "8Mi", ""),
+        (
+            "hugepages-2Mi",
+            "8Mi",
+            "10Mi",
+            "8Mi + kubeReserved 10Mi = 18874368) than the node has (16777216)",
+        ),
+        # The kernel knows the size, and no zone has a page of it.
+        ("hugepages-1Gi", "1Gi", "0", "more hugepages-1Gi is reserved (1073741824) than the node has (0)"),
+        ("pid", "32768", "1", ""),
+        # No capacity of it, so no kubelet looks.
+        ("hugepages-64Ki", "1Gi", "1Gi", ""),
+    ],
+)
+def test_reservations_of_huge_pages_and_pids(name, system, kube, says):
+    settings = KubeletSettings(system_reserved=amounts({name: system}), kube_reserved=amounts({name: kube}))
+    if not says:
+        assert expect([], node=HUGE, settings=settings, release="1.36").pods == ()
+        return
+    with pytest.raises(ManifestError, match=re.escape(says)):
+        expect([], node=HUGE, settings=settings, release="1.36")
+
+
+def test_huge_pages_of_a_node_without_zones_are_not_known():
+    settings = KubeletSettings(system_reserved=amounts({"hugepages-2Mi": "8Mi"}))
+    assert expect([], node=NODE, settings=settings, release="1.36").pods == ()

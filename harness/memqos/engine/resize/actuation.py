@@ -4,7 +4,10 @@ Memory first, then cpu. For each: the pod's limit and then its request where the
 before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
 pod's at every moment. Containers that a resize restarts are stopped before all of it and started after it.
 
-Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`.
+Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, 1.27 to 1.36. Of 1.37 the body
+of `doPodResizeAction` was not seen, only the tests of kubernetes pull request 140262: a memory request that changes
+alone writes the pod's cgroup once, with memory.min or memory.low of the new sum. That this write stands where the one
+for the cpu request stands, after a limit that grows and before one that shrinks, is taken from 1.36.
 """
 
 from __future__ import annotations
