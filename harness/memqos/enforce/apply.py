@@ -11,9 +11,9 @@ from typing import Any
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.steps import Action, Step, steps, steps_between, undoing
+from memqos.enforce.steps import Action, Step, rewriting, steps, steps_between, undoing
 from memqos.enforce.systemd import Property
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
@@ -80,6 +80,27 @@ class Enforcement:
             raise answer.failure.error(self._tree, todo)
         self._plan = plan
         return todo
+
+    def rewrite(self, cgroup: PlannedCgroup, *, past_driver: bool = False, deadline: Deadline) -> None:
+        """Write these knobs of a pod's cgroup that stands, as a resize does, and leave its other files alone.
+
+        past_driver: to the files alone. The plan in force has them from then on. Raises TargetError for a value that
+        the kernel refuses, ValueError for a cgroup that is no pod's of the plan in force.
+        """
+        plan = self._plan
+        if plan is None or cgroup.path not in {pod.cgroup.path for pod in plan.pods}:
+            raise ValueError(f"{cgroup.path} is not the cgroup of a pod that is in force")
+        step = rewriting(cgroup, plan.driver, past_driver=past_driver)
+        answer = _perform(self._tree, self._name, [step], deadline=deadline)
+        if answer.failure:
+            raise answer.failure.error(self._tree, [step])
+        pods = tuple(
+            replace(pod, cgroup=replace(pod.cgroup, knobs={**pod.cgroup.knobs, **cgroup.knobs}))
+            if pod.cgroup.path == cgroup.path
+            else pod
+            for pod in plan.pods
+        )
+        self._plan = replace(plan, pods=pods)
 
     def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
         """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.

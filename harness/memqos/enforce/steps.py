@@ -15,7 +15,7 @@ from memqos.model.knob import Absent, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 
-__all__ = ["Action", "Step", "removal", "steps", "steps_between", "subject", "undoing"]
+__all__ = ["Action", "Step", "removal", "rewriting", "steps", "steps_between", "subject", "undoing"]
 
 # libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
 # under another one, as memory.high under memory.max, is thereby written after it.
@@ -99,6 +99,15 @@ def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
             found.append(_change(cgroup, after.driver))
     found += (removal(cgroup, after.driver) for path, cgroup in reversed(old.items()) if path not in new)
     return tuple(found)
+
+
+def rewriting(cgroup: PlannedCgroup, driver: CgroupDriver, *, past_driver: bool = False) -> Step:
+    """The step that writes these knobs, and no others, into a cgroup that stands.
+
+    past_driver: to the files alone, so that systemd does not hear of it.
+    """
+    step = _change(cgroup, driver)
+    return replace(step, properties=()) if past_driver else step
 
 
 def removal(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:

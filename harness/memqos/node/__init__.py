@@ -3,6 +3,7 @@
 from memqos.node.conditions import Condition, counted, ended, reaches, rises
 from memqos.node.course import Course
 from memqos.node.population import AdmittedPod, Population
+from memqos.node.resizing import Resized
 from memqos.node.under_test import NodeUnderTest
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Course",
     "NodeUnderTest",
     "Population",
+    "Resized",
     "counted",
     "ended",
     "reaches",

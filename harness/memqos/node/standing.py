@@ -50,6 +50,11 @@ class Standing:
         for cgroup in renewed.cgroups():
             self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
+    def rewrite(self, cgroup: PlannedCgroup, *, past_driver: bool) -> None:
+        """Write these knobs of a pod's cgroup, as a resize does."""
+        self._enforcement.rewrite(cgroup, past_driver=past_driver, deadline=Deadline.after(ENFORCE_SECONDS))
+        self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
+
     def adopt(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Take over pods that were started, so that they are removed, and what is left of them can be used again."""
         self._pods = dict(pods)

@@ -13,7 +13,8 @@ from memqos.clock import Deadline
 from memqos.enforce.apply import find_leftovers
 from memqos.engine.expect import expect
 from memqos.engine.plan import Plan, Refusal
-from memqos.errors import MachineryError
+from memqos.engine.resize import resize_pods
+from memqos.errors import MachineryError, UsageError
 from memqos.model.node import CgroupDriver, NodeFacts, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
@@ -21,6 +22,7 @@ from memqos.model.reading import Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
 from memqos.node.population import KNOB_FILES, AdmittedPod, Population
+from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
@@ -81,6 +83,7 @@ class NodeUnderTest:
         self._leaves = leaves
         self._examine = examine or (lambda _: check_alive())
         self._kept: Standing | None = None
+        self._standing: Standing | None = None
         self._admission = Admission(
             runtime=runtime,
             tree=self.tree,
@@ -146,7 +149,7 @@ class NodeUnderTest:
             plan = _bound_to(plan, zone)
         self._recorder.plan(plan)
         kept = self._kept
-        standing = kept or self._new_standing(f"memqos {kubelet.id}")
+        self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
         ending = self._ending(lambda: None, standing.clear) if kept else self._clearing(standing)
         with self._guarded(), ending:
             standing.bring(plan)
@@ -156,6 +159,36 @@ class NodeUnderTest:
             finally:
                 standing.adopt(started)
             yield self._population(plan, started)
+
+    def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
+        """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
+
+        to: a pod whose containers have the same names, and the sizes that are wanted. UsageError for a resize that the
+        kubelet would not carry out, MachineryError for a step that fails.
+        """
+        standing = self._standing
+        if standing is None or pod.uid not in standing.pods:
+            raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
+        desired = with_resources_of(pod, to)
+        plan = resize_pods(
+            [admitted.pod for admitted in population.pods.values()],
+            [desired],
+            node=self.facts,
+            settings=kubelet.settings,
+            release=kubelet.release,
+            driver=self.driver,
+            variant=kubelet.variant,
+            traits=self._traits,
+        )
+        self._recorder.plan(plan.after)
+        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
+        with self._guarded():
+            return resizing.carry_out(plan, plan.resizes[0], desired, population)
+
+    def _read_and_record(self, population: Population) -> Reading:
+        reading = self.read(population)
+        self._recorder.reading(reading)
+        return reading
 
     def _population(self, plan: Plan, started: dict[str, AdmittedPod]) -> Population:
         population = Population(

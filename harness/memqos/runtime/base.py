@@ -160,6 +160,17 @@ class Runtime(Protocol):
         """Change the resources of a running container; what is not specified stays."""
         ...
 
+    def update_sandbox(
+        self,
+        sandbox: SandboxHandle,
+        *,
+        overhead: ContainerResources,
+        resources: ContainerResources,
+        deadline: Deadline,
+    ) -> None:
+        """Tell the runtime of the pod's new size; the error of one without this call has the code UNIMPLEMENTED."""
+        ...
+
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """The container's state, exit code and reason."""
         ...

@@ -135,6 +135,18 @@ class FakeRuntime:
         known.specification = asked
         known.resources = _merged(known.resources, resources)
 
+    def update_sandbox(
+        self,
+        sandbox: SandboxHandle,
+        *,
+        overhead: ContainerResources,  # noqa: ARG002
+        resources: ContainerResources,  # noqa: ARG002 - containerd remembers both, and writes nothing
+        deadline: Deadline,  # noqa: ARG002
+    ) -> None:
+        """Hear of the pod's new size, and leave it at that, as containerd 2.1 does; older ones do not listen."""
+        if sandbox.id not in self._sandboxes:
+            raise _error("UpdatePodSandboxResources", f"there is no sandbox '{sandbox.id}'")
+
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
         """What is known of it."""
         known = self._known(container, "ContainerStatus")

@@ -195,3 +195,44 @@ def test_a_target_without_python_is_not_able() -> None:
     tree = CgroupTree(FakeTarget(), FAKE_MOUNT)
     with pytest.raises(MissingProgramError, match="python3"):
         Enforcement(tree, name="x").apply(ONE, deadline=soon())
+
+
+GROWN = {Knob.MEMORY_MAX: Bytes(8192), Knob.MEMORY_LOW: Bytes(4096)}
+
+
+@pytest.mark.parametrize(("past_driver", "properties"), [(False, ["MemoryLow", "MemoryMax"]), (True, [])])
+def test_a_pods_cgroup_is_rewritten_in_place(agent: Agent, past_driver: bool, properties: list[str]) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(ONE, deadline=soon())
+    grown = plan(CgroupDriver.SYSTEMD, pods={"1": GROWN})
+    enforcement.rewrite(grown.pods[0].cgroup, past_driver=past_driver, deadline=soon())
+    (step,) = agent.requests[-1]["steps"]
+    assert step["action"] == "change"
+    assert step["writes"] == [["memory.max", "8192"], ["memory.low", "4096"]]
+    assert [name for name, *_ in step["properties"]] == properties
+    assert len(agent.requests) == 2
+    # What was rewritten is in force: the same plan asks for nothing more.
+    enforcement.apply(grown, deadline=soon())
+    assert len(agent.requests) == 2
+
+
+def test_a_refused_rewriting_names_the_pod_and_leaves_the_plan(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    enforcement.apply(ONE, deadline=soon())
+    agent.answer = {
+        "done": 0,
+        "killed": [],
+        "failure": {"step": 0, "what": "Device or resource busy", "kind": "refused"},
+    }
+    with pytest.raises(TargetError, match="could not change the cgroup of pod 1: Device or resource busy"):
+        enforcement.rewrite(plan(CgroupDriver.SYSTEMD, pods={"1": GROWN}).pods[0].cgroup, deadline=soon())
+    assert enforcement.plan is ONE
+
+
+def test_only_a_pod_that_is_in_force_is_rewritten(agent: Agent) -> None:
+    enforcement = Enforcement(agent.tree, name="x")
+    with pytest.raises(ValueError, match="is not the cgroup of a pod that is in force"):
+        enforcement.rewrite(ONE.pods[0].cgroup, deadline=soon())
+    enforcement.apply(ONE, deadline=soon())
+    with pytest.raises(ValueError, match="is not the cgroup of a pod"):
+        enforcement.rewrite(TWO.pods[0].cgroup, deadline=soon())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.engine.resize.entry import resize_pods
+from memqos.engine.resize.entry import resize_pods, standing_after
 from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
 
-__all__ = ["Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage", "resize_pods"]
+__all__ = ["Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage", "resize_pods", "standing_after"]

@@ -160,7 +160,7 @@ class Actuation:
         told = self._told(rulings, resource, reason)
         write = ResizeStep(
             kind=StepKind.POD_CGROUP, resource=resource, path=self._before.cgroup.path, reason=reason,
-            knobs=_planned(rulings, kubelet),
+            knobs=_planned(rulings, kubelet), past_driver=not through,
         )  # fmt: skip
         first = kubelet.release.since(_SANDBOX_FIRST_SINCE)
         yield from (*told, write) if first else (write, *told)

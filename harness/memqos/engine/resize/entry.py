@@ -22,7 +22,7 @@ from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 
-__all__ = ["resize_pods"]
+__all__ = ["resize_pods", "standing_after"]
 
 _NO_SETTINGS = KubeletSettings()
 _NO_USAGE: Mapping[str, Usage] = {}
@@ -116,12 +116,16 @@ class _Case:
 def _carried_out(before: Plan, fresh: Plan, resizes: Iterable[Resize]) -> Plan:
     """The plan after all steps: pods keep what no step wrote; the levels above are written for the new requests."""
     steps = {one.uid: one.steps for one in resizes}
-    pods = tuple(_pod(before.pod(pod.uid), pod, steps.get(pod.uid, ())) for pod in fresh.pods)
+    pods = tuple(standing_after(steps.get(pod.uid, ()), before.pod(pod.uid), pod) for pod in fresh.pods)
     return replace(fresh, pods=pods)
 
 
-def _pod(old: PlannedPod, fresh: PlannedPod, steps: tuple[ResizeStep, ...]) -> PlannedPod:
-    """What was sent along with the sandbox, and what is known of the pod's class, stays."""
+def standing_after(steps: Sequence[ResizeStep], old: PlannedPod, fresh: PlannedPod) -> PlannedPod:
+    """A pod once these steps are done: all of a resize, or the first of them.
+
+    old: the pod as it ran before; fresh: as it would be made now. What was sent along with the sandbox, and what is
+    known of the pod's class, stays.
+    """
     return replace(
         old,
         cgroup=_written(old.cgroup, [one for one in steps if one.kind is StepKind.POD_CGROUP]),

@@ -59,7 +59,8 @@ class ResizeStep:
 
     resource: "memory" or "cpu", "" for a container that is stopped or started. path: the pod's cgroup. container: ""
     for the pod. message: what is sent to the runtime, None for a write. knobs: what the files of the cgroup hold after
-    the step, as far as it writes them; empty where it writes none.
+    the step, as far as it writes them; empty where it writes none. past_driver: whether a write goes to the files
+    alone, whatever the cgroup driver (up to 1.31).
     """
 
     kind: StepKind
@@ -69,6 +70,7 @@ class ResizeStep:
     container: str = ""
     message: ContainerResources | None = None
     knobs: Mapping[Knob, Expected] = field(default_factory=dict)
+    past_driver: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

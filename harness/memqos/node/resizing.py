@@ -1,0 +1,202 @@
+"""In-place resize on a node: the kubelet's steps through runtime and cgroups, with a look at the pod after each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
+from memqos.engine import verdict
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.plan import PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
+from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.pod import Container, Pod
+from memqos.model.reading import Reading
+from memqos.node.population import AdmittedPod, Population
+from memqos.node.standing import Standing
+from memqos.runtime.base import ContainerSpec, ContainerState, Runtime
+
+__all__ = ["Moment", "Resized", "Resizing", "with_resources_of"]
+
+STEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One step that was done, the pod as it was right after it, and the ids of its containers then."""
+
+    step: ResizeStep
+    reading: Reading
+    ids: verdict.ContainerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized:
+    """A resize that was carried out. running: by container that no step restarts, whether it runs as it did before."""
+
+    plan: ResizePlan
+    resize: Resize
+    moments: Sequence[Moment]
+    running: Sequence[Finding]
+    population: Population
+
+    def judge(self) -> Sequence[Finding]:
+        """After every step: all files of the pod and its containers, as the steps until then leave them.
+
+        So a step that comes too early or too late deviates as one with a wrong value does. A container that was stopped
+        is left out until it is started again. Last, whether the others run as before, and the levels above the pod.
+        """
+        before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
+        found: list[Finding] = []
+        for count, moment in enumerate(self.moments, 1):
+            done = self.resize.steps[:count]
+            planned = _without_stopped(standing_after(done, before, after), done)
+            when = f"after step {count} of {len(self.resize.steps)}, {_words(moment.step)}"
+            findings = verdict.judge_pod(
+                dataclasses.replace(self.plan.before, pods=(planned,)),
+                self.resize.uid,
+                moment.reading,
+                ids=moment.ids,
+                flavour=self.population.flavour,
+                subgroup=self.population.subgroup,
+            )
+            found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in findings]
+        above = verdict.judge_node(self.plan.after, self.population.reading)
+        return [*found, *self.running, *above]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """Carries the steps out. read: reads a population's cgroups now."""
+
+    runtime: Runtime
+    standing: Standing
+    read: Callable[[Population], Reading]
+
+    def carry_out(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Resized:
+        """Every step in its order, then the levels above the pod.
+
+        UsageError for a resize that the kubelet does not carry out; MachineryError for a step that fails.
+        """
+        if not resize.steps:
+            raise UsageError(
+                f"the kubelet does not carry this resize out: {resize.outcome}"
+                + (f", {resize.message}." if resize.message else "."),
+                where=f"pod {resize.namespace}/{resize.name}",
+                next_step="Ask for another size, or for a kubelet that does.",
+            )
+        admitted = population.pods[resize.uid].require()
+        before = {name: handle.id for name, handle in admitted.containers.items()}
+        moments = []
+        for step in resize.steps:
+            self._do(step, admitted, desired)
+            moments.append(Moment(step=step, reading=self.read(population), ids=population.ids))
+        admitted.pod, admitted.planned = desired, plan.after.pod(resize.uid)
+        self.standing.bring(plan.after)
+        complete = dataclasses.replace(population, plan=plan.after)
+        running = [
+            self._runs(admitted, name, container_id, f"container {name} of pod {resize.namespace}/{resize.name}")
+            for name, container_id in before.items()
+            if not any(step.container == name and step.kind is StepKind.STOP_CONTAINER for step in resize.steps)
+        ]
+        return Resized(
+            plan=plan,
+            resize=resize,
+            moments=moments,
+            running=running,
+            population=dataclasses.replace(complete, reading=self.read(complete)),
+        )
+
+    def _do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
+        deadline = Deadline.after(STEP_SECONDS)
+        match step.kind:
+            case StepKind.POD_CGROUP:
+                cgroup = dataclasses.replace(admitted.planned.cgroup, knobs=step.knobs)
+                self.standing.rewrite(cgroup, past_driver=step.past_driver)
+            case StepKind.UPDATE_CONTAINER:
+                assert step.message is not None  # noqa: S101 - an update is a message
+                self.runtime.update(admitted.containers[step.container], step.message, deadline=deadline)
+            case StepKind.UPDATE_SANDBOX:
+                self._tell(step, admitted, deadline)
+            case StepKind.STOP_CONTAINER:
+                handle = admitted.containers[step.container]
+                self.runtime.stop(handle, grace=0, deadline=deadline)
+                self.runtime.remove(handle, deadline=deadline)
+            case StepKind.START_CONTAINER:
+                self._start(step, admitted, _container(desired, step.container), deadline)
+
+    def _tell(self, step: ResizeStep, admitted: AdmittedPod, deadline: Deadline) -> None:
+        """Tell the runtime of the pod's size; one that does not know the call is no obstacle, as to the kubelet."""
+        assert step.message is not None  # noqa: S101
+        assert admitted.sandbox is not None  # noqa: S101
+        overhead = admitted.planned.sandbox_overhead
+        try:
+            self.runtime.update_sandbox(admitted.sandbox, overhead=overhead, resources=step.message, deadline=deadline)
+        except RuntimeCallError as error:
+            if error.data.get("code") != "UNIMPLEMENTED":
+                raise
+
+    def _start(self, step: ResizeStep, admitted: AdmittedPod, container: Container, deadline: Deadline) -> None:
+        assert step.message is not None  # noqa: S101
+        assert admitted.sandbox is not None  # noqa: S101
+        spec = ContainerSpec(
+            name=container.name,
+            image=container.image,
+            command=container.command,
+            args=container.args,
+            resources=step.message,
+        )
+        handle = self.runtime.create(admitted.sandbox, spec, deadline=deadline)
+        admitted.containers[container.name] = handle
+        self.runtime.start(handle, deadline=deadline)
+
+    def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: str) -> Finding:
+        handle = admitted.containers[name]
+        status = self.runtime.status(handle, deadline=Deadline.after(STEP_SECONDS))
+        same = handle.id == container_id and status.state is ContainerState.RUNNING
+        return Finding(
+            verdict=Verdict.CONFORMS if same else Verdict.DEVIATES,
+            subject=subject,
+            cgroup="",
+            knob="restart",
+            expected="none: it runs on",
+            observed="none: it runs on" if same else f"{status.state} ({status.reason or 'no reason given'})",
+        )
+
+
+def with_resources_of(pod: Pod, other: Pod) -> Pod:
+    """The pod with the resources of another one's containers, by their names; UsageError if the names differ."""
+    sizes = {one.name: one.resources for one in other.all_containers}
+    if sizes.keys() != {one.name for one in pod.all_containers}:
+        raise UsageError(
+            f"the containers of '{other.name}' are not those of '{pod.name}', so it cannot be resized to it.",
+            next_step="Give a pod whose containers have the same names.",
+        )
+
+    def sized(containers: Sequence[Container]) -> tuple[Container, ...]:
+        return tuple(dataclasses.replace(one, resources=sizes[one.name]) for one in containers)
+
+    return dataclasses.replace(
+        pod,
+        containers=sized(pod.containers),
+        init_containers=sized(pod.init_containers),
+        ephemeral_containers=sized(pod.ephemeral_containers),
+        resources=other.resources,
+    )
+
+
+def _without_stopped(pod: PlannedPod, done: Sequence[ResizeStep]) -> PlannedPod:
+    started = {step.container for step in done if step.kind is StepKind.START_CONTAINER}
+    stopped = {step.container for step in done if step.kind is StepKind.STOP_CONTAINER} - started
+    return dataclasses.replace(pod, containers=tuple(one for one in pod.containers if one.name not in stopped))
+
+
+def _container(pod: Pod, name: str) -> Container:
+    return next(one for one in pod.all_containers if one.name == name)
+
+
+def _words(step: ResizeStep) -> str:
+    whom = f" of container {step.container}" if step.container else ""
+    return f"{step.kind}{f' ({step.resource})' if step.resource else ''}{whom}"
