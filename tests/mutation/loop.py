@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,22 @@ class Reach:
             for function in reached:
                 self.tests[function].append(item)
 
+    @lru_cache(maxsize=8)  # noqa: B019 - there is one for as long as the process lives
+    def ranked(self, function: str) -> list[pytest.Item]:
+        """The tests that reach a function: golden texts, then one case of each test, another of each, and so on.
+
+        Those that are named after its module come before others; random examples come last.
+        """
+        module = function.split(".")[-2]
+        rounds: Counter[str] = Counter()
+        ranked = []
+        for item in sorted(self.tests.get(function, ()), key=lambda item: self.seconds[item.nodeid]):
+            case_of = item.nodeid.partition("[")[0]
+            rounds[case_of] += 1
+            golden, random = "is_golden" in item.name, is_hypothesis_test(getattr(item, "obj", None))
+            ranked.append(((not golden, random, module not in item.path.stem, rounds[case_of]), item))
+        return [item for _, item in sorted(ranked, key=lambda one: one[0])]
+
 
 def learn(
     session: pytest.Session, items: list[pytest.Item], stamps: dict[Path, str], known: dict[str, list[Any]], kept: Path
@@ -153,27 +170,13 @@ class Run:
         return found
 
     def ordered(self, mutant: str) -> list[pytest.Item]:
-        """The tests that reach a mutant's function, the likeliest to kill it soon first, as many as patience allows.
-
-        First those that killed others like it, then golden texts, then one case of each test, another of each, and so
-        on, beginning with the tests that are named after the module; random examples last.
-        """
+        """The tests that reach a mutant's function, the likeliest to kill it soon first, as many as patience allows."""
         function = mangled_name_from_mutant_name(mutant)
-        module = function.split(".")[-2]
-        seconds = self.reach.seconds
-        place = {nodeid: place for place, nodeid in enumerate(self.likely(function))}
-        rounds: Counter[str] = Counter()
-        ranked = []
-        for item in sorted(self.reach.tests.get(function, ()), key=lambda item: seconds[item.nodeid]):
-            case_of = item.nodeid.partition("[")[0]
-            rounds[case_of] += 1
-            golden, random = "is_golden" in item.name, is_hypothesis_test(getattr(item, "obj", None))
-            rank = place.get(item.nodeid, len(place)), not golden, random, module not in item.path.stem, rounds[case_of]
-            ranked.append((rank, len(ranked), item))
-        items = [item for *_, item in sorted(ranked, key=lambda one: one[:2])]
-        until = accumulate(seconds[item.nodeid] for item in items)
-        enough = [item for item, spent in zip(items, until, strict=True) if not self.patience or spent <= self.patience]
-        return enough or items[:1]
+        items = {item.nodeid: item for item in self.reach.ranked(function)}
+        items = {test: items[test] for test in self.likely(function) if test in items} | items
+        until = accumulate(self.reach.seconds[test] for test in items)
+        enough = [item for item, spent in zip(items.values(), until, strict=True) if spent <= (self.patience or spent)]
+        return enough or list(items.values())[:1]
 
     def likely(self, function: str) -> list[str]:
         """The tests that killed mutants of this function, then some of its module's; most kills in a second first."""
