@@ -39,6 +39,10 @@ PODS = (
     pod("beyond", init("i", "2Gi"), sidecar("s", "2Gi"), container("c"), total="3Gi"),
     pod("none left", sidecar("s", "3Gi"), init("i"), container("c", "0"), total="3Gi"),
 )
+ODD = (
+    pod("odd in all", container("c", "1Gi"), container("d"), total="1.5"),
+    pod("odd in part", container("c", "1.5"), container("d"), total="3Gi"),
+)
 
 
 def said(title: str, reasons: dict[str, Reason], *more: str) -> str:
@@ -69,6 +73,8 @@ def admissions() -> Iterator[str]:
         narrow = placed(machine(4, 4), policies(), plain("other", "1Gi"))
         yield outcome(f"{title}, again", plain("other", "1Gi"), narrow, rules)
         yield outcome(f"{title}, wide beside a pod on one zone", plain("one", "6Gi"), narrow, rules)
+    for own in ODD:
+        yield outcome(own.name, own, machine(4, 4), policies("restricted", "pod", gates=MANAGED))
     again = placed(machine(8), policies("restricted", "pod", gates=MANAGED), PODS[7])
     found = admit(PODS[7], table=again, policies=policies("restricted", "pod", gates=MANAGED))
     yield said(f"whole, again: {dict(found.cpuset_mems)}", dict(found.reasons))

@@ -36,6 +36,15 @@ def test_an_exact_fit_is_enough():
     assert hinted(machine(4, 2), 7) == []
 
 
+def test_one_byte_too_few_is_not_enough_where_another_set_has_more_left():
+    """What an init container leaves on zone 1 helps zone 1 alone."""
+    table = machine(4, 4)
+    for zone in (0, 1):
+        table = table.taken((zone,), "memory", 1)
+    left = Reusable({((1,), "memory"): 1})
+    assert hinted(table, 4, left) == [((1,), True)]
+
+
 def test_preferred_is_what_would_do_on_empty_zones():
     """Two zones in one group: one zone would have done when empty, so that no set of two is preferred."""
     table = placed(machine(4, 4), NONE, plain("wide", "5Gi"))

@@ -110,3 +110,10 @@ def test_merging_is_what_a_walk_over_all_combinations_ends_with(lists, closest, 
     merger = Merger(zones=ZONES, closest=closest, distances=DISTANCES, up_to_need=up_to_need)
     assert merger.merge(lists) == walked(merger, lists)
     assert merger.merge(lists[::-1]) == merger.merge(lists)
+
+
+@pytest.mark.parametrize("width", [0, 1, 4])
+def test_a_preferred_hint_is_better_however_wide(width):
+    merger = Merger(zones=ZONES)
+    assert merger.better(no(0), yes(0, 1, 2), width) == yes(0, 1, 2)
+    assert merger.better(yes(0, 1, 2), no(0), width) == yes(0, 1, 2)
