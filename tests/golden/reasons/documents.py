@@ -10,6 +10,7 @@ from memqos.engine.errata import errata_document
 from memqos.engine.release import Variant
 from memqos.engine.resize.explain import resize_document
 from memqos.engine.shelter import shelter_document
+from tests.golden.reasons.nodes import PODS
 from tests.golden.reasons.plans import plan_of
 from tests.golden.reasons.resizes import RESIZES
 from tests.golden.reasons.tables import (
@@ -42,6 +43,7 @@ def entries(title: str, document: Any) -> Iterator[str]:
 
 def book() -> Iterator[str]:
     yield from entries(ZONED, plan_document(few(ZONED), variant=Variant.DOCUMENTED))
+    yield from entries("held on a zone", plan_document(few(ZONED, PODS[:1]), variant=Variant.SHIPPED)["pods"])
     yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
     yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]), variant=Variant.SHIPPED)["refusals"])
     for title in TRANSLATED:

@@ -76,6 +76,19 @@ PODS = (
 )
 
 
+FROM_NOWHERE = (
+    replace(
+        PODS[8],
+        containers=tuple(replace(one, origin={}) for one in PODS[8].containers),
+        init_containers=tuple(replace(one, origin={}) for one in PODS[8].init_containers),
+        origin={},
+    ),
+    replace(PODS[9], containers=tuple(replace(one, origin={}) for one in PODS[9].containers), origin={}),
+    replace(PODS[11], containers=tuple(replace(one, origin={}) for one in PODS[11].containers), origin={}),
+)
+"""Pods that no file tells of."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """A plan to make: what differs from the node and the pods above."""
@@ -169,6 +182,7 @@ PLANS = (
     Planned(title="1.36, one CPU, processes limited", release="1.36", node=replace(NODE, cpus=1, pids=32768),
         settings=replace(RESERVED, pod_pids_limit=100, system_reserved=amounts(memory="512Mi", pid="1000"),
             kube_reserved=amounts(memory="256Mi", pid="500"), origin={"podPidsLimit": "kubelet.yaml:7"})),
+    Planned(title="1.36, pods from nowhere", release="1.36", settings=LIMITED, pods=FROM_NOWHERE),
     Planned(title="1.36, pods without room", release="1.36", more={"fit": True}, pods=(
         pod("first", container("a", amounts(cpu="1"))),
         pod("second", container("a", amounts(memory="1Gi"))),

@@ -7,7 +7,7 @@ from typing import Any
 from memqos.engine.resize import ResizePlan, Usage, resize_pods
 from memqos.engine.resize.explain import resize_reasons, resize_text
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, KubeletSettings, SwapBehavior
+from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod, ResizePolicy, Resources
 from memqos.model.traits import RuntimeFlavour, RuntimeTraits
 from tests.golden.reasons.nodes import NODE, V1, amounts, container, pod
@@ -25,6 +25,7 @@ LEVELS = replace(
         "InPlacePodLevelResourcesVerticalScaling": True,
     },
 )
+PROTECTED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
 CRIO = RuntimeTraits(name="cri-o 1.34 with crun", flavour=RuntimeFlavour.CRIO)
 MIB = 1 << 20
 
@@ -73,6 +74,8 @@ RESIZES: dict[str, Callable[[], ResizePlan]] = {
     ), "1.33"),
     "growing in 1.36": resized(SMALL, LARGE),
     "shrinking in 1.37": resized(LARGE, SMALL, "1.37"),
+    "growing in 1.37, protected": resized(SMALL, LARGE, "1.37", PROTECTED),
+    "shrinking in 1.37, protected": resized(LARGE, SMALL, "1.37", PROTECTED),
     "growing under CRI-O": resized(SMALL, LARGE, "1.35", traits=CRIO),
     "pod-level resources": resized(*WHOLE, settings=LEVELS),
     "below what is used": resized(

@@ -13,7 +13,7 @@ from memqos.engine.shelter import Sheltered, shelter, shelter_text
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, KubeletSettings
 from memqos.model.pod import Pod
 from tests.golden.reasons.nodes import ON, PLANS, PODS, TIERED, V1, Planned
 from tests.golden.reasons.plans import plan_of
@@ -30,6 +30,12 @@ CRUN = Runtimes(cri=traits_of("cri-o", "1.34.1"), oci=traits_of("crun", "1.8.1")
 TRANSLATED: dict[str, dict[str, Any]] = {
     "containerd and runc": {"runtimes": TRIXIE, "release": "1.34", "settings": ON},
     "cri-o and crun": {"runtimes": CRUN, "release": "1.36", "settings": TIERED},
+    "CPUs of its own": {
+        "runtimes": TRIXIE,
+        "release": "1.36",
+        "settings": KubeletSettings(cpu_manager_policy="static", feature_gates={"MemoryQoS": False}),
+        "pods": PODS[:1],
+    },
     "cgroup v1": {"runtimes": TRIXIE, "release": "1.30", "settings": ON, "node": V1},
 }
 KNOBS = (Knob.MEMORY_MAX, Knob.MEMORY_HIGH, Knob.CPU_MAX, Knob.HUGETLB_2MB_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
@@ -49,7 +55,7 @@ def translated(title: str) -> Plan:
     """A plan of a few pods, each container in every language."""
     given = dict(TRANSLATED[title])
     more = {"runtimes": given.pop("runtimes"), "driver": CgroupDriver.SYSTEMD}
-    return plan_of(Planned(title=title, more=more, pods=(PODS[1], PODS[4]), **given))
+    return plan_of(Planned(title=title, more=more, **{"pods": (PODS[1], PODS[4]), **given}))
 
 
 def compared(pair: tuple[str, str]) -> tuple[Plan, Plan]:
@@ -96,6 +102,8 @@ def texts() -> Iterator[str]:
     for title in (ZONED, ON_V1, RESERVED):
         yield f"== tree, {title}"
         yield plan_tree(few(title))
+    yield "== tree, processes limited"
+    yield plan_tree(few("1.36, one CPU, processes limited", PODS[1:2]))
     yield "== tree, pods without room"
     yield plan_tree(plan_of(PLANNED[WITHOUT_ROOM]))
     yield f"== {Knob.CPUSET_MEMS}, {ZONED}"

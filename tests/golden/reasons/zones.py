@@ -73,8 +73,9 @@ def admissions() -> Iterator[str]:
         narrow = placed(machine(4, 4), policies(), plain("other", "1Gi"))
         yield outcome(f"{title}, again", plain("other", "1Gi"), narrow, rules)
         yield outcome(f"{title}, wide beside a pod on one zone", plain("one", "6Gi"), narrow, rules)
-    for own in ODD:
-        yield outcome(own.name, own, machine(4, 4), policies("restricted", "pod", gates=MANAGED))
+    for policy in ("restricted", "best-effort"):
+        for own in (*ODD, PODS[8], PODS[9]):
+            yield outcome(f"{policy}, {own.name}", own, machine(4, 4), policies(policy, "pod", gates=MANAGED))
     again = placed(machine(8), policies("restricted", "pod", gates=MANAGED), PODS[7])
     found = admit(PODS[7], table=again, policies=policies("restricted", "pod", gates=MANAGED))
     yield said(f"whole, again: {dict(found.cpuset_mems)}", dict(found.reasons))
