@@ -10,13 +10,11 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.catalog.profiles import load_profile
-from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import UsageError
-from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import BootOptions
+from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
 
@@ -28,22 +26,6 @@ Maintainer: nobody
 Depends: what-is-nowhere
 Description: a runtime beside the image's
 """
-
-
-def start(log_dir: Path, **options):
-    return boot(
-        load_profile("trixie"),
-        load_topology("one-zone"),
-        image_cache=default_cache(os.environ),
-        log_dir=log_dir,
-        options=BootOptions(**options),
-    )
-
-
-def output(machine, *argv: str) -> str:
-    result = machine.target.run(list(argv), deadline=Deadline.after(60))
-    assert result.status == 0, result
-    return result.text
 
 
 @pytest.fixture

@@ -17,19 +17,15 @@ from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, write_manifest
 from memqos.vm.kept import end_kept, keep, list_kept
-from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
+from tests.vm.machines import output, soon, start
 
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
 RESTORES = int(os.environ.get("MEMQOS_TEST_RESTORES", "5"))
 """How many restores in a row; the environment `restores` of tox asks for a hundred."""
-
-
-def soon() -> Deadline:
-    return Deadline.after(60)
 
 
 class Notes:
@@ -46,23 +42,6 @@ class Notes:
 
     def note(self, text):
         self.notes.append(text)
-
-
-def start(log_dir: Path, *, topology: str = "one-zone", progress=None, **options):
-    return boot(
-        load_profile("trixie"),
-        load_topology(topology),
-        image_cache=default_cache(os.environ),
-        log_dir=log_dir,
-        options=BootOptions(**options),
-        progress=progress or Notes(),
-    )
-
-
-def output(machine, *argv: str) -> str:
-    result = machine.target.run(list(argv), deadline=soon())
-    assert result.status == 0, result
-    return result.text
 
 
 @pytest.fixture(scope="module")

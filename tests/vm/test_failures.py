@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from memqos.catalog.profiles import load_profile
-from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import MachineError, TargetError
 from memqos.target.base import checked
-from memqos.vm.boot import boot
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.qemu.machine import MachineState
+from tests.vm.machines import soon, start
 
 pytestmark = pytest.mark.vm
 
@@ -27,19 +25,6 @@ RECOGNISED_SECONDS = 11
 """Ten, and the moment that the test itself takes."""
 
 CGROUPS = Path("/sys/fs/cgroup")
-
-
-def soon() -> Deadline:
-    return Deadline.after(60)
-
-
-def start(log_dir: Path, cache: Cache | None = None):
-    return boot(
-        load_profile("trixie"),
-        load_topology("one-zone"),
-        image_cache=cache or default_cache(os.environ),
-        log_dir=log_dir,
-    )
 
 
 @contextlib.contextmanager
@@ -100,7 +85,7 @@ def small_cache(tmp_path):
 
 
 def test_the_host_s_full_disk_is_recognised(tmp_path, small_cache):
-    with start(tmp_path / "log", small_cache) as machine:
+    with start(tmp_path / "log", cache=small_cache) as machine:
         free = shutil.disk_usage(small_cache.root / "machines").free
         with (small_cache.root / "machines" / "filler").open("wb") as filler:
             os.posix_fallocate(filler.fileno(), 0, free - 16 * MIB)

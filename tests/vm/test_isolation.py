@@ -13,6 +13,7 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
+from tests.vm.machines import start
 
 pytestmark = pytest.mark.vm
 
@@ -26,12 +27,7 @@ REACH = 'timeout 4 bash -c "exec 3<>/dev/tcp/$1/$2 && head -c 5 <&3"'
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    with boot(
-        load_profile("trixie"),
-        load_topology("one-zone"),
-        image_cache=default_cache(os.environ),
-        log_dir=tmp_path_factory.mktemp("log"),
-    ) as booted:
+    with start(tmp_path_factory.mktemp("log")) as booted:
         yield booted
 
 

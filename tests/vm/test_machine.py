@@ -12,33 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from memqos.catalog.profiles import load_profile
-from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline, wait
 from memqos.errors import MachineError, TargetError, UsageError
 from memqos.target.contract import check_target_contract
-from memqos.vm.boot import boot
-from memqos.vm.cache.store import default_cache
-from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import MachineState
+from tests.vm.machines import output, soon, start
 
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
-
-
-def soon() -> Deadline:
-    return Deadline.after(60)
-
-
-def start(log_dir: Path, topology: str = "two-zones", runtime_binary: Path | None = None):
-    return boot(
-        load_profile("trixie"),
-        load_topology(topology),
-        image_cache=default_cache(os.environ),
-        log_dir=log_dir,
-        options=BootOptions(runtime_binary=runtime_binary),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +34,8 @@ def wrapper(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory, wrapper):
-    with start(tmp_path_factory.mktemp("log"), runtime_binary=wrapper) as booted:
+    with start(tmp_path_factory.mktemp("log"), topology="two-zones", runtime_binary=wrapper) as booted:
         yield booted
-
-
-def output(machine, *argv: str) -> str:
-    result = machine.target.run(list(argv), deadline=soon())
-    assert result.status == 0, result
-    return result.text
 
 
 def test_the_guest_has_the_topology_that_was_declared(machine):
@@ -160,7 +136,7 @@ def test_states_are_kept(machine):
 
 @pytest.mark.parametrize("how", ["killed", "panicked", "stopped"])
 def test_a_machine_that_dies_is_recognised_and_named(tmp_path, how):
-    with start(tmp_path, topology="one-zone") as machine:
+    with start(tmp_path) as machine:
         if how == "panicked":
             trigger = "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &"
             machine.target.run(["sh", "-c", trigger], deadline=soon())

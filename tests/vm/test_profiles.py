@@ -5,10 +5,8 @@ The gate runs trixie (the other tests here) and bookworm, whose suite does not c
 """
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,7 @@ from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import load_topology, topology_names
 from memqos.clock import Deadline
 from memqos.model.node import CgroupVersion
-from memqos.vm.boot import boot
-from memqos.vm.cache.store import default_cache
-from memqos.vm.options import BootOptions
+from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
 
@@ -36,22 +32,6 @@ def cases(names):
         for name in names
         if name not in DEFAULTS
     ]
-
-
-def start(profile: str, topology: str, log_dir: Path, **options):
-    return boot(
-        load_profile(profile),
-        load_topology(topology),
-        image_cache=default_cache(os.environ),
-        log_dir=log_dir,
-        options=BootOptions(**options),
-    )
-
-
-def output(machine, *argv: str) -> str:
-    result = machine.target.run(list(argv), deadline=Deadline.after(60))
-    assert result.status == 0, result
-    return result.text
 
 
 @pytest.mark.parametrize("profile", cases(profile_names()))
@@ -77,7 +57,7 @@ def test_a_value_case_conforms(tmp_path, profile):
 @pytest.mark.parametrize("topology", cases(topology_names()))
 def test_a_topology_is_what_the_guest_sees(tmp_path, topology):
     """A machine that differs from its topology does not come up at all: see memqos.vm.guest.view."""
-    with start("trixie", topology, tmp_path, checkpoint=False) as machine:
+    with start(tmp_path, topology=topology, checkpoint=False) as machine:
         nodes = output(machine, "sh", "-c", "ls -d /sys/devices/system/node/node[0-9]*").split()
         assert len(nodes) == len(load_topology(topology).zones)
 
@@ -85,7 +65,7 @@ def test_a_topology_is_what_the_guest_sees(tmp_path, topology):
 @pytest.mark.profiles
 @pytest.mark.parametrize("profile", LEGACY)
 def test_the_old_hierarchy_limits_memory_and_swap(tmp_path, profile):
-    with start(profile, "one-zone", tmp_path, cgroup=CgroupVersion.V1, checkpoint=False) as machine:
+    with start(tmp_path, profile=profile, cgroup=CgroupVersion.V1, checkpoint=False) as machine:
         group = "/sys/fs/cgroup/memory/memqos.test"
         output(machine, "mkdir", group)
         output(machine, "sh", "-c", f"echo 64M >{group}/memory.limit_in_bytes")
@@ -101,7 +81,38 @@ def test_the_old_hierarchy_limits_memory_and_swap(tmp_path, profile):
 @pytest.mark.profiles
 @pytest.mark.parametrize("profile", profile_names())
 def test_recursive_protection_can_be_off(tmp_path, profile):
-    with start(profile, "one-zone", tmp_path, recursiveprot=False, checkpoint=False) as machine:
+    with start(tmp_path, profile=profile, recursiveprot=False, checkpoint=False) as machine:
         options = output(machine, "findmnt", "--noheadings", "--output=OPTIONS", "/sys/fs/cgroup")
         assert "memory_recursiveprot" not in options
         assert "nsdelegate" in options
+
+
+ZSWAP = {
+    "purpose": "a plain machine whose swap is compressed in memory first",
+    "cpus": 2,
+    "zones": [{"memoryMiB": 1024, "cpus": [0, 1]}],
+    "swap": [{"sizeMiB": 512}],
+    "zswap": True,
+}
+
+SWAPS = """
+import pathlib
+data = bytes(range(256)) * (96 << 12)
+path = pathlib.Path("/proc/self/cgroup").read_text().strip().removeprefix("0::")
+print(*(word for word in pathlib.Path(f"/sys/fs/cgroup{path}/memory.stat").read_text().split()))
+"""
+"""Takes 96 MiB, of pages that are not of one value alone, and prints its control group's statistics."""
+
+
+@pytest.mark.profiles
+@pytest.mark.parametrize("profile", ["trixie-bpo", "forky"])
+def test_what_is_swapped_is_compressed_in_memory_where_the_topology_says_so(tmp_path, profile):
+    topology = tmp_path / "zswap.json"
+    topology.write_text(json.dumps(ZSWAP))
+    with start(tmp_path / "log", profile=profile, topology=str(topology), checkpoint=False) as machine:
+        assert output(machine, "cat", "/sys/module/zswap/parameters/enabled") == "Y\n"
+        told = output(
+            machine, "systemd-run", "--quiet", "--wait", "--pipe", "--collect", "--property=MemoryMax=48M",
+            "python3", "-c", SWAPS,
+        ).split()  # fmt: skip
+        assert int(told[told.index("zswpout") + 1]) > 1000

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from memqos.catalog.profiles import load_profile
-from memqos.catalog.topologies import load_topology
 from memqos.cgroupfs import parse
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
@@ -32,11 +29,10 @@ from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, 
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import Target
-from memqos.vm.boot import boot
-from memqos.vm.cache.store import default_cache
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
 from memqos.workload.control import control_folder
 from memqos.workload.report import Done, ExitLine, Failed, Started, Step, parse_container_log
+from tests.vm.machines import start
 
 pytestmark = pytest.mark.vm
 
@@ -51,12 +47,7 @@ def soon(seconds: float = 180) -> Deadline:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    with boot(
-        load_profile("trixie"),
-        load_topology("two-zones"),
-        image_cache=default_cache(os.environ),
-        log_dir=tmp_path_factory.mktemp("log"),
-    ) as machine:
+    with start(tmp_path_factory.mktemp("log"), topology="two-zones") as machine:
         yield machine.target
 
 

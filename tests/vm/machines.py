@@ -1,0 +1,49 @@
+"""How the tests of machines start one, and what they ask it."""
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.clock import Deadline
+from memqos.vm.boot import boot
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.host.progress import SILENT, Progress
+from memqos.vm.options import BootOptions
+from memqos.vm.qemu.machine import Machine
+
+
+def soon() -> Deadline:
+    """Long enough for anything that a machine is asked, also on a busy host."""
+    return Deadline.after(60)
+
+
+def start(
+    log_dir: Path,
+    *,
+    profile: str = "trixie",
+    topology: str = "one-zone",
+    cache: Cache | None = None,
+    progress: Progress = SILENT,
+    keepable: bool = False,
+    **options: Any,
+) -> AbstractContextManager[Machine]:
+    """A machine of this profile and topology, a name or a file, with what else is in BootOptions."""
+    return boot(
+        load_profile(profile),
+        load_topology(topology),
+        image_cache=cache or default_cache(os.environ),
+        log_dir=log_dir,
+        options=BootOptions(**options),
+        progress=progress,
+        keepable=keepable,
+    )
+
+
+def output(machine: Machine, *argv: str) -> str:
+    """What a command says in the machine; it must succeed."""
+    result = machine.target.run(list(argv), deadline=soon())
+    assert result.status == 0, result
+    return result.text
