@@ -16,7 +16,7 @@ from memqos.errors import MachineError, TargetError
 from memqos.target.base import checked
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.qemu.machine import MachineState
-from tests.vm.machines import soon, start
+from tests.vm.machines import output, soon, start
 
 pytestmark = pytest.mark.vm
 
@@ -86,11 +86,12 @@ def small_cache(tmp_path):
 
 def test_the_host_s_full_disk_is_recognised(tmp_path, small_cache):
     with start(tmp_path / "log", cache=small_cache) as machine:
+        output(machine, "dd", "if=/dev/urandom", "of=/dev/shm/random", "bs=1M", "count=64")
         free = shutil.disk_usage(small_cache.root / "machines").free
         with (small_cache.root / "machines" / "filler").open("wb") as filler:
             os.posix_fallocate(filler.fileno(), 0, free - 16 * MIB)
         with recognised(machine, "the host's disk is full, so QEMU paused the guest while running 'dd"):
-            machine.target.run(["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=64", "conv=fsync"], deadline=soon())
+            machine.target.run(["dd", "if=/dev/shm/random", "of=/big", "bs=1M", "oflag=direct"], deadline=soon())
 
 
 @pytest.fixture
@@ -114,4 +115,4 @@ def test_a_host_without_memory_is_recognised(tmp_path, little_memory):
     with start(tmp_path) as machine:
         (little_memory / "cgroup.procs").write_text(str(machine.pid))
         with recognised(machine, "the host ran out of memory and killed QEMU .* while running 'dd"):
-            machine.target.run(["dd", "if=/dev/urandom", "of=/dev/shm/big", "bs=1M", "count=500"], deadline=soon())
+            machine.target.run(["dd", "if=/dev/zero", "of=/dev/shm/big", "bs=1M", "count=500"], deadline=soon())

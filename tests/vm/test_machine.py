@@ -161,13 +161,15 @@ def test_a_machine_that_dies_is_recognised_and_named(tmp_path, how):
 
 
 OWNER = """
-    import os, sys, time
+    import os, signal, sys, time
     from pathlib import Path
     from memqos.catalog.profiles import load_profile
     from memqos.catalog.topologies import load_topology
     from memqos.vm.boot import boot
     from memqos.vm.cache.store import default_cache
 
+    # A shell that runs the tests in the background lets them ignore a Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cache = default_cache(os.environ)
     profile, topology = load_profile("trixie"), load_topology("one-zone")
     with boot(profile, topology, image_cache=cache, log_dir=Path(sys.argv[1])) as machine:

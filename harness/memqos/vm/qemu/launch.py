@@ -58,6 +58,10 @@ DISK_BYTES = 1 << 30
 
 BANNER_EVERY = 0.25
 
+ALIVE_EVERY, ALIVE_MISSES = 2, 3
+"""ssh asks a guest that says nothing this often, in seconds, and gives it up when it owes one answer more than these:
+after eight seconds, of which the guest had six for an answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingredients:
@@ -287,6 +291,6 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
   ForwardX11 no
   Compression no
   LogLevel ERROR
-  ServerAliveInterval 3
-  ServerAliveCountMax 2
+  ServerAliveInterval {ALIVE_EVERY}
+  ServerAliveCountMax {ALIVE_MISSES}
 """
