@@ -26,7 +26,11 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     try:
         settings = _settings(config)
         topology = load_topology(settings.word("topology"))
-        ready = [one.used_bytes for one in list_checkpoints(default_cache(os.environ)) if _is_of(one.name, settings)]
+        ready = [
+            one.used_bytes
+            for one in list_checkpoints(default_cache(os.environ))
+            if (one.profile in settings.profiles and one.topology == topology.name)
+        ]
         most = capacity(read_host(), memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
     except MemqosError:
         return (asked, "") if isinstance(asked, int) else (1, "")
@@ -42,12 +46,6 @@ def _settings(config: pytest.Config) -> Settings:
         for setting in configuration.SETTINGS
     }
     return configuration.resolve(given, os.environ, option_prefix="--memqos-")
-
-
-def _is_of(name: str, settings: Settings) -> bool:
-    """Whether a checkpoint of this name is one of the run's machines."""
-    topology = settings.word("topology")
-    return any(name.startswith(f"{profile}-{topology}-") for profile in settings.profiles)
 
 
 def _machines(number: int) -> str:

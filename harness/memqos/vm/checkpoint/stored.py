@@ -74,6 +74,16 @@ class Checkpoint:
         return str(self.manifest["image"])
 
     @property
+    def profile(self) -> str:
+        """The name of the profile that it is of; empty if its maker did not say."""
+        return str(self.manifest.get("profile", ""))
+
+    @property
+    def topology(self) -> str:
+        """The name of its topology; empty as for profile."""
+        return str(self.manifest.get("topology", ""))
+
+    @property
     def state(self) -> Path:
         """Processors and devices."""
         return self.folder / STATE
