@@ -5,15 +5,17 @@ Kept apart from their callers so that `memqos doctor` and the errors name the sa
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import MissingProgramError
 
-__all__ = ["MIN_QEMU", "PACKAGES", "Qemu", "find_program", "find_qemu", "parse_qemu_version"]
+__all__ = ["MIN_QEMU", "PACKAGES", "Qemu", "find_program", "find_qemu", "parse_qemu_version", "search_path"]
 
 MIN_QEMU = (8, 2)
 """Older QEMUs corrupt CPU flags under multi-threaded software emulation, and 6.12 guests die of it."""
@@ -47,6 +49,11 @@ class Qemu:
     def version_text(self) -> str:
         """The version as QEMU prints it: 10.0.2."""
         return ".".join(map(str, self.version))
+
+
+def search_path(environment: Mapping[str, str]) -> str:
+    """PATH for a program that starts others by name, which may be in the system's sbin folders."""
+    return ":".join((environment.get("PATH", os.defpath), *SBIN))
 
 
 def find_program(name: str) -> Path:

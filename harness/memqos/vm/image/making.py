@@ -23,7 +23,7 @@ from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.keys import client_key, make_key, public_half
 from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
 from memqos.vm.host.ownership import ProcessGroup
-from memqos.vm.host.programs import find_program, find_qemu
+from memqos.vm.host.programs import find_program, find_qemu, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
 from memqos.vm.image.container_image import container_image
@@ -203,7 +203,9 @@ class Build:
         """Run one tool to its end; ImageError with what it said if it fails."""
         log = self.work / "tool.log"
         with log.open("wb") as output:
-            process = group.start(argv, output=output, environment=environment)
+            process = group.start(
+                argv, output=output, environment={"PATH": search_path(os.environ), **(environment or {})}
+            )
             wait(
                 f"{Path(argv[0]).name} ends",
                 lambda: process.poll() is not None,
