@@ -26,7 +26,8 @@ __all__ = ["ProcessGroup"]
 # An orderly end is one line on the pipe: its sender has ended the group and looks after the folders. Another line is
 # "keep" and a process: the group then lives until that process ends, or until the guard gets a TERM.
 # It says that it is ready once a TERM cannot end it any more: one that came earlier would leave the group an orphan.
-# The last kill takes the guard itself.
+# What rm cannot remove belongs to an ordinary user's further ids, as the tree of an image that was being built: it goes
+# from inside a namespace that has them. The last kill takes the guard itself.
 GUARD = """
 trap '' TERM INT HUP
 echo ready
@@ -46,7 +47,7 @@ fi
 if [ "$word" != done ]; then
     kill -TERM 0
     sleep "$grace"
-    [ $# -eq 0 ] || rm -rf -- "$@"
+    [ $# -eq 0 ] || rm -rf -- "$@" 2>/dev/null || unshare --user --map-root-user --map-auto rm -rf -- "$@"
 fi
 kill -KILL 0
 """

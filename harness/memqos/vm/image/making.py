@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,14 +100,18 @@ class Build:
         """Build everything; the finished entry's folder."""
         finished = self.work / "entry"
         finished.mkdir()
-        with self.translating(), ProcessGroup(folders=(self.work,), grace=10) as group:
+        with (
+            self.translating(),
+            self.tree_folder() as trees,
+            ProcessGroup(folders=(self.work, trees), grace=10) as group,
+        ):
             with step(self.progress, "compile the workload"):
                 images = [self.compile(group, source) for source in self.profile.sources]
             with step(
                 self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
             ):
                 keys = self.make_keys(finished)
-                self.install(group, keys)
+                self.install(group, keys, trees=trees)
             with step(self.progress, "make the file system"):
                 self.make_disk(group, finished)
             qemu = find_qemu()
@@ -144,21 +149,35 @@ class Build:
             host_public=public,
         )
 
-    def install(self, group: ProcessGroup, keys: recipe.Keys) -> None:
+    @contextlib.contextmanager
+    def tree_folder(self) -> Iterator[Path]:
+        """Where mmdebstrap makes the root's tree; it goes with the build.
+
+        As root it is the build's own folder. The user namespace of an ordinary user cannot see into that one, and gets
+        one in the temporary folder that all may pass through.
+        """
+        if os.geteuid() == 0:
+            yield self.work
+            return
+        with tempfile.TemporaryDirectory(prefix="memqos-build-", ignore_cleanup_errors=True) as name:
+            Path(name).chmod(0o755)
+            yield Path(name)
+
+    def install(self, group: ProcessGroup, keys: recipe.Keys, *, trees: Path) -> None:
         """Install the packages into an archive of the root; once more if only the mirror's date is in the way."""
         overlay = self.work / "overlay.tar"
         overlay.write_bytes(recipe.overlay_archive(self.profile, keys))
         overlay.chmod(0o600)
         (self.work / "boot").mkdir()
         try:
-            self.mmdebstrap(group, overlay, stale=False)
+            self.mmdebstrap(group, overlay, trees=trees, stale=False)
         except ImageError as error:
             if not any(sign in str(error.data["output"]) for sign in STALE):
                 raise
             self.progress.note("the mirror's Release file is past its Valid-Until: it is accepted for this build.")
-            self.mmdebstrap(group, overlay, stale=True)
+            self.mmdebstrap(group, overlay, trees=trees, stale=True)
 
-    def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, stale: bool) -> None:
+    def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, trees: Path, stale: bool) -> None:
         """One run of mmdebstrap."""
         root = os.geteuid() == 0
         mirror = find_mirror(os.environ)
@@ -173,10 +192,7 @@ class Build:
             boot=str(self.work),
             stale=stale,
         )
-        # As root the tree is made in the build's own folder, which is swept if the build is killed; the user
-        # namespace of an ordinary user cannot see into it, and has to use the temporary folder.
-        environment = {"TMPDIR": str(self.work)} if root else {}
-        self.tool(group, argv, environment={**environment, "LC_ALL": "C.UTF-8"})
+        self.tool(group, argv, environment={"TMPDIR": str(trees), "LC_ALL": "C.UTF-8"})
 
     def make_disk(self, group: ProcessGroup, finished: Path) -> None:
         """The root disk from the archive; kernel and initrd beside it."""
