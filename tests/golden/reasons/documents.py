@@ -53,5 +53,10 @@ def book() -> Iterator[str]:
     yield from entries("errata", errata_document())
     for title, found in sheltered().items():
         yield from entries(f"protection, {title}", shelter_document(found))
-    for title in ("refused by the API server", "shrinking in 1.33, made again"):
+    for title in (
+        "nothing changes",
+        "a static pod of 1.31",
+        "refused by the API server",
+        "shrinking in 1.33, made again",
+    ):
         yield from entries(title, resize_document(RESIZES[title]()))

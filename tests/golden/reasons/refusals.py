@@ -8,6 +8,7 @@ from typing import Any
 from memqos.engine.expect import expect
 from memqos.engine.numa.draft_2020 import draft_start
 from memqos.engine.release import Release
+from memqos.engine.resize import resize_pods
 from memqos.errors import MemqosError
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod
@@ -128,6 +129,14 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
         safety_zone=2 << 30,
         node_reservation=3 << 30,
     ),
+    "a resize of a pod that does not run": lambda: resize_pods(
+        [POD, replace(POD, name="q", uid="v")],
+        [replace(POD, name="other", file="new.yaml")],
+        node=NODE,
+        settings=KubeletSettings(),
+        release="1.36",
+    ),
+    "a resize where no pod runs": lambda: resize_pods([], [POD], node=NODE, settings=KubeletSettings(), release="1.36"),
     "no quantity": lambda: Quantity.parse("12q"),
     "a quantity without a suffix of its own": lambda: Quantity.parse("1KiB"),
     "a long quantity": lambda: Quantity.parse("1" * 200),

@@ -99,3 +99,7 @@ def book() -> Iterator[str]:
         for knob in (Knob.MEMORY_MAX, Knob.MEMORY_HIGH, Knob.CPU_WEIGHT):
             yield f"== {knob}, {title}"
             yield from resize_reasons(RESIZES[title](), knob).split("\n\n")
+    for title in ("shrinking in the alpha, with systemd", "growing in the alpha on cgroup v1"):
+        for knob in (Knob.MEMORY_MAX, Knob.CPU_CFS_PERIOD_US):
+            yield f"== {knob}, {title}"
+            yield from resize_reasons(RESIZES[title](), knob).split("\n\n")

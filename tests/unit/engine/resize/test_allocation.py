@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.release import Variant
 from memqos.engine.resize import ResizeOutcome, resize_pods
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone, SwapBehavior
@@ -192,3 +193,43 @@ def test_what_one_gives_back_another_gets():
     assert [(one.name, one.outcome.value) for one in plan.resizes] == [("a", "InProgress"), ("b", "InProgress")]
     plan = resize_pods(pods, wanted, node=NODE, settings=ON, release="1.33")
     assert [(one.name, one.outcome.value) for one in plan.resizes] == [("b", "Deferred"), ("a", "InProgress")]
+
+
+def test_an_exact_fit_is_no_more_than_the_node_has():
+    assert resized(requesting("1", "1Gi"), requesting("4", "4Gi"), "1.33").outcome is ResizeOutcome.IN_PROGRESS
+
+
+def changed(*changes, release="1.36"):
+    """The steps on containers a, b … of one pod, each of which changes like this: requests before and after, policy."""
+    limits = {"cpu": "1", "memory": "1Gi"}
+    old, new = (
+        pod(*(
+            container(change[side], limits, name=name, resize_policy=change[2])
+            for name, change in zip("abc", changes, strict=False)
+        ))
+        for side in (0, 1)
+    )  # fmt: skip
+    return [(one.kind.value, one.container) for one in resized(old, new, release).steps if one.container]
+
+
+def test_a_container_that_gives_back_is_updated_first():
+    little, much = {"cpu": "100m"}, {"cpu": "200m"}
+    assert changed((little, much, {}), (much, little, {})) == [
+        ("UpdateContainerResources", "b"), ("UpdateContainerResources", "a"),
+    ]  # fmt: skip
+
+
+def test_one_is_made_again_and_the_next_is_updated():
+    little, much = {"memory": "64Mi"}, {"memory": "128Mi"}
+    restart = {"memory": ResizePolicy.RESTART_CONTAINER}
+    assert changed((little, much, restart), (little, much, {}), (little, little, {})) == [
+        ("StopContainer", "a"), ("UpdateContainerResources", "b"), ("StartContainer", "a"),
+    ]  # fmt: skip
+
+
+def test_plans_are_of_the_variant_that_is_asked_for():
+    one = requesting("1", "1Gi")
+    plan = resize_pods(
+        [one], [one], node=NODE, settings=ON, release="1.27", variant=Variant.DOCUMENTED
+    )  # fmt: skip
+    assert {side.revisions["memory-qos"] for side in (plan.before, plan.after)} == {"memory-qos v1.27 documented"}
