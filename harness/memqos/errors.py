@@ -23,6 +23,7 @@ Only `NonconformanceError` is a finding about the system under test: everything 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -45,6 +46,9 @@ __all__ = [
     "UsageError",
     "WrongStateError",
 ]
+
+
+_LONGEST_NAME = 80
 
 
 class ExitCode(IntEnum):
@@ -132,11 +136,13 @@ class UnknownNameError(UsageError):
 
     @classmethod
     def of(cls, kind: str, name: str, known: list[str], *, where: str = "") -> UnknownNameError:
-        """'kind' reads as a noun: release, profile, pod, knob."""
+        """'kind' reads as a noun: release, profile, pod, knob. Names that are close to the given one come first."""
+        close = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=0.8)
+        meant = f"Did you mean {' or '.join(repr(one) for one in close)}? " if close else ""
         return cls(
-            f"there is no {kind} '{name}'.",
+            f"there is no {kind} '{name[:_LONGEST_NAME]}'.",
             where=where,
-            next_step=f"Known: {', '.join(known)}.",
+            next_step=f"{meant}Known: {', '.join(known)}.",
             data={"kind": kind, "name": name, "known": known},
         )
 

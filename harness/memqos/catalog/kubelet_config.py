@@ -54,7 +54,7 @@ def load_settings(path: str | Path | None, overrides: Sequence[str] = ()) -> Kub
     """
     if path is None:
         return settings_of(_EMPTY, "kubelet configuration", overrides)
-    return settings_of(read_text(path), str(path), overrides)
+    return settings_of(read_text(path, "a KubeletConfiguration"), str(path), overrides)
 
 
 def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> KubeletSettings:
@@ -66,7 +66,8 @@ def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> Kubele
     documents = parse_documents(data, file)
     place = Place(file)
     if len(documents) != 1 or not isinstance(documents[0], MappingNode):
-        raise place.error(f"expected one {_KIND}, got {len(documents)} documents.", 0)
+        found = f"{len(documents)} documents" if len(documents) != 1 else "something else than a mapping of fields"
+        raise place.error(f"expected one {_KIND}, got {found}.", 0)
     node = documents[0]
     for name, wanted in (("apiVersion", _API), ("kind", _KIND)):
         value = node.get(name)

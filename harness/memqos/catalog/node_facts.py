@@ -40,7 +40,7 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
 
 def load_facts(path: str | Path) -> NodeFacts:
     """The facts in a file; UsageError for one that cannot be read, ManifestError for what it must not say."""
-    return facts_of(read_text(path), str(path))
+    return facts_of(read_text(path, "a file of node facts"), str(path))
 
 
 def facts_of(data: bytes, file: str) -> NodeFacts:
@@ -51,7 +51,8 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     documents = parse_documents(data, file)
     place = Place(file)
     if len(documents) != 1 or not isinstance(documents[0], MappingNode):
-        raise place.error(f"expected one mapping of facts, got {len(documents)} documents.", 0)
+        found = f"{len(documents)} documents" if len(documents) != 1 else "something else"
+        raise place.error(f"expected one mapping of facts, got {found}.", 0)
     node = documents[0]
     check(node, "Node", _fields(), place)
     zones = tuple(_zones(node, place))

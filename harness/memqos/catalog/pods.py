@@ -17,10 +17,10 @@ __all__ = ["load_pod_catalog", "load_pods", "read_text"]
 STDIN = "-"
 
 
-def read_text(path: str | Path) -> bytes:
+def read_text(path: str | Path, what: str = "a manifest") -> bytes:
     """A file's bytes, standard input's for "-"; a bit more than MAX_BYTES at most, which is then refused.
 
-    Raises UsageError for a file that cannot be read.
+    what: what the file should be, for the error. Raises UsageError for a file that cannot be read.
     """
     if str(path) == STDIN:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -30,7 +30,7 @@ def read_text(path: str | Path) -> bytes:
     except OSError as error:
         raise UsageError(
             f"the file '{path}' cannot be read: {(error.strerror or str(error)).lower()}.",
-            next_step="Give the path of a manifest, or - for standard input.",
+            next_step=f"Give the path of {what}, or - for standard input.",
         ) from None
 
 

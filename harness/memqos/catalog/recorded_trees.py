@@ -90,7 +90,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
     allow, and for a configuration or a pod in it that Kubernetes would refuse.
     """
     file = str(path)
-    data = _parsed(read_text(path), file)
+    data = _parsed(read_text(path, "a recorded tree"), file)
     containers = tuple(_containers(data, file))
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
@@ -160,7 +160,9 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise _error(f"byte {error.start} is not UTF-8.", file, "") from None
     except json.JSONDecodeError as error:
-        raise _error(f"this is not JSON: {error.msg}.", file, "", error.lineno) from None
+        # Where a text or object begins that does not end is the column.
+        what = error.msg.removesuffix(" starting at")
+        raise _error(f"this is not JSON, at column {error.colno}: {what}.", file, "", error.lineno) from None
     except ValueError as error:
         raise _error(f"this is not JSON that memqos takes: {_first_sentence(error)}.", file, "") from None
     except RecursionError:

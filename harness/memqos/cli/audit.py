@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import Recognised, RecordedTree, load_tree, recognise
+from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.engine.document import reason_document
@@ -92,28 +92,9 @@ class _Answer:
 @click.option("--pods", multiple=True, metavar="FILE", help="Pod manifests; may be repeated. Else the recorded ones.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
-)
+@kubelet_options
 @node_options
 @runtime_options
-@click.option(
-    "--driver",
-    type=click.Choice([driver.value for driver in CgroupDriver]),
-    help="Who makes the cgroups; else what the configuration says, else cgroupfs.",
-)
-@click.option(
-    "--as",
-    "variant",
-    type=click.Choice([variant.value for variant in Variant]),
-    default=Variant.SHIPPED.value,
-    show_default=True,
-    help="Follow the code, or the text of the enhancement, where the two differ.",
-)
 @click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
 def command(
@@ -123,19 +104,17 @@ def command(
     pods: tuple[str, ...],
     files: tuple[str, ...],
     kubelet_config: str | None,
-    overrides: tuple[str, ...],
-    driver: str | None,
-    variant: str,
     static: bool,
     as_json: bool,
     **more: Any,
 ) -> int:
     """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
     runtime = RuntimeOptions(**{field.name: more.pop(field.name) for field in fields(RuntimeOptions)})
+    kubelet = KubeletOptions(**{field.name: more.pop(field.name) for field in fields(KubeletOptions)})
     said = NodeOptions(**more)
     if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
-    recorded = load_tree(tree, () if kubelet_config else overrides)
+    recorded = load_tree(tree, () if kubelet_config else kubelet.overrides)
     manifests = (*pods, *files)
     given = load_pods(manifests) if manifests else recorded.pods
     release = kubernetes or recorded.release
@@ -148,15 +127,15 @@ def command(
     runtimes = runtime.runtimes(recorded.runtimes)
     settings = recorded.settings
     if kubelet_config or settings is None:
-        settings = load_settings(kubelet_config, overrides)
+        settings = kubelet.settings(kubelet_config)
     question = _Question(
         tree=recorded,
         release=release,
         node=said.facts(recorded.node),
         settings=settings,
         pods=given,
-        driver=CgroupDriver(driver) if driver else None,
-        variant=Variant(variant),
+        driver=kubelet.cgroup_driver,
+        variant=kubelet.followed,
         static=static,
         runtimes=runtimes,
         traits=runtime.traits(runtimes),

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.pods import load_pods
+from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.node_options import NodeOptions, node_options, size_of
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.engine.difference import differences, differences_document, differences_text
@@ -26,7 +26,7 @@ from memqos.engine.succession import succession
 from memqos.engine.translate.explain import Language
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 
 __all__ = ["command"]
@@ -57,26 +57,7 @@ from the reference engine, each with its reasons.
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release, 1.22 to 1.37.")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (v1beta1); - reads standard input.")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
-)
-@click.option(
-    "--driver",
-    type=click.Choice([driver.value for driver in CgroupDriver]),
-    help="Who makes the cgroups; else what the configuration says, else cgroupfs.",
-)
-@click.option(
-    "--as",
-    "variant",
-    type=click.Choice([variant.value for variant in Variant]),
-    default=Variant.SHIPPED.value,
-    show_default=True,
-    help="Follow the code, or the text of the enhancement, where the two differ.",
-)
+@kubelet_options
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
@@ -113,7 +94,8 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
         return
     node = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
     runtime = RuntimeOptions(**{field.name: options.pop(field.name) for field in fields(RuntimeOptions)})
-    order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, **options)
+    kubelet = KubeletOptions(**{field.name: options.pop(field.name) for field in fields(KubeletOptions)})
+    order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, kubelet=kubelet, **options)
     order.check()
     if order.resize:
         click.echo(order.resizes())
@@ -129,11 +111,9 @@ class _Order:
     as_json: bool
     node: NodeOptions
     runtime: RuntimeOptions
+    kubelet: KubeletOptions
     kubernetes: str | None
     kubelet_config: str | None
-    overrides: tuple[str, ...]
-    driver: str | None
-    variant: str
     why: str | None
     static: bool
     translate: tuple[str, ...]
@@ -176,11 +156,11 @@ class _Order:
         """The answer about one plan."""
         knob = _knob(self.why)
         node = self.node.facts()
-        settings = load_settings(self.kubelet_config, self.overrides)
+        settings = self.kubelet.settings(self.kubelet_config)
         plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
         sheltered = self._shelter(plan, node)
         if self.as_json:
-            return _json(plan, Variant(self.variant), knob, sheltered)
+            return _json(plan, self.kubelet.followed, knob, sheltered)
         if knob is not None:
             return knob_reasons(plan, knob)
         parts = [translations_text(plan, self._languages())] if self.translate else []
@@ -200,7 +180,7 @@ class _Order:
     def resizes(self) -> str:
         """The answer about pods that change while they run."""
         knob = _knob(self.why)
-        pods, settings = self._pods(), load_settings(self.kubelet_config, self.overrides)
+        pods, settings = self._pods(), self.kubelet.settings(self.kubelet_config)
         node = self.node.facts()
         plan = resize_pods(
             pods,
@@ -208,8 +188,8 @@ class _Order:
             node=node,
             settings=settings,
             release=self.kubernetes or "",
-            driver=CgroupDriver(self.driver) if self.driver else None,
-            variant=Variant(self.variant),
+            driver=self.kubelet.cgroup_driver,
+            variant=self.kubelet.followed,
             traits=self.runtime.traits(self.runtime.runtimes()),
             usage=_pod_usage(usage_of(self.usage, self._plan(pods, self.kubernetes or "", settings, node)), pods),
         )
@@ -222,7 +202,7 @@ class _Order:
         pods = self._pods()
         releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
-        settings = {config: load_settings(config, self.overrides) for config in dict.fromkeys(configs)}
+        settings = {config: self.kubelet.settings(config) for config in dict.fromkeys(configs)}
         node = self.node.facts()
         plans = [
             self._plan(pods, release, settings[config], node) for release, config in zip(releases, configs, strict=True)
@@ -247,8 +227,8 @@ class _Order:
             node=node,
             settings=settings,
             release=release,
-            driver=CgroupDriver(self.driver) if self.driver else None,
-            variant=Variant(self.variant),
+            driver=self.kubelet.cgroup_driver,
+            variant=self.kubelet.followed,
             traits=self.runtime.traits(runtimes),
             fit=self.node.said,
             runtimes=runtimes if self.translate or self.protection else None,

@@ -28,6 +28,7 @@ _POLICY_SINCE = 36
 _SINGLE_PROCESS_SINCE = 32
 _NO_SWAP_SINCE = 30
 _MS = 1_000
+_CPU_POLICIES = ("none", "static")
 _TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 _TOPOLOGY_SCOPES = ("container", "pod")
 
@@ -48,7 +49,7 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     yield from _memory_qos(kubelet)
     yield from _swap(kubelet)
     yield from _cpu(kubelet)
-    yield from _topology(settings)
+    yield from _managers(settings)
     yield from _enforcement(kubelet)
     yield from _reservations(kubelet)
     yield from _cgroup_names(kubelet)
@@ -133,8 +134,9 @@ def _cpu(kubelet: Kubelet) -> Iterator[_Fault]:
         yield "cpuCFSQuotaPeriod", f"a period of {period} µs is not between 1ms and 1s.", "Give one in between."
 
 
-def _topology(settings: KubeletSettings) -> Iterator[_Fault]:
+def _managers(settings: KubeletSettings) -> Iterator[_Fault]:
     for field, given, known in (
+        ("cpuManagerPolicy", settings.cpu_manager_policy, _CPU_POLICIES),
         ("topologyManagerPolicy", settings.topology_manager_policy, _TOPOLOGY_POLICIES),
         ("topologyManagerScope", settings.topology_manager_scope, _TOPOLOGY_SCOPES),
     ):

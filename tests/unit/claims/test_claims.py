@@ -35,7 +35,9 @@ def test_claims_of_all_chapters_are_found_by_id(tmp_path):
 def test_an_unknown_id_names_the_known_ones(tmp_path):
     write(tmp_path, claim("one"))
 
-    with pytest.raises(UnknownNameError, match=r"there is no claim 'values/nine'\. Known: values/one"):
+    with pytest.raises(
+        UnknownNameError, match=r"there is no claim 'values/nine'\. Did you mean 'values/one'\? Known: values/one"
+    ):
         claims.load(tmp_path)["values/nine"]
 
 

@@ -118,6 +118,64 @@ def test_nodes_and_configurations(told, config, arguments, says):
         assert words in err
 
 
+@pytest.mark.parametrize(("arguments", "says"), [
+    (("--why", "memory.hgih"), ["--why: there is no control file 'memory.hgih'", "Did you mean 'memory.high'? Known: "]),
+    (("--why", "cpu.wight"), ["Did you mean 'cpu.weight'"]),
+    (("--why", "x" * 4000), ["--why: there is no control file '" + "x" * 80 + "'.\n", "Known: memory.min, "]),
+    (("--set", "nonsense"), ["--set: 'nonsense' is not key=value", "Write key=value, such as"]),
+    (("--set", "featureGates.MemoryQoS=maybe"), ["--set featureGates.MemoryQoS: ", "true or false, got 'maybe'"]),
+    (("--set", "memoryThrotlingFactor=0.8"), ["unknown field 'memoryThrotlingFactor'", "Did you mean 'memoryThrottling"]),
+    (("--set", "evictionHard={{"), ["--set evictionHard:1: a key must be a word"]),
+    (("--set", "memorySwap=[1]"), ["--set memorySwap: memorySwap: expected a mapping of fields, got a list"]),
+    (("--set", "cpuManagerPolicy=statik"), ["--set cpuManagerPolicy: ", "'statik' is none of them: none, static"]),
+    (("--set", "memoryManagerPolicy=static"), ["'static' is not a value of it", "Known: None, Static"]),
+    (("--diff", "1.22", "1.36"), ["--diff names both releases: leave --kubernetes out"]),
+    (("--diff-config", "no.yaml"), ["the file 'no.yaml' cannot be read", "Give the path of a KubeletConfiguration"]),
+    (("--node", "no.yaml"), ["the file 'no.yaml' cannot be read", "Give the path of a file of node facts"]),
+])  # fmt: skip
+def test_options(told, arguments, says):
+    code, out, err = told(ONE, *arguments)
+    assert (code, out) == (4, "")
+    assert "Traceback" not in err
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(("releases", "says"), [
+    (("1.99", "1.22"), "there is no Kubernetes release '1.99'.\n        Known: 1.22, 1.23"),
+    (("1.36", "one"), "there is no Kubernetes release 'one'.\n        Known: 1.22"),
+])  # fmt: skip
+def test_differences_of_releases_that_there_are_not(capsys, tmp_path, releases, says):
+    (tmp_path / "pod.yaml").write_text(HEAD + ONE)
+    assert run(["expect", str(tmp_path / "pod.yaml"), "--diff", *releases]) == 4
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    (b"", "tree.json:1: this is not JSON, at column 1: Expecting value."),
+    (b'{\n "kubelet": "1.27', "tree.json:2: this is not JSON, at column 13: Unterminated string."),
+    (b"\x7fELF\x00\xff", "tree.json: byte 5 is not UTF-8."),
+    (b"[]", "tree.json: expected an object."),
+    (b"{}", "tree.json: containers: expected an object, got nothing."),
+    (b'{"containers": {}, "cgroups": 7}', "tree.json: cgroups: expected an object, got 7."),
+    (b"[" * 200_000, "tree.json: the nesting is deeper than any recorded tree's."),
+    (b'{"a": "' + b"y" * (4 << 20), "tree.json: the file has more than 3145728 bytes."),
+    (b'{"containers": {}, "cgroups": {}, "config": 17}', "config: expected one KubeletConfiguration, got something else"),
+])  # fmt: skip
+def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tree.json").write_bytes(data)
+    assert run(["audit", "--tree", "tree.json"]) == 4
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert says in streams.err
+
+
+def test_a_recorded_tree_that_is_not_there(capsys):
+    assert run(["audit", "--tree", "no.json"]) == 4
+    assert "Give the path of a recorded tree, or - for standard input" in capsys.readouterr().err
+
+
 def test_a_zone_without_memory_is_one(told):
     """A zone of CPUs only is nothing wrong, as long as another has memory."""
     reserved = "reservedMemory=[{numaNode: 1, limits: {memory: 100Mi}}]"

@@ -1,0 +1,68 @@
+"""The options that say what a kubelet is like, beside its release and configuration: shared by the pages that plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from memqos.catalog.kubelet_config import load_settings
+from memqos.engine.release import Variant
+from memqos.model.node import CgroupDriver, KubeletSettings
+
+__all__ = ["KubeletOptions", "kubelet_options"]
+
+_OPTIONS = (
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+    ),
+    click.option(
+        "--driver",
+        type=click.Choice([driver.value for driver in CgroupDriver]),
+        help="Who makes the cgroups; else what the configuration says, else cgroupfs.",
+    ),
+    click.option(
+        "--as",
+        "variant",
+        type=click.Choice([variant.value for variant in Variant]),
+        default=Variant.SHIPPED.value,
+        show_default=True,
+        help="Follow the code, or the text of the enhancement, where the two differ.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletOptions:
+    """What was said about the kubelet; a driver of None is the configured one."""
+
+    overrides: tuple[str, ...] = ()
+    driver: str | None = None
+    variant: str = Variant.SHIPPED.value
+
+    @property
+    def cgroup_driver(self) -> CgroupDriver | None:
+        """The driver that was said, None if none was."""
+        return CgroupDriver(self.driver) if self.driver else None
+
+    @property
+    def followed(self) -> Variant:
+        """Whether the code or the text is followed."""
+        return Variant(self.variant)
+
+    def settings(self, config: str | None) -> KubeletSettings:
+        """The configuration in this file (None: an empty one) with what was set on top; errors as `load_settings`."""
+        return load_settings(config, self.overrides)
+
+
+def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a page the options that make `KubeletOptions`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
