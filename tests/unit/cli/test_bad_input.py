@@ -119,12 +119,12 @@ def test_nodes_and_configurations(told, config, arguments, says):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("--why", "memory.hgih"), ["--why: there is no control file 'memory.hgih'", "Did you mean 'memory.high'? Known: "]),
+    (("--why", "memory.hgih"), ["--why: there is no control file 'memory.hgih'", "Did you mean 'memory.high'? Known"]),
     (("--why", "cpu.wight"), ["Did you mean 'cpu.weight'"]),
     (("--why", "x" * 4000), ["--why: there is no control file '" + "x" * 80 + "'.\n", "Known: memory.min, "]),
     (("--set", "nonsense"), ["--set: 'nonsense' is not key=value", "Write key=value, such as"]),
     (("--set", "featureGates.MemoryQoS=maybe"), ["--set featureGates.MemoryQoS: ", "true or false, got 'maybe'"]),
-    (("--set", "memoryThrotlingFactor=0.8"), ["unknown field 'memoryThrotlingFactor'", "Did you mean 'memoryThrottling"]),
+    (("--set", "memoryThrotlingFactor=0.8"), ["unknown field 'memoryThrotlingFactor'", "'memoryThrottlingFactor'?"]),
     (("--set", "evictionHard={{"), ["--set evictionHard:1: a key must be a word"]),
     (("--set", "memorySwap=[1]"), ["--set memorySwap: memorySwap: expected a mapping of fields, got a list"]),
     (("--set", "cpuManagerPolicy=statik"), ["--set cpuManagerPolicy: ", "'statik' is none of them: none, static"]),
@@ -160,7 +160,7 @@ def test_differences_of_releases_that_there_are_not(capsys, tmp_path, releases, 
     (b'{"containers": {}, "cgroups": 7}', "tree.json: cgroups: expected an object, got 7."),
     (b"[" * 200_000, "tree.json: the nesting is deeper than any recorded tree's."),
     (b'{"a": "' + b"y" * (4 << 20), "tree.json: the file has more than 3145728 bytes."),
-    (b'{"containers": {}, "cgroups": {}, "config": 17}', "config: expected one KubeletConfiguration, got something else"),
+    (b'{"containers": {}, "cgroups": {}}', "tree.json: cgroups: there is no cgroup in it."),
 ])  # fmt: skip
 def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):
     monkeypatch.chdir(tmp_path)
@@ -169,6 +169,13 @@ def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):
     streams = capsys.readouterr()
     assert streams.out == ""
     assert says in streams.err
+
+
+def test_a_configuration_that_is_none(told, tmp_path):
+    (tmp_path / "other.yaml").write_text("17\n")
+    code, out, err = told(ONE, "--diff-config", "other.yaml")
+    assert (code, out) == (4, "")
+    assert "other.yaml: expected one KubeletConfiguration, got something else than a mapping of fields" in err
 
 
 def test_a_recorded_tree_that_is_not_there(capsys):
