@@ -137,3 +137,27 @@ def test_pod_level_resources(release, gate, new, answer):
 
 def test_a_guaranteed_pod_stays_one():
     assert said(pod(equal("1", "1Gi")), pod(equal("2", "2Gi")), "1.36") == "InProgress"
+
+
+@pytest.mark.parametrize(("limit", "answer"), [
+    ("400Mi", "InProgress"), ("401Mi", "Pod QOS Class may not change as a result of resizing"),
+])  # fmt: skip
+def test_pod_level_resources_decide_the_class(limit, answer):
+    gates = {"PodLevelResources": True, "InPlacePodLevelResourcesVerticalScaling": True}
+    before = {"cpu": "2", "memory": "300Mi"}
+    old = pod(OLD, resources=resources(before, before))
+    new = pod(OLD, resources=resources({"cpu": "2", "memory": "400Mi"}, {"cpu": "2", "memory": limit}))
+    assert said(old, new, "1.36", **gates) == answer
+
+
+def test_the_resize_policy_of_an_init_container_may_change():
+    """Alone it is no change of its resources, which are immutable there."""
+    old, new = (
+        pod(own, init_containers=(container({"memory": "8Mi"}, kind=INIT, name="i", resize_policy=policy),))
+        for own, policy in ((OLD, {}), (NEW, RESTART))
+    )
+    assert said(old, new, "1.35") == "InProgress"
+
+
+def test_a_manifest_need_not_say_that_the_pod_is_static():
+    assert said(pod(OLD, static=True), pod(NEW), "1.36") == "static pods cannot be resized"
