@@ -651,3 +651,48 @@ def test_a_pod_holds_its_containers(pods, release):
             own = one.cgroup.knobs[Knob.MEMORY_MAX].written
             assert own is ABSENT or own.count <= whole.count
     assert all(MAX is not one.cgroup.knobs[Knob.MEMORY_MAX].written for one in plan.pods)
+
+
+@given(PODS, RELEASES, POLICIES, st.randoms())
+def test_the_order_of_a_pods_containers_changes_no_value(pods, release, policy, random):
+    """App containers run side by side: each gets the same wherever it is written, and so does the pod."""
+    settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
+
+    def shown(several):
+        plan = expect(several, node=NODE, settings=settings_, release=release, reasons=False)
+        containers = {(one.uid, own.name): own for one in plan.pods for own in one.containers}
+        return [one.cgroup for one in plan.pods], containers, plan.qos, plan.node
+
+    shuffled = [replace(one, containers=tuple(random.sample(one.containers, len(one.containers)))) for one in pods]
+    assert shown(shuffled) == shown(pods)
+
+
+@given(PODS, RELEASES, POLICIES)
+def test_protection_of_a_pod_covers_its_containers(pods, release, policy):
+    """What runs side by side asks for no more than the pod; an init container, which runs alone, neither."""
+    settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
+    plan = expect(pods, node=NODE, settings=settings_, release=release, reasons=False)
+
+    def asked(cgroup, knob):
+        value = cgroup.knobs[knob].written
+        return value.count if isinstance(value, Bytes) else 0
+
+    for one in plan.pods:
+        for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW):
+            apps = sum(asked(own.cgroup, knob) for own in one.containers if own.kind is ContainerKind.APP)
+            init = max((asked(own.cgroup, knob) for own in one.containers), default=0)
+            assert max(apps, init) <= asked(one.cgroup, knob)
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, 1 << 40), st.integers(0, 1 << 20), FACTORS)
+def test_memory_high_of_a_pod_is_above_its_request(request, more, overhead, factor):
+    """The pod's own, of 1.37, for a pod-level limit: with overhead in the request and in the limit."""
+    one = pod(
+        container(),
+        resources=resources({"memory": request}, {"memory": request + more}),
+        overhead=amounts({"memory": overhead}),
+    )
+    settings_ = replace(ON, throttling_factor=factor)
+    plan = expect([one], node=NODE, settings=settings_, release="1.37", reasons=False)
+    high = plan.pods[0].cgroup.knobs[Knob.MEMORY_HIGH].written
+    assert high is ABSENT or request + overhead < high.count <= request + more + overhead
