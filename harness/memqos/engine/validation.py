@@ -16,10 +16,10 @@ from memqos.engine.numa.policies import configuration_error
 from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.release import Release
 from memqos.engine.sums import amount
-from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
+from memqos.model.node import CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["check_settings"]
+__all__ = ["check_settings", "why_not_on"]
 
 _COMPRESSIBLE_SINCE = 32
 _FAIL_V1_SINCE = 31
@@ -56,14 +56,23 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _cgroup_v1(kubelet: Kubelet) -> Iterator[_Fault]:
-    """`failCgroupV1` exists from 1.31 on, false by default, true by default from 1.35 on."""
-    release, configured = kubelet.release, kubelet.settings.fail_cgroup_v1
-    if kubelet.v2 or not release.since(_FAIL_V1_SINCE):
-        return
-    if configured if configured is not None else release.since(_FAIL_V1_DEFAULT_SINCE):
-        default = "" if configured is not None else f" (the default from 1.{_FAIL_V1_DEFAULT_SINCE} on)"
-        what = f"the kubelet of {release} does not start on cgroup v1 while failCgroupV1 is true{default}."
-        yield "failCgroupV1", what, "Set failCgroupV1 to false, or give a node with cgroup v2."
+    what = why_not_on(kubelet.node.cgroup_version, kubelet.settings, kubelet.release)
+    if what:
+        yield "failCgroupV1", f"{what}.", "Set failCgroupV1 to false, or give a node with cgroup v2."
+
+
+def why_not_on(version: CgroupVersion, settings: KubeletSettings, release: Release) -> str:
+    """Why a kubelet does not start on this version of cgroups, "" if it does.
+
+    `failCgroupV1` exists from 1.31 on, false by default, true by default from 1.35 on.
+    """
+    if version is CgroupVersion.V2 or not release.since(_FAIL_V1_SINCE):
+        return ""
+    configured = settings.fail_cgroup_v1
+    if not (configured if configured is not None else release.since(_FAIL_V1_DEFAULT_SINCE)):
+        return ""
+    default = "" if configured is not None else f" (the default from 1.{_FAIL_V1_DEFAULT_SINCE} on)"
+    return f"the kubelet of {release} does not start on cgroup v1 while failCgroupV1 is true{default}"
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from memqos.model.knob import Bytes, Knob, Number, read_back
+from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, Number, read_back
+from memqos.model.node import CgroupVersion
 
 __all__ = ["memparse", "shows"]
 
@@ -16,7 +17,7 @@ _WORD = 2**64
 _LONG_MAX = 2**63 - 1
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgGtTpPeE]?)", re.ASCII)
 _SHIFTS = {letter: 10 * power for power, letter in enumerate("kmgtpe", start=1)}
-_HUGETLB = re.compile(r"hugetlb\.(\d+)([KMG])B\.(?:rsvd\.)?max", re.ASCII)
+_HUGETLB = re.compile(r"hugetlb\.(\d+)([KMG])B\.(?:rsvd\.)?(max|limit_in_bytes)", re.ASCII)
 _RANGES = {Knob.CPU_WEIGHT: (1, 10_000), Knob.MEMORY_OOM_GROUP: (0, 1)}
 _DEFAULT_PERIOD = 100_000
 
@@ -39,7 +40,8 @@ def shows(name: str, text: str, page_size: int) -> str:
     """What the file of this name shows after `text` was written, on a kernel with pages of `page_size` bytes.
 
     Memory amounts are whole pages, huge page limits whole huge pages, both rounded down; "max" from the largest
-    amount on. Files without a rule here show what was written. ValueError for what the kernel refuses.
+    amount on. The files of cgroup v1 take "-1" for "max" and show the largest amount as a number. Files without a rule
+    here show what was written. ValueError for what the kernel refuses.
     """
     text = text.strip()
     try:
@@ -48,11 +50,13 @@ def shows(name: str, text: str, page_size: int) -> str:
         knob = None
     huge = _HUGETLB.fullmatch(name)
     if huge is not None:
-        return _huge(text, memparse(huge[1] + huge[2]), page_size)
+        return _huge(text, memparse(huge[1] + huge[2]), page_size, v2=huge[3] == "max")
     if knob is None:
         return text
     if knob.counts_pages:
-        return text if text == "max" else str(read_back(knob, Bytes(memparse(text)), page_size))
+        v2 = CgroupVersion.V2 in knob.versions
+        unlimited = text == ("max" if v2 else "-1")
+        return str(read_back(knob, (MAX if v2 else UNLIMITED) if unlimited else Bytes(memparse(text)), page_size))
     if knob in _RANGES:
         least, most = _RANGES[knob]
         found = knob.parse(text)
@@ -64,9 +68,8 @@ def shows(name: str, text: str, page_size: int) -> str:
     return text
 
 
-def _huge(text: str, size: int, page_size: int) -> str:
-    if text == "max":
-        return text
+def _huge(text: str, size: int, page_size: int, *, v2: bool) -> str:
     most = _LONG_MAX // page_size * page_size // size * size
-    found = memparse(text) // size * size
-    return "max" if found >= most else str(found)
+    unlimited = text == ("max" if v2 else "-1")
+    found = most if unlimited else min(memparse(text) // size * size, most)
+    return "max" if v2 and found >= most else str(found)
