@@ -1,1 +1,1 @@
-"""The cgroup v2 file system: its text formats, and trees of it read and written through a target."""
+"""The cgroup file systems: their text formats, and trees of them read and written through a target."""

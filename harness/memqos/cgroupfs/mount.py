@@ -1,4 +1,4 @@
-"""Where a target mounts its cgroup v2 hierarchy, found in its /proc/mounts. The parsing is PURE."""
+"""The cgroup mounts of a target's mount table. PURE."""
 
 from __future__ import annotations
 
@@ -6,47 +6,54 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-from memqos.clock import Deadline
-from memqos.errors import CgroupFileError, EnvironmentNotAbleError, TargetError
+from memqos.errors import CgroupFileError
+from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
-from memqos.target.base import Target
 
-__all__ = ["CgroupMount", "find_mount", "parse_mounts"]
+__all__ = ["MOUNTS", "CgroupMount", "parse_mounts"]
 
-_MOUNTS = "/proc/mounts"
+MOUNTS = "/proc/mounts"
+"""The mount table."""
+
 _FIELDS = 4
 _OCTAL = re.compile(r"\\([0-7]{3})", re.ASCII)
+_VERSIONS = {"cgroup": CgroupVersion.V1, "cgroup2": CgroupVersion.V2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupMount:
-    """A mounted cgroup v2 hierarchy: its folder and the options it is mounted with (memory_recursiveprot …)."""
+    """One mounted hierarchy: its folder, and the options it is mounted with.
+
+    On cgroup v2 these are memory_recursiveprot and the like, on cgroup v1 they name the hierarchy's controllers, or the
+    hierarchy itself ("name=systemd").
+    """
 
     folder: str
     options: frozenset[str]
+    version: CgroupVersion = CgroupVersion.V2
 
     def file(self, path: CgroupPath, name: str = "") -> str:
         """The absolute path of a control file of a cgroup, or of the cgroup's own folder."""
         parts = (*path.parts, name) if name else path.parts
         return posixpath.join(self.folder, *parts)
 
+    def holds(self, folder: str) -> bool:
+        """Whether this absolute folder is the mount's or below it."""
+        return folder == self.folder or folder.startswith(self.folder.rstrip("/") + "/")
+
     def cgroup_of(self, folder: str) -> CgroupPath:
         """The cgroup of an absolute folder below this mount; ValueError if it is elsewhere."""
-        if folder == self.folder:
-            return ROOT
-        prefix = self.folder.rstrip("/") + "/"
-        if not folder.startswith(prefix):
+        if not self.holds(folder):
             raise ValueError(f"'{folder}' is not below '{self.folder}'")
-        return CgroupPath(tuple(folder.removeprefix(prefix).split("/")))
+        return ROOT if folder == self.folder else CgroupPath.parse(folder.removeprefix(self.folder))
 
 
-def parse_mounts(text: str, *, path: str = _MOUNTS) -> tuple[tuple[CgroupMount, ...], bool]:
-    """Every cgroup v2 mount of a mount table, in its order, and whether cgroup v1 holds the memory controller.
+def parse_mounts(text: str, *, path: str = MOUNTS) -> tuple[CgroupMount, ...]:
+    """Every cgroup mount of a mount table, of both versions, in its order.
 
     Raises CgroupFileError, naming the line, for a line that is no mount.
     """
     found: list[CgroupMount] = []
-    memory_on_v1 = False
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.split(" ")
         if len(fields) < _FIELDS:
@@ -55,28 +62,8 @@ def parse_mounts(text: str, *, path: str = _MOUNTS) -> tuple[tuple[CgroupMount, 
                 where=f"{path}:{number}",
                 data={"path": path, "line": number, "text": line},
             )
-        options = frozenset(fields[3].split(","))
-        if fields[2] == "cgroup2":
+        if fields[2] in _VERSIONS:
             folder = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[1])
-            found.append(CgroupMount(folder=folder, options=options))
-        memory_on_v1 |= fields[2] == "cgroup" and "memory" in options
-    return tuple(found), memory_on_v1
-
-
-def find_mount(target: Target, *, deadline: Deadline) -> CgroupMount:
-    """The target's cgroup v2 mount.
-
-    Raises EnvironmentNotAbleError if there is none, or if the memory controller belongs to cgroup v1.
-    """
-    text = target.read(_MOUNTS, deadline=deadline)
-    if text is None:
-        raise TargetError("/proc is not mounted.", where=target.address)
-    mounts, memory_on_v1 = parse_mounts(text.decode("utf-8", "surrogateescape"))
-    if memory_on_v1 or not mounts:
-        why = "its memory controller is on cgroup v1" if memory_on_v1 else "no cgroup v2 hierarchy is mounted"
-        raise EnvironmentNotAbleError(
-            f"memory QoS needs cgroup v2, and {why}.",
-            where=target.address,
-            next_step="Boot it with systemd.unified_cgroup_hierarchy=1.",
-        )
-    return mounts[0]
+            options = frozenset(fields[3].split(","))
+            found.append(CgroupMount(folder=folder, options=options, version=_VERSIONS[fields[2]]))
+    return tuple(found)

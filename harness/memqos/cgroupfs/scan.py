@@ -18,14 +18,32 @@ from dataclasses import dataclass, field
 
 from memqos.model.reading import FileText, NoFile, Unreadable
 
-__all__ = ["Scan", "files_command", "parse_files", "parse_tree", "tree_command"]
+__all__ = [
+    "Scan",
+    "files_command",
+    "first_process_command",
+    "parse_files",
+    "parse_first_process",
+    "parse_tree",
+    "tree_command",
+]
 
 _TREE_SCRIPT = """\
 LC_ALL=C; export LC_ALL
-root=$1; shift
-find "$root" \\( -type d -o -type f \\( "$@" \\) \\) -printf '%y %p\\0'
+find "$@" -printf '%y %p\\0'
 printf '\\0'
-find "$root" -type f \\( "$@" \\) -exec grep -aHZ '' {} +
+find "$@" -type f -exec grep -aHZ '' {} +
+exit 0
+"""
+
+# The lowest number of a cgroup's processes is its first one's, as long as numbers do not wrap around: cgroup v2 lists
+# them in the order of their coming, cgroup v1 by number. What ends meanwhile is left out.
+_FIRST_PROCESS_SCRIPT = """\
+name=$1; shift
+for file; do
+  pid=$(sort -n "$file" 2>/dev/null | head -n 1)
+  [ -n "$pid" ] && value=$(cat "/proc/$pid/$name" 2>/dev/null) && printf '%s\\0%s\\n' "$file" "$value"
+done
 exit 0
 """
 
@@ -45,15 +63,16 @@ class Scan:
     complaints: tuple[str, ...] = ()
 
 
-def tree_command(root: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The command that reads these files of every cgroup from `root` (an absolute folder) down.
+def tree_command(roots: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The command that reads these files of every cgroup from `roots` (absolute folders) down.
 
     Names are file names, not patterns. At least one is needed.
     """
     tests: list[str] = []
     for name in names:
         tests += ["-o", "-name", re.sub(r"([\\*?\[])", r"\\\1", name)]
-    return ("sh", "-c", _TREE_SCRIPT, "memqos-scan", root, *tests[1:])
+    wanted = ("(", "-type", "d", "-o", "-type", "f", "(", *tests[1:], ")", ")")
+    return ("sh", "-c", _TREE_SCRIPT, "memqos-scan", *roots, *wanted)
 
 
 def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
@@ -62,6 +81,17 @@ def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
         ("env", "LC_ALL=C", "xargs", "-0", "-r", "grep", "-aHZ", ""),
         b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths),
     )
+
+
+def first_process_command(name: str, lists: Sequence[str]) -> tuple[str, ...]:
+    """The command that reads this file of /proc of the first process of each of these cgroup.procs."""
+    return ("sh", "-c", _FIRST_PROCESS_SCRIPT, "memqos-first", name, *lists)
+
+
+def parse_first_process(stdout: bytes) -> dict[str, str]:
+    """What `first_process_command` printed: the text by cgroup.procs; without those that have no process."""
+    lines = (line.partition("\0") for line in stdout.decode("utf-8", "surrogateescape").splitlines())
+    return {path: f"{text}\n" for path, separator, text in lines if separator}
 
 
 def parse_tree(stdout: bytes, stderr: bytes) -> Scan:

@@ -1,4 +1,4 @@
-"""The cgroup v2 tree of a target: read it whole or in part, write a knob, make and remove cgroups, kill."""
+"""The cgroup tree of a target: read it whole or in part, write a knob, make and remove cgroups, kill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memqos.cgroupfs import scan
-from memqos.cgroupfs.mount import CgroupMount, find_mount
+from memqos.cgroupfs.hierarchy import Hierarchy, find_hierarchy
 from memqos.clock import Deadline, wait
 from memqos.errors import CgroupFileError, TargetError
 from memqos.model.knob import Knob, KnobValue
@@ -22,15 +22,15 @@ _XARGS_SOME_FAILED = 123
 
 @dataclass(frozen=True, slots=True)
 class CgroupTree:
-    """A target's cgroup tree. Make it with `of`, which looks for the mount once."""
+    """A target's cgroup tree. Make it with `of`, which looks for the mounts once."""
 
     target: Target
-    mount: CgroupMount
+    hierarchy: Hierarchy
 
     @classmethod
     def of(cls, target: Target, *, deadline: Deadline) -> CgroupTree:
-        """The tree of this target; EnvironmentNotAbleError if its memory controller is not on cgroup v2."""
-        return cls(target, find_mount(target, deadline=deadline))
+        """The tree of this target; EnvironmentNotAbleError if nothing there has the memory controller."""
+        return cls(target, find_hierarchy(target, deadline=deadline))
 
     def read_tree(self, root: CgroupPath, names: Iterable[str], *, deadline: Deadline) -> Reading:
         """These files of `root` and of every cgroup below it, with one command.
@@ -41,19 +41,19 @@ class CgroupTree:
         names = tuple(names)
         at = deadline.clock.now()
         result = checked(
-            self.target.run(scan.tree_command(self.mount.file(root), names), deadline=deadline),
+            self.target.run(scan.tree_command(self.hierarchy.folders(root), names), deadline=deadline),
             where=self.target.address,
         )
         seen = scan.parse_tree(result.stdout, result.stderr)
         self._refuse_complaints(seen, result)
-        paths = [self.mount.cgroup_of(folder) for folder in seen.folders]
+        paths = dict.fromkeys(self.hierarchy.cgroup_of(folder) for folder in seen.folders)
         return self._reading(at, paths, names, seen)
 
     def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
         """These files of exactly these cgroups, with one command; NoFile where the file or the cgroup is not there."""
         paths, names = tuple(paths), tuple(names)
         at = deadline.clock.now()
-        files = [self.mount.file(path, name) for path in paths for name in names]
+        files = [self.hierarchy.file(path, name) for path in paths for name in names]
         argv, stdin = scan.files_command(files)
         result = self.target.run(argv, deadline=deadline, stdin=stdin)
         if result.status != _XARGS_SOME_FAILED:
@@ -64,7 +64,7 @@ class CgroupTree:
 
     def read_text(self, path: CgroupPath, name: str, *, deadline: Deadline) -> FileText:
         """One file of one cgroup; NoFile if it or its cgroup is not there."""
-        text = self.target.read(self.mount.file(path, name), deadline=deadline)
+        text = self.target.read(self.hierarchy.file(path, name), deadline=deadline)
         return NoFile.NO_FILE if text is None else text.decode("utf-8", "backslashreplace")
 
     def read_knob(self, path: CgroupPath, knob: Knob, *, deadline: Deadline) -> KnobValue | NoFile:
@@ -75,45 +75,56 @@ class CgroupTree:
         try:
             return knob.parse(text)
         except ValueError as error:
-            where = self.mount.file(path, knob)
+            where = self.hierarchy.file(path, knob)
             raise CgroupFileError(f"{error}.", where=where, data={"path": where, "line": 1, "text": text}) from error
 
     def write(self, path: CgroupPath, name: str, text: str, *, deadline: Deadline) -> None:
         """Put this text into a control file at once; TargetError if the kernel refuses it or the file is not there."""
-        self.target.write(self.mount.file(path, name), text.encode(), deadline=deadline)
+        self.target.write(self.hierarchy.file(path, name), text.encode(), deadline=deadline)
 
     def exists(self, path: CgroupPath, *, deadline: Deadline) -> bool:
         """Whether there is such a cgroup."""
-        return self.target.list(self.mount.file(path), deadline=deadline) is not None
+        return self.target.list(self.hierarchy.folder(path), deadline=deadline) is not None
 
     def processes(self, path: CgroupPath, *, deadline: Deadline) -> tuple[int, ...]:
         """The processes in this very cgroup, not below it; none if it does not exist."""
         text = self.read_text(path, "cgroup.procs", deadline=deadline)
         return tuple(int(line) for line in text.split()) if isinstance(text, str) else ()
 
+    def read_first_processes(
+        self, paths: Iterable[CgroupPath], name: str, *, deadline: Deadline
+    ) -> dict[CgroupPath, str]:
+        """A file of /proc, such as oom_score_adj, of the first process of each of these cgroups, with one command.
+
+        A cgroup without processes, or that is not there, is left out.
+        """
+        lists = {self.hierarchy.file(path, "cgroup.procs"): path for path in paths}
+        if not lists:
+            return {}
+        result = self._run(scan.first_process_command(name, list(lists)), deadline)
+        return {lists[file]: text for file, text in scan.parse_first_process(result.stdout).items()}
+
     def cgroup_of(self, pid: int, *, deadline: Deadline) -> CgroupPath:
         """The cgroup of a process, as the target's own root sees it; TargetError if there is no such process."""
         where = f"/proc/{pid}/cgroup"
         text = self.target.read(where, deadline=deadline)
-        for line in (text or b"").decode("utf-8", "surrogateescape").splitlines():
-            if line.startswith("0::/"):
-                return CgroupPath.parse(line.removeprefix("0::").removesuffix(" (deleted)"))
-        raise TargetError(f"process {pid} is in no cgroup v2, or is gone.", where=f"{self.target.address}{where}")
+        found = self.hierarchy.membership((text or b"").decode("utf-8", "surrogateescape"))
+        if found is None:
+            raise TargetError(
+                f"process {pid} is in no cgroup {self.hierarchy.version}, or is gone.",
+                where=f"{self.target.address}{where}",
+            )
+        return found
 
     def make(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
         """Make these cgroups and those above them; one that is there already is no error."""
         if paths:
-            self._run(["mkdir", "-p", "--", *map(self.mount.file, paths)], deadline)
+            folders = [folder for path in paths for folder in self.hierarchy.folders(path)]
+            self._run(["mkdir", "-p", "--", *folders], deadline)
 
-    def kill(self, path: CgroupPath, *, deadline: Deadline) -> None:
-        """Kill every process in this cgroup and below it; the cgroup must exist."""
-        self.write(path, "cgroup.kill", "1", deadline=deadline)
-
-    def kill_present(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
-        """Kill every process in these cgroups, with one command; a cgroup that is gone has none."""
-        script = 'for file; do [ ! -e "$file" ] || echo 1 > "$file" || [ ! -e "$file" ] || exit 1; done'
-        files = [self.mount.file(path, "cgroup.kill") for path in paths]
-        self._run(["sh", "-c", script, "sh", *files], deadline)
+    def kill(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
+        """Kill every process in these cgroups and below, with one command; a cgroup that is gone has none."""
+        self._run(self.hierarchy.kill_command(paths), deadline)
 
     def remove_tree(self, path: CgroupPath, *, deadline: Deadline) -> None:
         """Remove a cgroup with all below it, killing what runs in it; one that is not there is no error.
@@ -122,12 +133,12 @@ class CgroupTree:
         """
         if not self.exists(path, deadline=deadline):
             return
-        self.kill(path, deadline=deadline)
-        folder = self.mount.file(path)
+        self.kill([path], deadline=deadline)
+        folders = self.hierarchy.folders(path)
 
         def removed() -> bool:
             # A killed process leaves its cgroup when it is reaped, so rmdir may have to be asked again.
-            self.target.run(["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"], deadline=deadline)
+            self.target.run(["find", *folders, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"], deadline=deadline)
             return not self.exists(path, deadline=deadline)
 
         wait(f"the cgroup {path} is gone", removed, deadline=deadline)
@@ -139,7 +150,7 @@ class CgroupTree:
         cgroups = {}
         for path in paths:
             files: dict[str, FileText] = {
-                name: seen.files.get(self.mount.file(path, name), NoFile.NO_FILE) for name in names
+                name: seen.files.get(self.hierarchy.file(path, name), NoFile.NO_FILE) for name in names
             }
             cgroups[path] = CgroupReading(path=path, files=files)
         return Reading(source=self.target.address, at=at, cgroups=cgroups)

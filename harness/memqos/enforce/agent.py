@@ -1,10 +1,10 @@
 """The part of enforcement that runs on the target: does steps one after the other, and says which one failed.
 
 Its source is sent to the target's python3 whole, so that one command does the work of many: it imports nothing but
-the standard library of Python 3.9 and nothing of memqos. A request comes as JSON on standard input:
+the standard library of Python 3.9 and the module that is sent with it. A request comes as JSON on standard input:
 
     verb     perform or leftovers
-    mount    the cgroup v2 mount
+    mounts   the folders of controllers by name, the name "" for cgroup v2's
     mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes; it removes no other
     seconds  how long a cgroup may take to appear or to go
     steps    each with action, path, unit, properties [name, signature, words], writes [file, text]; of an adoption
@@ -21,7 +21,6 @@ was only adopted.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import subprocess
@@ -29,6 +28,18 @@ import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from memqos.enforce.agent_cgroup import (
+    Cgroup,
+    StepError,
+    cgroup_at,
+    get,
+    make_folders,
+    put,
+    read_attribute,
+    removed,
+    set_attribute,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,15 +52,6 @@ PAUSE = 0.01
 
 Request = dict[str, Any]
 Step = dict[str, Any]
-
-
-class StepError(Exception):
-    """A step could not be done."""
-
-    def __init__(self, what: str, kind: str = "refused") -> None:
-        super().__init__(what)
-        self.what = what
-        self.kind = kind
 
 
 def perform(request: Request) -> dict[str, Any]:
@@ -78,24 +80,24 @@ def perform(request: Request) -> dict[str, Any]:
 
 def make_or_change(request: Request, step: Step) -> None:
     """Make a cgroup, or change one that exists: properties first, then the files, as libcontainer does both."""
-    folder = folder_of(request, step)
+    cgroup = cgroup_of(request, step)
     if step["action"] == "make":
-        refuse_existing(folder)
+        refuse_existing(cgroup.folder)
         if step["unit"]:
-            start_slice(request, step, folder)
-        else:
-            make_folder(folder)
-        set_mark(folder, request["mark"])
-        enable_controllers(Path(request["mount"]), folder)
+            start_slice(request, step, cgroup.born)
+        make_folders(cgroup)
+        set_mark(cgroup.folder, request["mark"])
+        cgroup.complete()
     elif step["unit"] and step["properties"]:
         manager("SetUnitProperties", "sba(sv)", step["unit"], "true", *property_words(step))
     for name, text in step["writes"]:
-        put(folder / name, text)
+        put(cgroup.file(name), text)
 
 
 def adopt(request: Request, step: Step) -> None:
     """Write to a cgroup that is there, and keep what it held; make it if it is not there."""
-    folder = folder_of(request, step)
+    cgroup = cgroup_of(request, step)
+    folder = cgroup.folder
     if not folder.is_dir():
         make_or_change(request, {**step, "action": "make", "properties": step["making"] + step["properties"]})
         return
@@ -105,25 +107,32 @@ def adopt(request: Request, step: Step) -> None:
     if kept is not None and kept["mark"] != request["mark"]:
         raise StepError(f"the enforcement '{kept['mark']}' changed it and did not put back what it held", "leftover")
     if kept is None:
-        keep(request, step, folder)
+        keep(request, step, cgroup)
     make_or_change(request, {**step, "action": "change"})
 
 
-def keep(request: Request, step: Step, folder: Path) -> None:
+def keep(request: Request, step: Step, cgroup: Cgroup) -> None:
     """Write down what an adopted cgroup holds, in itself."""
     names = step["keeps_properties"] if step["unit"] else []
     kept = {
         "mark": request["mark"],
         "unit": step["unit"],
         "properties": unit_properties(step["unit"], names) if names else [],
-        "writes": [[name, get(folder / name).rstrip("\n")] for name in step["keeps"] if (folder / name).is_file()],
+        "writes": [[name, get(file).rstrip("\n")] for name, file in kept_files(step, cgroup)],
     }
-    set_attribute(folder, KEPT, json.dumps(kept))
+    set_attribute(cgroup.folder, KEPT, json.dumps(kept))
+
+
+def kept_files(step: Step, cgroup: Cgroup) -> list[tuple[str, Path]]:
+    """The files of an adopted cgroup that are kept, of those that are there."""
+    files = [(name, cgroup.file(name)) for name in step["keeps"]]
+    return [(name, file) for name, file in files if file.is_file()]
 
 
 def put_back(request: Request, step: Step) -> None:
     """Give an adopted cgroup back with the values that it had; one that was not changed, or is gone, is no error."""
-    folder = folder_of(request, step)
+    cgroup = cgroup_of(request, step)
+    folder = cgroup.folder
     kept = read_kept(folder)
     if kept is None:
         return
@@ -133,7 +142,7 @@ def put_back(request: Request, step: Step) -> None:
         manager("SetUnitProperties", "sba(sv)", kept["unit"], "true", *property_words(kept))
     for name, text in kept["writes"]:
         # An empty write would be none: a set of CPUs or nodes is emptied by an empty line.
-        put(folder / name, text or "\n")
+        put(cgroup.file(name), text or "\n")
     try:
         os.removexattr(folder, KEPT)
     except OSError as error:
@@ -153,7 +162,7 @@ def unit_properties(unit: str, names: list[str]) -> list[list[Any]]:
 def removes(request: Request, step: Step) -> bool:
     """Whether this step removes its cgroup: one that is given back is removed if this enforcement made it."""
     if step["action"] == "give back":
-        return read_mark(folder_of(request, step)) == str(request["mark"])
+        return read_mark(cgroup_of(request, step).folder) == str(request["mark"])
     return bool(step["action"] == "remove")
 
 
@@ -170,14 +179,6 @@ def refuse_unmarked(folder: Path, mark: str) -> None:
     """What this enforcement did not make, it does not kill or remove."""
     if folder.is_dir() and read_mark(folder) != mark:
         raise StepError(f"'{folder}' was not made by the enforcement '{mark}'", "foreign")
-
-
-def make_folder(folder: Path) -> None:
-    """Make a cgroup and those above it."""
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise StepError(f"'{folder}' cannot be made: {error.strerror}") from error
 
 
 def start_slice(request: Request, step: Step, folder: Path) -> None:
@@ -211,38 +212,18 @@ def run(*argv: str) -> str:
     return done.stdout
 
 
-def enable_controllers(mount: Path, folder: Path) -> None:
-    """Hand every controller down to this cgroup, as libcontainer does for those above each cgroup it makes."""
-    above = mount
-    for name in folder.relative_to(mount).parts:
-        handed = set(get(above / "cgroup.subtree_control").split())
-        for word in get(above / "cgroup.controllers").split():
-            if word not in handed:
-                hand_down(above, word)
-        above = above / name
-
-
-def hand_down(above: Path, controller: str) -> None:
-    """Enable one controller; one that cannot be (cpu with real-time tasks) is missed by the knob that needs it."""
-    try:
-        put(above / "cgroup.subtree_control", "+" + controller)
-    except StepError as error:
-        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in {errno.EBUSY, errno.EINVAL}:
-            raise
-
-
 def stop(request: Request, steps: list[Step]) -> list[int]:
     """Kill what runs in the cgroups of these removals, and stop their slices all at once; the processes that ran."""
     killed: list[int] = []
     units = []
     for step in steps:
-        folder = folder_of(request, step)
-        refuse_unmarked(folder, request["mark"])
-        found = [pid for below, _, _ in os.walk(folder) for pid in processes(Path(below))]
+        cgroup = cgroup_of(request, step)
+        refuse_unmarked(cgroup.folder, request["mark"])
+        found = cgroup.processes()
         if found:
-            put(folder / "cgroup.kill", "1")
+            cgroup.kill()
         killed += [pid for pid in found if pid not in killed]
-        units += [step["unit"]] if step["unit"] and folder.is_dir() else []
+        units += [step["unit"]] if step["unit"] and cgroup.born.is_dir() else []
     if units:
         run("systemctl", "--quiet", "stop", *units)
     return killed
@@ -250,29 +231,9 @@ def stop(request: Request, steps: list[Step]) -> list[int]:
 
 def remove(request: Request, step: Step) -> None:
     """Remove a cgroup and all below it; one that is gone is no error."""
-    folder = folder_of(request, step)
-    if not until(request, lambda: removed(folder)):
+    cgroup = cgroup_of(request, step)
+    if not until(request, lambda: removed(cgroup)):
         raise StepError(f"it is still there after {request['seconds']:.0f} s")
-
-
-def removed(folder: Path) -> bool:
-    """Remove what can be removed now, deepest first; whether nothing is left."""
-    for below, _, _ in os.walk(folder, topdown=False):
-        try:
-            Path(below).rmdir()
-        except OSError as error:
-            # Busy until its last process is reaped, and systemd may be quicker than we are.
-            if error.errno not in {errno.EBUSY, errno.ENOENT, errno.ENOTEMPTY}:
-                raise StepError(f"'{below}' cannot be removed: {error.strerror}") from error
-    return not folder.is_dir()
-
-
-def processes(folder: Path) -> list[int]:
-    """The processes of one cgroup; none if it vanished or cannot have any."""
-    try:
-        return [int(word) for word in get(folder / "cgroup.procs").split()]
-    except StepError:
-        return []
 
 
 def until(request: Request, holds: Callable[[], bool]) -> bool:
@@ -285,9 +246,9 @@ def until(request: Request, holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def folder_of(request: Request, step: Step) -> Path:
-    """The folder of a step's cgroup."""
-    return Path(request["mount"], step["path"].lstrip("/"))
+def cgroup_of(request: Request, step: Step) -> Cgroup:
+    """A step's cgroup."""
+    return cgroup_at(request["mounts"], step["path"])
 
 
 def set_mark(folder: Path, mark: str) -> None:
@@ -306,44 +267,9 @@ def read_kept(folder: Path) -> dict[str, Any] | None:
     return None if text is None else json.loads(text)
 
 
-def set_attribute(folder: Path, name: str, text: str) -> None:
-    """Write an extended attribute."""
-    try:
-        os.setxattr(folder, name, text.encode())
-    except OSError as error:
-        raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
-
-
-def read_attribute(folder: Path, name: str) -> str | None:
-    """An extended attribute; None if there is none, or no such folder."""
-    try:
-        return os.getxattr(folder, name).decode("utf-8", "replace")
-    except OSError:
-        return None
-
-
-def get(path: Path) -> str:
-    """A file's text."""
-    try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
-
-
-def put(path: Path, text: str) -> None:
-    """Write text to a control file with one write(2)."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error
-
-
-def leftovers(mount: Path) -> list[tuple[str, str, bool]]:
+def leftovers(mounts: dict[str, str]) -> list[tuple[str, str, bool]]:
     """Every marked cgroup, outermost first: path, mark, and whether it was only adopted."""
+    mount = cgroup_at(mounts, "/").mount
     found = []
     for name, _, _ in os.walk(mount):
         folder = Path(name)
@@ -358,7 +284,7 @@ def main() -> None:
     """Read the request, write the answer."""
     request: Request = json.load(sys.stdin)
     perform_it = request["verb"] == "perform"
-    answer = perform(request) if perform_it else {"leftovers": leftovers(Path(request["mount"]))}
+    answer = perform(request) if perform_it else {"leftovers": leftovers(request["mounts"])}
     json.dump(answer, sys.stdout)
 
 

@@ -18,9 +18,20 @@ from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
 
-__all__ = ["Enforcement", "Leftover", "find_leftovers", "sweep"]
+__all__ = ["Enforcement", "Leftover", "find_leftovers", "program", "sweep"]
 
-_AGENT = "agent.py"
+_PROGRAM = ("agent_cgroup", "agent")
+"""The modules that are sent to the target, the one that runs last."""
+
+# Each module is made under its own name, so that the next can import it there as it does here.
+_LOADER = """\
+import sys, types
+for name, source in {sources!r}:
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(source, name, "exec"), module.__dict__)
+sys.modules[name].main()
+"""
 _BEGINNINGS = frozenset({Action.MAKE, Action.ADOPT})
 _ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}
 _CGROUP_SECONDS = 20.0
@@ -135,7 +146,7 @@ class Enforcement:
 
 def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, ...]:
     """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
-    answer: Any = _ask(tree, {"verb": "leftovers", "mount": tree.mount.folder}, deadline=deadline)
+    answer: Any = _ask(tree, {"verb": "leftovers", "mounts": dict(tree.hierarchy.mounts)}, deadline=deadline)
     return tuple(
         Leftover(path=CgroupPath.parse(path), name=name, adopted=adopted) for path, name, adopted in answer["leftovers"]
     )
@@ -202,7 +213,7 @@ def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Dea
         return _Answer()
     request = {
         "verb": "perform",
-        "mount": tree.mount.folder,
+        "mounts": dict(tree.hierarchy.mounts),
         "mark": name,
         "seconds": min(_CGROUP_SECONDS, deadline.remaining),
         "steps": [_as_json(step) for step in todo],
@@ -213,9 +224,8 @@ def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Dea
 
 
 def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> object:
-    source = importlib.resources.files(__package__).joinpath(_AGENT).read_text(encoding="utf-8")
     result = tree.target.run(
-        ["python3", "-I", "-S", "-c", source], stdin=json.dumps(request).encode(), deadline=deadline
+        ["python3", "-I", "-S", "-c", program()], stdin=json.dumps(request).encode(), deadline=deadline
     )
     if result.status == _NOT_FOUND:
         raise MissingProgramError(
@@ -224,6 +234,14 @@ def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline)
             next_step="Install the package python3.",
         )
     return json.loads(checked(result, where=tree.target.address).stdout)
+
+
+def program() -> str:
+    """What is sent to a target's python3: the agent with the module that it imports, under the names they have here."""
+    folder = importlib.resources.files(__package__)
+    sources = [("memqos", ""), (__package__, "")]
+    sources += [(f"{__package__}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _PROGRAM]
+    return _LOADER.format(sources=sources)
 
 
 def _as_json(step: Step) -> dict[str, object]:

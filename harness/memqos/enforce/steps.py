@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memqos.enforce.systemd import VALUE_PROPERTIES, Property, slice_properties, unit_of, value_properties
+from memqos.enforce.systemd import Property, kept_properties, slice_properties, unit_of, value_properties
 from memqos.engine.plan import Level, Plan, PlannedCgroup
 from memqos.model.knob import Absent, Knob, KnobValue
 from memqos.model.node import CgroupDriver
@@ -18,7 +18,8 @@ from memqos.model.path import CgroupPath
 __all__ = ["Action", "Step", "removal", "rewriting", "steps", "steps_between", "subject", "undoing"]
 
 # libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
-# under another one, as memory.high under memory.max, is thereby written after it.
+# under another one, as memory.high under memory.max, is thereby written after it. The files of cgroup v1 are in the
+# order of fs.Manager.Set.
 _WRITE_ORDER = (
     Knob.PIDS_MAX,
     Knob.MEMORY_SWAP_MAX,
@@ -33,6 +34,13 @@ _WRITE_ORDER = (
     Knob.MEMORY_LOW,
     Knob.MEMORY_HIGH,
     Knob.MEMORY_OOM_GROUP,
+    Knob.MEMORY_LIMIT_IN_BYTES,
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES,
+    Knob.CPU_SHARES,
+    Knob.CPU_CFS_PERIOD_US,
+    Knob.CPU_CFS_QUOTA_US,
+    Knob.HUGETLB_2MB_LIMIT_IN_BYTES,
+    Knob.HUGETLB_1GB_LIMIT_IN_BYTES,
 )
 
 
@@ -78,7 +86,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     (`enforceNodeAllocatable`), and changes their values. So what is there is adopted; what is not, an administrator
     would have made, and is made for the test.
     """
-    return tuple(_make(cgroup, plan.driver) for cgroup in _enforced(plan))
+    return tuple(_make(cgroup, plan) for cgroup in _enforced(plan))
 
 
 def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
@@ -94,7 +102,7 @@ def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
     found: list[Step] = []
     for path, cgroup in new.items():
         if path not in old:
-            found.append(_make(cgroup, after.driver))
+            found.append(_make(cgroup, after))
         elif _written(cgroup) != _written(old[path]):
             found.append(_change(cgroup, after.driver))
     found += (removal(cgroup, after.driver) for path, cgroup in reversed(old.items()) if path not in new)
@@ -142,25 +150,29 @@ def _enforced(plan: Plan) -> Iterator[PlannedCgroup]:
     yield from (pod.cgroup for pod in plan.pods)
 
 
-def _make(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
+def _make(cgroup: PlannedCgroup, plan: Plan) -> Step:
     if cgroup.level is Level.RESERVED:
-        return _adopt(cgroup, driver)
+        return _adopt(cgroup, plan)
     properties: tuple[Property, ...] = ()
-    if driver is CgroupDriver.SYSTEMD:
-        description = f"memqos: {subject(cgroup)}"
-        properties = slice_properties(cgroup.path, description) + value_properties(_written(cgroup))
-    return _step(Action.MAKE, cgroup, driver, properties)
+    if plan.driver is CgroupDriver.SYSTEMD:
+        properties = _of_slice(cgroup, plan) + value_properties(_written(cgroup))
+    return _step(Action.MAKE, cgroup, plan.driver, properties)
 
 
-def _adopt(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
-    systemd = driver is CgroupDriver.SYSTEMD
+def _adopt(cgroup: PlannedCgroup, plan: Plan) -> Step:
+    systemd = plan.driver is CgroupDriver.SYSTEMD
     values = value_properties(_written(cgroup)) if systemd else ()
     return replace(
-        _step(Action.ADOPT, cgroup, driver, values),
-        making=slice_properties(cgroup.path, f"memqos: {subject(cgroup)}") if systemd else (),
-        keeps=tuple(str(knob) for knob in cgroup.knobs),
-        keeps_properties=VALUE_PROPERTIES if systemd else (),
+        _step(Action.ADOPT, cgroup, plan.driver, values),
+        making=_of_slice(cgroup, plan) if systemd else (),
+        # What nobody writes needs no way back, and some of it could not be written (memory.oom_control).
+        keeps=tuple(str(knob) for knob in cgroup.knobs if knob in _WRITE_ORDER),
+        keeps_properties=kept_properties(plan.cgroup_version) if systemd else (),
     )
+
+
+def _of_slice(cgroup: PlannedCgroup, plan: Plan) -> tuple[Property, ...]:
+    return slice_properties(cgroup.path, f"memqos: {subject(cgroup)}", plan.cgroup_version)
 
 
 def _change(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:

@@ -1,7 +1,8 @@
 """PURE translation of knobs to properties of systemd units, as libcontainer's systemd driver translates them.
 
-Source: opencontainers/cgroups systemd/v2.go (genV2ResourcesProps, unifiedResToSystemdProps) and systemd/common.go
-(addCpuQuota). What systemd has no property for (memory.oom.group of a slice, hugetlb) is written as a file only.
+Sources: opencontainers/cgroups systemd/v2.go (genV2ResourcesProps, unifiedResToSystemdProps), systemd/v1.go
+(genV1ResourcesProperties, Apply) and systemd/common.go (addCpuQuota, addCpuset). What systemd has no property for
+(memory.oom.group of a slice, memory.memsw.limit_in_bytes, hugetlb) is written as a file only.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.cpu import quota_per_second
-from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text
+from memqos.engine.cpu import DEFAULT_PERIOD, quota_per_second
+from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text, Unlimited
+from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 
-__all__ = ["VALUE_PROPERTIES", "Property", "slice_properties", "unit_of", "value_properties"]
+__all__ = ["Property", "kept_properties", "slice_properties", "unit_of", "value_properties"]
 
 _INFINITY = 2**64 - 1
 _AMOUNTS: Mapping[Knob, str] = {
@@ -24,11 +26,12 @@ _AMOUNTS: Mapping[Knob, str] = {
     Knob.MEMORY_SWAP_MAX: "MemorySwapMax",
     Knob.CPU_WEIGHT: "CPUWeight",
     Knob.PIDS_MAX: "TasksMax",
+    Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit",
+    Knob.CPU_SHARES: "CPUShares",
 }
 _SETS: Mapping[Knob, str] = {Knob.CPUSET_CPUS: "AllowedCPUs", Knob.CPUSET_MEMS: "AllowedMemoryNodes"}
-
-VALUE_PROPERTIES = (*_AMOUNTS.values(), *_SETS.values(), "CPUQuotaPeriodUSec", "CPUQuotaPerSecUSec")
-"""Every property that `value_properties` may set: what has to be kept of a slice that is somebody else's."""
+_QUOTA = ("CPUQuotaPeriodUSec", "CPUQuotaPerSecUSec")
+_IO_ACCOUNTING = {CgroupVersion.V1: "BlockIOAccounting", CgroupVersion.V2: "IOAccounting"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,16 @@ def unit_of(path: CgroupPath) -> str:
     return path.name
 
 
-def slice_properties(path: CgroupPath, description: str) -> tuple[Property, ...]:
+def kept_properties(version: CgroupVersion) -> tuple[str, ...]:
+    """Every property that `value_properties` may set: what has to be kept of a slice that is somebody else's."""
+    named = {**_AMOUNTS, **_SETS}
+    return (*(name for knob, name in named.items() if version in knob.versions), *_QUOTA)
+
+
+def slice_properties(path: CgroupPath, description: str, version: CgroupVersion) -> tuple[Property, ...]:
     """What libcontainer gives every slice it makes, whatever its resources."""
     wants = () if len(path.parts) == 1 else (Property("Wants", "as", ("1", unit_of(path.parent))),)
-    accounting = ("MemoryAccounting", "CPUAccounting", "IOAccounting", "TasksAccounting")
+    accounting = ("MemoryAccounting", "CPUAccounting", _IO_ACCOUNTING[version], "TasksAccounting")
     return (
         Property("Description", "s", (description,)),
         *wants,
@@ -66,21 +75,27 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
         match written.get(knob):
             case Bytes(amount) | Number(amount) if knob in _AMOUNTS:
                 found.append(Property(_AMOUNTS[knob], "t", (str(amount),)))
-            case Max() if knob in _AMOUNTS:
+            case Max() | Unlimited() if knob in _AMOUNTS:
                 found.append(Property(_AMOUNTS[knob], "t", (str(_INFINITY),)))
             case CpuMax() as limit:
-                found += _quota(limit)
+                found += _quota(limit.quota, limit.period)
+            case Number() | Unlimited() as quota if knob is Knob.CPU_CFS_QUOTA_US:
+                period = written.get(Knob.CPU_CFS_PERIOD_US)
+                found += _quota(
+                    quota.count if isinstance(quota, Number) else None,
+                    period.count if isinstance(period, Number) else DEFAULT_PERIOD,
+                )
             case Text(text) if knob in _SETS and text:
                 mask = _bitmask(text)
                 found.append(Property(_SETS[knob], "ay", (str(len(mask)), *map(str, mask))))
     return tuple(found)
 
 
-def _quota(limit: CpuMax) -> Iterable[Property]:
-    per_second = _INFINITY if limit.quota is None else quota_per_second(limit.quota, limit.period)
+def _quota(quota: int | None, period: int) -> Iterable[Property]:
+    per_second = _INFINITY if quota is None else quota_per_second(quota, period)
     return (
-        Property("CPUQuotaPeriodUSec", "t", (str(limit.period),)),
-        Property("CPUQuotaPerSecUSec", "t", (str(per_second),)),
+        Property(_QUOTA[0], "t", (str(period),)),
+        Property(_QUOTA[1], "t", (str(per_second),)),
     )
 
 

@@ -1,6 +1,6 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
-from memqos.node.conditions import Condition, counted, ended, reaches, rises
+from memqos.node.conditions import Condition, counted, ended, exceeds, reaches, rises
 from memqos.node.course import Course
 from memqos.node.population import AdmittedPod, Population
 from memqos.node.resizing import Resized
@@ -15,6 +15,7 @@ __all__ = [
     "Resized",
     "counted",
     "ended",
+    "exceeds",
     "reaches",
     "rises",
 ]

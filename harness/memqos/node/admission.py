@@ -13,7 +13,7 @@ from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Container, ContainerKind, Pod
-from memqos.node.population import KNOB_FILES, AdmittedPod
+from memqos.node.population import AdmittedPod, knob_files
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -87,7 +87,7 @@ class Admission:
             for handle in admitted.containers.values()
         ]
         if paths:
-            self.tree.kill_present(paths, deadline=Deadline.after(REMOVAL_SECONDS))
+            self.tree.kill(paths, deadline=Deadline.after(REMOVAL_SECONDS))
 
     def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
         errors: list[MachineryError] = []
@@ -150,7 +150,7 @@ class Admission:
         self.runtime.start(handle, deadline=deadline)
         if container.kind is ContainerKind.INIT:
             path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour, subgroup=self.subgroup)
-            reading = self.tree.read_cgroups([path], KNOB_FILES, deadline=deadline)
+            reading = self.tree.read_cgroups([path], knob_files(self.tree.hierarchy.version), deadline=deadline)
             admitted.early.update(reading.cgroups)
             self._await_completion(handle, container.name, deadline)
 

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
+from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.runtime.base import ContainerStatus
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["WATCHED_FILES", "Condition", "Sample", "counted", "ended", "held", "reaches", "rises", "work_done"]
+__all__ = [
+    "WATCHED_FILES",
+    "Condition",
+    "Sample",
+    "counted",
+    "ended",
+    "exceeds",
+    "held",
+    "reaches",
+    "rises",
+    "work_done",
+]
 
-WATCHED_FILES = (
-    "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
-    "memory.swap.current", "memory.swap.max", "memory.swap.events", "memory.stat", "cpuset.mems",
-)  # fmt: skip
+WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
+    CgroupVersion.V2: (
+        "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
+        "memory.swap.current", "memory.swap.max", "memory.swap.events", "memory.stat", "cpuset.mems",
+    ),
+    CgroupVersion.V1: (
+        "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",
+        "memory.memsw.usage_in_bytes", "memory.memsw.max_usage_in_bytes", "memory.memsw.limit_in_bytes",
+        "memory.memsw.failcnt", "memory.oom_control", "memory.stat", "cpuset.mems",
+    ),
+}  # fmt: skip
+"""The files that behaviour shows in."""
 
 THROTTLE_US = 10_000
 """A stall that counts as throttling, in µs of memory pressure.
@@ -58,6 +78,15 @@ class Sample:
         text = self.text(file)
         return None if text is None else parse.number_or_max(text, path=f"{self.container}/{file}")
 
+    def failures(self, file: str) -> int | None:
+        """How often a limit of cgroup v1 was run into, the pod's and the container's together; None if nothing tells.
+
+        Such a counter (memory.failcnt) is its own cgroup's, and does not count up the tree.
+        """
+        texts = [(path, self.reading.file(path, file)) for path in (self.pod, self.container)]
+        counts = [parse.number(text, path=f"{path}/{file}") for path, text in texts if isinstance(text, str)]
+        return sum(counts) if counts else None
+
     def _key(self, text: str, file: str, key: str, path: CgroupPath) -> int | None:
         return parse.counters(text, path=f"{path}/{file}").get(key)
 
@@ -87,6 +116,16 @@ def reaches(file: str, limit: str) -> Condition:
         return amount is not None and bound is not None and amount >= bound - SLACK
 
     return Condition(f"{file} reaches {limit}", holds)
+
+
+def exceeds(file: str, limit: str) -> Condition:
+    """This amount has passed what is another file's limit."""
+
+    def holds(sample: Sample) -> bool:
+        amount, bound = sample.number(file), sample.number(limit)
+        return amount is not None and bound is not None and amount > bound
+
+    return Condition(f"{file} exceeds {limit}", holds)
 
 
 SLACK = 256 << 10

@@ -15,6 +15,9 @@ from memqos.workload.report import Done, Step
 
 __all__ = ["Course"]
 
+_EVIDENCE = {False: ("memory.current", "memory.events"), True: ("memory.usage_in_bytes", "memory.oom_control")}
+"""The files of usage and of events, by whether the readings are of cgroup v1."""
+
 OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
@@ -63,6 +66,21 @@ class Course:
         least = bounds[-1] - SLACK
         holds = most is not None and most >= least
         return self._finding(file, f"at least {least} ({limit} less {SLACK})", most, holds, reason=self._why(limit))
+
+    def exceeds(self, file: str, limit: Knob) -> Finding:
+        """An amount passed, in some sample, what is another file's limit."""
+        bounds = [bound for sample in self.samples if (bound := sample.number(limit)) is not None]
+        most = max(self._amounts(file), default=None)
+        if not bounds:
+            return self._finding(file, f"more than {limit}", None, holds=False)
+        expected = f"more than {bounds[-1]} ({limit})"
+        return self._finding(file, expected, most, most is not None and most > bounds[-1], reason=self._why(limit))
+
+    def ran_into(self, file: str) -> Finding:
+        """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
+        counts = [count for sample in self.samples if (count := sample.failures(file)) is not None]
+        most = max(counts, default=None)
+        return self._finding(file, "above 0", most, most is not None and most > 0)
 
     def still_runs(self) -> Finding:
         """The container was running at the end of the watch."""
@@ -161,10 +179,11 @@ class Course:
 
     def _evidence(self) -> Mapping[str, str]:
         first, last = self.samples[0], self.samples[-1]
-        events = next((text for sample in reversed(self.samples) if (text := sample.text("memory.events"))), "")
+        usage, events = _EVIDENCE[first.reading.file(first.container, "memory.usage_in_bytes") is not None]
+        counts = next((text for sample in reversed(self.samples) if (text := sample.text(events))), "")
         return {
             "samples": str(len(self.samples)),
             "seconds": f"{last.reading.at - first.reading.at:.1f}",
-            "memory.events": " ".join(events.split()),
-            "memory.current": str(max(self._amounts("memory.current"), default="not read")),
+            events: " ".join(counts.split()),
+            usage: str(max(self._amounts(usage), default="not read")),
         }

@@ -13,13 +13,14 @@ from typing import Any
 from memqos.clock import Deadline
 from memqos.engine.plan import Plan
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.model.node import CgroupDriver, NodeFacts, NumaZone
+from memqos.model.knob import Knob, Text, read_back
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.node.under_test import NodeUnderTest
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
-from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
 from memqos.target.fake import FakeTarget, Handler, Outcome
 
 __all__ = ["FAKE_FACTS", "FakeAgent", "fake_node"]
@@ -98,7 +99,10 @@ def fake_node(
     runtimes: Runtimes = TRIXIE,
 ) -> NodeUnderTest:
     """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
-    cgroups = FakeCgroups(page_size=facts.page_size)
+    legacy = facts.cgroup_version is CgroupVersion.V1
+    hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
+    zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
+    cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
 
     def end_containers(_: Sequence[str], __: bytes, ___: Deadline) -> Outcome:
         runtime.finish_all()
@@ -107,9 +111,9 @@ def fake_node(
     runtime = FakeRuntime(cgroups, driver=driver, runtimes=runtimes)
     commands = {**cgroups.commands(), **FakeAgent(cgroups).commands(), ("sh", "-c"): end_containers}
     return NodeUnderTest(
-        target=FakeTarget(mounts={cgroups.mount.folder: cgroups}, commands=commands),
+        target=FakeTarget(mounts=cgroups.mounts, commands=commands),
         runtime=runtime,
-        facts=TargetFacts(node=facts, mount=cgroups.mount, controllers=frozenset({"memory"}), pressure=True),
+        facts=TargetFacts(node=facts, hierarchy=hierarchy, controllers=frozenset({"memory"}), pressure=not legacy),
         recorder=_NoRecorder(),
         driver=driver,
         traits=runtimes.traits,

@@ -17,10 +17,12 @@ from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.runtime.base import ContainerHandle, SandboxHandle
 
-__all__ = ["KNOB_FILES", "AdmittedPod", "Population"]
+__all__ = ["AdmittedPod", "Population", "knob_files"]
 
-KNOB_FILES: tuple[str, ...] = tuple(str(knob) for knob in knobs_of(CgroupVersion.V2))
-"""The control files that a judgement needs."""
+
+def knob_files(version: CgroupVersion) -> tuple[str, ...]:
+    """The control files that a judgement needs."""
+    return tuple(str(knob) for knob in knobs_of(version))
 
 
 @dataclass(slots=True, kw_only=True)

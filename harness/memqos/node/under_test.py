@@ -14,14 +14,15 @@ from memqos.enforce.apply import find_leftovers
 from memqos.engine.expect import expect
 from memqos.engine.plan import Plan, Refusal
 from memqos.engine.resize import resize_pods
+from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError, UsageError
-from memqos.model.node import CgroupDriver, NodeFacts, RuntimeFlavour
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
-from memqos.model.reading import Reading
+from memqos.model.reading import CgroupReading, Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
-from memqos.node.population import KNOB_FILES, AdmittedPod, Population
+from memqos.node.population import AdmittedPod, Population, knob_files
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
 from memqos.node.watching import Watch
@@ -75,7 +76,7 @@ class NodeUnderTest:
         self.facts: NodeFacts = facts.node
         self._facts = facts
         self.driver = driver
-        self.tree = CgroupTree(target, facts.mount)
+        self.tree = CgroupTree(target, facts.hierarchy)
         self._recorder = recorder
         self._traits = traits
         self._disposable = disposable
@@ -102,13 +103,22 @@ class NodeUnderTest:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
         lacks = {
             "swap": not (self.facts.swap and self.facts.swap_controller) and "the machine has no swap",
-            "psi": not self._facts.pressure and "the kernel does not measure pressure",
+            "psi": not self._facts.pressure and "the kernel does not measure the pressure of cgroups",
             "zones": len(self.facts.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
             "unified": self._lacks(Capability.UNIFIED),
             "cpuset.mems": self._lacks(Capability.CPUSET_MEMS),
             "OOM reason": self._lacks(Capability.OOM_REASON),
+            "cgroup v2": self._is_on(CgroupVersion.V1),
+            "cgroup v1": self._is_on(CgroupVersion.V2),
         }
         return lacks[need] or ""
+
+    @property
+    def _knob_files(self) -> tuple[str, ...]:
+        return knob_files(self.facts.cgroup_version)
+
+    def _is_on(self, other: CgroupVersion) -> str:
+        return f"the machine has cgroup {other}" if self.facts.cgroup_version is other else ""
 
     def _lacks(self, capability: Capability) -> str:
         known = capability in self.runtime.capabilities
@@ -203,13 +213,22 @@ class NodeUnderTest:
         return complete
 
     def read(self, population: Population) -> Reading:
-        """Every planned cgroup and every container's, now, with one command; init containers as they were seen."""
-        paths = [cgroup.path for cgroup in population.plan.cgroups()]
-        for admitted in population.pods.values():
-            paths += [population.path_of(admitted.pod, name) for name in admitted.containers]
+        """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
+
+        Containers' cgroups also have oom_score_adj, of their first process.
+        """
+        planned = [cgroup.path for cgroup in population.plan.cgroups()]
+        containers = [
+            population.path_of(admitted.pod, name)
+            for admitted in population.pods.values()
+            for name in admitted.containers
+        ]
         deadline = Deadline.after(READ_SECONDS)
-        reading = self.tree.read_cgroups(dict.fromkeys(paths), KNOB_FILES, deadline=deadline)
+        reading = self.tree.read_cgroups(dict.fromkeys([*planned, *containers]), self._knob_files, deadline=deadline)
         cgroups = dict(reading.cgroups)
+        scores = self.tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)
+        for path, text in scores.items():
+            cgroups[path] = CgroupReading(path=path, files={**cgroups[path].files, OOM_SCORE_ADJ: text})
         for admitted in population.pods.values():
             cgroups.update(admitted.early)
         return dataclasses.replace(reading, cgroups=cgroups)
@@ -229,7 +248,7 @@ class NodeUnderTest:
 
     def reading_of_everything(self) -> Reading:
         """The whole cgroup tree with every control file that a judgement needs, for evidence."""
-        return self.tree.read_tree(CgroupPath(), KNOB_FILES, deadline=Deadline.after(READ_SECONDS))
+        return self.tree.read_tree(CgroupPath(), self._knob_files, deadline=Deadline.after(READ_SECONDS))
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that enforcement made and did not remove: none on a node that is as it was."""

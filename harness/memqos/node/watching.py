@@ -84,7 +84,8 @@ class Watch:
         """One look."""
         deadline = Deadline.after(SAMPLE_SECONDS)
         pod = self._admitted.planned.cgroup.path
-        reading = self._tree.read_cgroups([self._path, pod], WATCHED_FILES, deadline=deadline)
+        files = WATCHED_FILES[self._tree.hierarchy.version]
+        reading = self._tree.read_cgroups([self._path, pod], files, deadline=deadline)
         self._record(reading)
         log = self._tree.target.read(self._handle.log_path, deadline=deadline) or b""
         return Sample(

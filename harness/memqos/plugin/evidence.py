@@ -26,7 +26,8 @@ _CAPTURE_SECONDS = 20.0
 
 _CGROUP_DUMP = """\
 cd /sys/fs/cgroup && grep -rsH '' --include='memory.*' --include='cpu.weight' --include='cpu.max' \
-  --include='cpuset.*' --include='cgroup.procs' -- */ | head -c 2000000
+  --include='cpu.shares' --include='cpu.cfs_*' --include='pids.max' --include='cpuset.*' --include='cgroup.procs' \
+  -- */ | head -c 2000000
 """
 
 # What helps to understand a failure, as seen from inside the machine; each is one command.

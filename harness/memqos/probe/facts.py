@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memqos.cgroupfs.mount import CgroupMount, parse_mounts
+from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, require_hierarchy
 from memqos.cgroupfs.scan import parse_tree
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.errors import TargetError
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.path import ROOT
 from memqos.target.base import Target, checked
 
 __all__ = ["TargetFacts", "node_facts", "parse_facts", "target_facts"]
@@ -18,13 +20,15 @@ __all__ = ["TargetFacts", "node_facts", "parse_facts", "target_facts"]
 _KIB = 1024
 _NODES = "/sys/devices/system/node"
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
+_SWAP_FILES = {CgroupVersion.V1: Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, CgroupVersion.V2: Knob.MEMORY_SWAP_MAX}
 
 # find is given each file by name, so its listing says which exist; a pattern without a match stays as it is.
 _SCRIPT = f"""\
 LC_ALL=C; export LC_ALL
 getconf PAGESIZE
 set -- /proc/meminfo /proc/mounts /proc/sys/kernel/osrelease /proc/pressure/memory /sys/devices/system/cpu/online \\
-  /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers /sys/fs/cgroup/*/memory.swap.max \\
+  /proc/sys/vm/swappiness /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/*/memory.swap.max \\
+  /sys/fs/cgroup/*/memory.memsw.limit_in_bytes \\
   {_NODES}/node[0-9]*/meminfo {_NODES}/node[0-9]*/cpulist {_NODES}/node[0-9]*/distance \\
   {_NODES}/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages {_HUGEPAGES}/hugepages-*kB/nr_hugepages
 find "$@" -printf 'f %p\\0' 2>/dev/null
@@ -36,13 +40,13 @@ exit 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """What a target has. mount: its cgroup v2 hierarchy; pressure: whether the kernel keeps PSI averages.
+    """What a target has. hierarchy: where its cgroups are; pressure: whether the kernel keeps PSI averages of cgroups.
 
-    controllers: those of the root cgroup, so those that can be delegated.
+    controllers: those of the root cgroup, so those that can be delegated; on cgroup v1 those that are mounted.
     """
 
     node: NodeFacts
-    mount: CgroupMount
+    hierarchy: Hierarchy
     controllers: frozenset[str]
     pressure: bool
 
@@ -50,7 +54,7 @@ class TargetFacts:
 def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
     """The target's facts, with one command.
 
-    Raises EnvironmentNotAbleError for a machine whose memory controller is not on cgroup v2.
+    Raises EnvironmentNotAbleError for a machine on which nothing has the memory controller.
     """
     result = checked(target.run(("sh", "-c", _SCRIPT), deadline=deadline), where=target.address)
     return parse_facts(result.stdout, result.stderr, origin=target.address)
@@ -65,13 +69,8 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
     """The facts in what the command printed; TargetError names what is missing or not understood."""
     page_size, _, rest = stdout.partition(b"\n")
     texts = {path: text for path, text in parse_tree(rest, stderr).files.items() if isinstance(text, str)}
-    mounts, memory_on_v1 = parse_mounts(_given(texts, "/proc/mounts", origin))
-    if memory_on_v1 or not mounts:
-        raise EnvironmentNotAbleError(
-            "memory QoS needs a cgroup v2 hierarchy that holds the memory controller.",
-            where=origin,
-            next_step="Boot it with systemd.unified_cgroup_hierarchy=1.",
-        )
+    hierarchy = require_hierarchy(_given(texts, "/proc/mounts", origin), where=origin)
+    unified = hierarchy.version is CgroupVersion.V2
     meminfo = _meminfo(_given(texts, "/proc/meminfo", origin))
     node = NodeFacts(
         memory=_amount(meminfo, "MemTotal", origin),
@@ -80,17 +79,20 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
         page_size=_number(page_size.decode("ascii", "backslashreplace"), origin),
         zones=_zones(texts, origin),
         hugepage_sizes=_hugepage_sizes(texts),
-        cgroup_version=CgroupVersion.V2,
-        swap_controller=any(path.endswith("/memory.swap.max") for path in texts),
+        cgroup_version=hierarchy.version,
+        swap_controller=any(path.endswith(f"/{_SWAP_FILES[hierarchy.version]}") for path in texts),
+        swappiness=_number(texts.get("/proc/sys/vm/swappiness", "60"), origin),
         kernel=_given(texts, "/proc/sys/kernel/osrelease", origin).strip(),
         origin=origin,
     )
-    controllers = texts.get(f"{mounts[0].folder}/cgroup.controllers", "")
+    controllers = texts.get(hierarchy.file(ROOT, "cgroup.controllers"), "").split()
+    if not unified:
+        controllers = [name for name in hierarchy.mounts if name != SYSTEMD]
     return TargetFacts(
         node=node,
-        mount=mounts[0],
-        controllers=frozenset(controllers.split()),
-        pressure=texts.get("/proc/pressure/memory", "").startswith("some "),
+        hierarchy=hierarchy,
+        controllers=frozenset(controllers),
+        pressure=unified and texts.get("/proc/pressure/memory", "").startswith("some "),
     )
 
 

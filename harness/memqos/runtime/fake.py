@@ -15,12 +15,13 @@ from memqos.clock import Deadline
 from memqos.engine.layout import container_path
 from memqos.engine.plan import ContainerResources
 from memqos.engine.translate import oci
+from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runtime_rules import written
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.translate.writes import Host
 from memqos.errors import RuntimeCallError
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import (
     Capability,
@@ -121,7 +122,8 @@ class FakeRuntime:
         known = self._known(container, "StartContainer")
         if known.state is not ContainerState.CREATED:
             raise _error("StartContainer", f"the container is {known.state}")
-        self._write("StartContainer", known.cgroup, known.specification)
+        holder = self._write("StartContainer", known.cgroup, known.specification)
+        self._cgroups.run_in(holder, known.resources.oom_score_adj)
         known.state = ContainerState.RUNNING
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
@@ -221,9 +223,11 @@ class FakeRuntime:
     def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
         return container_path(parent, container_id, self._driver, self._runtimes.traits.flavour)
 
-    def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> None:
-        """Let the OCI runtime write; a tree in memory has no files of huge page reservations."""
-        writes = written(resources, self._runtimes.oci, Host(driver=self._driver, hugetlb_reservations=False))
+    def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> CgroupPath:
+        """Let the OCI runtime write, and say where; a tree in memory has no files of huge page reservations."""
+        host = Host(driver=self._driver, hugetlb_reservations=False)
+        unified = self._cgroups.hierarchy.version is CgroupVersion.V2
+        writes = written(resources, self._runtimes.oci, host) if unified else written_on_v1(resources)
         if writes.refusal:
             raise _error(method, writes.refusal)
         holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup
@@ -233,6 +237,7 @@ class FakeRuntime:
                 self._cgroups.put(holder, name, text)
         except RefusedError as error:
             raise _error(method, f"failed to write '{text}' to {holder}/{name}: {error}") from error
+        return holder
 
 
 def _accepted(method: str, translation: OciTranslation) -> OciResources:

@@ -1,7 +1,8 @@
-"""A cgroup v2 tree in memory, which keeps values as the kernel does; for fakes, never for conformance results.
+"""A cgroup tree in memory, which keeps values as the kernel does; for fakes, never for conformance results.
 
 It answers the reading commands of `scan` and single files, so that a fake target with it mounted can be read like a
-machine. Nothing in it uses memory: memory.current is 0 and no event ever happens, unless a test says so with `show`.
+machine. One of cgroup v1 has its files in several hierarchies, and makes a cgroup in all of them. Nothing in it uses
+memory: memory.current is 0 and no event ever happens, unless a test says so with `show`.
 """
 
 from __future__ import annotations
@@ -10,47 +11,92 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from memqos.cgroupfs import scan
+from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, Legacy, Unified
 from memqos.cgroupfs.mount import CgroupMount
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
-from memqos.model.knob import Knob, knobs_of
+from memqos.model.knob import Knob, knobs_of, read_back
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
-from memqos.target.fake import Handler, Outcome, RefusedError
+from memqos.target.fake import FakeFiles, Handler, Outcome, RefusedError
 
-__all__ = ["FAKE_MOUNT", "FakeCgroups"]
+__all__ = ["FAKE_HIERARCHY", "FAKE_LEGACY", "FakeCgroups"]
 
-FAKE_MOUNT = CgroupMount(folder="/sys/fs/cgroup", options=frozenset({"rw", "nsdelegate", "memory_recursiveprot"}))
+FAKE_HIERARCHY = Unified(
+    CgroupMount(folder="/sys/fs/cgroup", options=frozenset({"rw", "nsdelegate", "memory_recursiveprot"}))
+)
+"""cgroup v2, as trixie mounts it."""
 
-_COUNTERS: Mapping[str, str] = {
+_CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
+_LEGACY_MOUNTS = {
+    name: CgroupMount(folder=f"/sys/fs/cgroup/{name}", options=frozenset(name.split(",")), version=CgroupVersion.V1)
+    for name in ("cpu,cpuacct", "cpuset", "hugetlb", "memory", "pids", SYSTEMD)
+}
+FAKE_LEGACY = Legacy({name: mount for mount in _LEGACY_MOUNTS.values() for name in sorted(mount.options)})
+"""cgroup v1, as bookworm mounts it, without the controllers that nothing here has to do with."""
+
+_UNIFIED_FILES: Mapping[str, str] = {
     "memory.current": "0\n",
     "memory.swap.current": "0\n",
     "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0\n",
     "memory.swap.events": "high 0\nmax 0\nfail 0\n",
     "memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
     "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    "cgroup.controllers": _CONTROLLERS,
+    "cgroup.subtree_control": _CONTROLLERS,
     "cgroup.procs": "",
 }
-_CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
+_LEGACY_FILES: Mapping[str, str] = {
+    "memory.usage_in_bytes": "0\n",
+    "memory.max_usage_in_bytes": "0\n",
+    "memory.failcnt": "0\n",
+    "memory.memsw.usage_in_bytes": "0\n",
+    "memory.memsw.max_usage_in_bytes": "0\n",
+    "memory.memsw.failcnt": "0\n",
+    "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+    "cgroup.procs": "",
+}
+_FILES = {CgroupVersion.V1: _LEGACY_FILES, CgroupVersion.V2: _UNIFIED_FILES}
+_INHERITED = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
+"""Of cgroup v1: libcontainer and the agent give a new cgroup its parent's."""
 
 
 class FakeCgroups:
-    """The tree. page_size: of the kernel it stands in for, in bytes. mount: where it is mounted."""
+    """The tree. page_size: of the kernel it stands in for, in bytes. hierarchy: where its files are.
 
-    def __init__(self, *, page_size: int = 4096, mount: CgroupMount = FAKE_MOUNT) -> None:
+    zones: the root's cpuset.mems, which shows on cgroup v1 only.
+    """
+
+    def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, zones: str = "") -> None:
         self._page_size = page_size
-        self.mount = mount
-        root = {"cgroup.controllers": _CONTROLLERS, "cgroup.subtree_control": _CONTROLLERS, "cgroup.procs": ""}
+        self.hierarchy = hierarchy
+        root = dict(_FILES[hierarchy.version])
+        if hierarchy.version is CgroupVersion.V1:
+            root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{zones}\n"}
         self._cgroups: dict[CgroupPath, dict[str, str]] = {ROOT: root}
+        self._scores: dict[CgroupPath, int] = {}
+
+    @property
+    def mounts(self) -> dict[str, FakeFiles]:
+        """Itself in every place where it is mounted, for FakeTarget."""
+        return dict.fromkeys(self.hierarchy.mounts.values(), self)
 
     def commands(self) -> dict[tuple[str, ...], Handler]:
         """The scripts of the commands by which a tree is read, for FakeTarget."""
-        return {scan.tree_command("", ())[:4]: self._scan_tree, scan.files_command(())[0]: self._scan_files}
+        return {
+            scan.tree_command((), ())[:4]: self._scan_tree,
+            scan.files_command(())[0]: self._scan_files,
+            scan.first_process_command("oom_score_adj", ()): self._first_processes,
+        }
+
+    def run_in(self, path: CgroupPath, oom_score_adj: int) -> None:
+        """Let a process with this oom_score_adj be in a cgroup, as its first and only one."""
+        self._scores[path] = oom_score_adj
 
     def make(self, path: CgroupPath) -> None:
         """Make a cgroup and those above it; one that is there stays as it is."""
         for cgroup in (*reversed(path.ancestors), path):
-            self._cgroups.setdefault(cgroup, self._fresh())
+            self._cgroups.setdefault(cgroup, self._fresh(cgroup))
 
     def remove(self, path: CgroupPath) -> None:
         """Remove a cgroup and all below it; one that is not there is no error."""
@@ -96,27 +142,38 @@ class FakeCgroups:
         folder, name = self._split(path)
         self.put(folder, name, data.decode())
 
-    def _fresh(self) -> dict[str, str]:
-        knobs = {str(knob): f"{knob.kernel_default}\n" for knob in knobs_of(CgroupVersion.V2)}
-        return {**knobs, **_COUNTERS, "cgroup.controllers": _CONTROLLERS, "cgroup.subtree_control": _CONTROLLERS}
+    def _fresh(self, path: CgroupPath) -> dict[str, str]:
+        version = self.hierarchy.version
+        knobs = {str(knob): f"{read_back(knob, knob.kernel_default, self._page_size)}\n" for knob in knobs_of(version)}
+        if version is CgroupVersion.V1:
+            above = self._cgroups[path.parent]
+            knobs |= {name: above[name] for name in _INHERITED}
+        return {**knobs, **_FILES[version]}
 
     def _cgroup(self, path: str) -> CgroupPath:
-        return self.mount.cgroup_of(path.rstrip("/") if path != "/" else path)
+        return self.hierarchy.cgroup_of(path.rstrip("/") if path != "/" else path)
 
     def _split(self, path: str) -> tuple[CgroupPath, str]:
+        """The cgroup and the file's name; no name for a cgroup's own folder, or a file of another hierarchy."""
+        if path in self.hierarchy.mounts.values():
+            return ROOT, ""
         folder, name = posixpath.split(path)
-        return self._cgroup(folder) if path != self.mount.folder else ROOT, name
+        cgroup = self._cgroup(folder)
+        return cgroup, name if self.hierarchy.file(cgroup, name) == path else ""
 
     def _scan_tree(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
-        root, tests = self._cgroup(argv[4]), argv[5:]
-        names = set(tests[1::3])
+        tests = argv.index("(")
+        names = set(argv[argv.index("-name") + 1 : -2 : 3])
         listing: list[bytes] = []
         contents: list[bytes] = []
-        for path, files in self._below(root):
-            listing.append(f"d {self.mount.file(path)}\0".encode())
-            for name in sorted(names & set(files)):
-                listing.append(f"f {self.mount.file(path, name)}\0".encode())
-                contents += self._lines(self.mount.file(path, name), files[name])
+        for root in argv[4:tests]:
+            for path, files in self._below(self._cgroup(root)):
+                folder = posixpath.normpath(f"{root}/{'/'.join(path.parts[len(self._cgroup(root).parts) :])}")
+                listing.append(f"d {folder}\0".encode())
+                for name in sorted(names & set(files)):
+                    if self.hierarchy.file(path, name) == f"{folder}/{name}":
+                        listing.append(f"f {folder}/{name}\0".encode())
+                        contents += self._lines(f"{folder}/{name}", files[name])
         return 0, b"".join([*listing, b"\0", *contents]), b""
 
     def _scan_files(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
@@ -129,6 +186,11 @@ class FakeCgroups:
             else:
                 contents += self._lines(path, data.decode())
         return (123 if complaints else 0), b"".join(contents), b"".join(complaints)
+
+    def _first_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+        places = {self.hierarchy.file(path, "cgroup.procs"): path for path in self._scores if path in self._cgroups}
+        lines = [f"{file}\0{self._scores[places[file]]}\n" for file in argv[5:] if file in places]
+        return 0, "".join(lines).encode(), b""
 
     def _below(self, root: CgroupPath) -> Iterator[tuple[CgroupPath, dict[str, str]]]:
         return ((path, self._cgroups[path]) for path in sorted(self._cgroups) if path == root or path.below(root))

@@ -1,5 +1,6 @@
 """The reading commands, run by this host's own find, grep and xargs on folders that look like a tree of cgroups."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def scan_tree(root: Path, *names: str) -> scan.Scan:
-    done = subprocess.run(scan.tree_command(str(root), names), capture_output=True, check=True)
+    done = subprocess.run(scan.tree_command([str(root)], names), capture_output=True, check=True)
     return scan.parse_tree(done.stdout, done.stderr)
 
 
@@ -80,6 +81,25 @@ def test_a_file_that_cannot_be_read_says_why(tree: Path) -> None:
         folder: Unreadable("Is a directory"),
         f"{tree}/memory.max": "max\n",
     }
+
+
+def test_several_roots_are_one_tree(tree: Path) -> None:
+    argv = scan.tree_command([str(tree / "pod:a:1"), str(tree / "pod b 'c")], ["memory.max"])
+    done = subprocess.run(argv, capture_output=True, check=True)
+    seen = scan.parse_tree(done.stdout, done.stderr)
+    assert seen.files == {f"{tree}/pod:a:1/memory.max": "4096\n", f"{tree}/pod b 'c/memory.max": "8192\n"}
+    assert seen.folders == (f"{tree}/pod:a:1", f"{tree}/pod b 'c")
+
+
+def test_a_file_of_the_first_process(tree: Path) -> None:
+    """The first of a cgroup's processes is the one with the lowest number: here this very process."""
+    own, gone, empty = (tree / name / "cgroup.procs" for name in ("pod b 'c", "other", "pod:a:1"))
+    own.write_text(f"{2**30}\n{os.getpid()}\n")
+    gone.write_text(f"{2**30}\n")
+    argv = scan.first_process_command("oom_score_adj", [str(own), str(gone), str(empty), f"{tree}/none"])
+    done = subprocess.run(argv, capture_output=True, check=True)
+    expected = Path("/proc/self/oom_score_adj").read_text()
+    assert (scan.parse_first_process(done.stdout), done.stderr) == ({str(own): expected}, b"")
 
 
 def test_no_files_are_no_command_that_waits() -> None:

@@ -6,7 +6,7 @@ from memqos.errors import CgroupFileError, DeadlineError, TargetError
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile
-from memqos.runtime.fake_cgroups import FAKE_MOUNT, FakeCgroups
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import FakeTarget
 
 POD = CgroupPath.parse("/kubepods/pod:1")
@@ -24,7 +24,7 @@ def cgroups() -> FakeCgroups:
 
 @pytest.fixture
 def target(cgroups: FakeCgroups) -> FakeTarget:
-    return FakeTarget(files=MOUNTS, mounts={FAKE_MOUNT.folder: cgroups}, commands=cgroups.commands())
+    return FakeTarget(files=MOUNTS, mounts={"/sys/fs/cgroup": cgroups}, commands=cgroups.commands())
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_cgroup_of_a_process(cgroups: FakeCgroups) -> None:
         "/proc/7/cgroup": b"1:name=systemd:/x\n0::/kubepods/pod:1/app\n",
         "/proc/8/cgroup": b"0::/ (deleted)\n",
     }
-    tree = CgroupTree(FakeTarget(files=files), FAKE_MOUNT)
+    tree = CgroupTree(FakeTarget(files=files), FAKE_HIERARCHY)
     assert tree.cgroup_of(7, deadline=soon()) == APP
     with pytest.raises(TargetError, match="process 9"):
         tree.cgroup_of(9, deadline=soon())
@@ -101,7 +101,8 @@ def test_removing_what_is_not_there_is_no_error_and_no_command(tree: CgroupTree,
 def test_a_cgroup_that_does_not_go_is_named(cgroups: FakeCgroups, target: FakeTarget) -> None:
     cgroups.show(POD, "cgroup.kill", "")
     target.on(("find",), lambda *_: (1, b"", b"find: cannot remove\n"))
-    tree = CgroupTree(_Writable(target), FAKE_MOUNT)
+    target.on(("sh", "-c"), lambda *_: (0, b"", b""))
+    tree = CgroupTree(_Writable(target), FAKE_HIERARCHY)
     with pytest.raises(DeadlineError, match="the cgroup /kubepods/pod:1 is gone"):
         tree.remove_tree(POD, deadline=Deadline.after(0))
 
@@ -109,13 +110,13 @@ def test_a_cgroup_that_does_not_go_is_named(cgroups: FakeCgroups, target: FakeTa
 def test_a_target_without_xargs_is_an_error() -> None:
     target = FakeTarget(commands={("env",): lambda *_: (127, b"", b"env: 'xargs': No such file or directory\n")})
     with pytest.raises(TargetError, match="xargs"):
-        CgroupTree(target, FAKE_MOUNT).read_cgroups([POD], ["memory.min"], deadline=soon())
+        CgroupTree(target, FAKE_HIERARCHY).read_cgroups([POD], ["memory.min"], deadline=soon())
 
 
 def test_a_target_without_find_is_an_error(cgroups: FakeCgroups) -> None:
     target = FakeTarget(commands={("sh",): lambda *_: (0, b"\0", b"sh: 3: find: not found\n")})
     with pytest.raises(TargetError, match="find: not found"):
-        CgroupTree(target, FAKE_MOUNT).read_tree(POD, ["memory.min"], deadline=soon())
+        CgroupTree(target, FAKE_HIERARCHY).read_tree(POD, ["memory.min"], deadline=soon())
 
 
 class _Writable(FakeTarget):

@@ -2,12 +2,13 @@
 
 import errno
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memqos.enforce import agent
+from memqos.enforce import agent, agent_cgroup
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
 
 
 def request(mount: Path, *steps: dict[str, Any], seconds: float = 0.1) -> dict[str, Any]:
-    return {"verb": "perform", "mount": str(mount), "mark": "run 1", "seconds": seconds, "steps": list(steps)}
+    return {"verb": "perform", "mounts": {"": str(mount)}, "mark": "run 1", "seconds": seconds, "steps": list(steps)}
 
 
 def step(action: str, path: str, *writes: list[str], unit: str = "", keeps: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def test_what_an_earlier_run_left_is_told_from_somebody_elses(mount: Path) -> No
     assert failure["kind"] == "leftover"
     assert "'run 1'" in failure["what"]
     (mount / "other").mkdir()
-    assert agent.leftovers(mount) == [("/kubepods", "run 1", False)]
+    assert agent.leftovers({"": str(mount)}) == [("/kubepods", "run 1", False)]
 
 
 def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks: dict[Path, bytes]) -> None:
@@ -130,6 +131,82 @@ def test_processes_are_killed_and_named(mount: Path, marks: dict[Path, bytes]) -
     assert answer["killed"] == [7, 11]
     assert (mount / "a" / "cgroup.kill").read_text() == "1"
     assert answer["failure"] == {"step": 0, "what": "it is still there after 0 s", "kind": "refused"}
+
+
+@pytest.fixture
+def legacy(tmp_path: Path) -> dict[str, str]:
+    """Four hierarchies of cgroup v1, the cpuset's with CPUs and zones in its root."""
+    mounts = {name: str(tmp_path / name) for name in ("memory", "cpu", "cpuset", "systemd")}
+    for folder in mounts.values():
+        Path(folder).mkdir()
+    (tmp_path / "cpuset" / "cpuset.cpus").write_text("0-1\n")
+    (tmp_path / "cpuset" / "cpuset.mems").write_text("0\n")
+    return mounts | {"cpuacct": mounts["cpu"]}
+
+
+@pytest.fixture
+def born(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new cgroup in the cpuset's hierarchy has its files, which are empty, as a kernel gives them to it."""
+    mkdir = Path.mkdir
+
+    def make(folder: Path, *arguments: Any, **options: Any) -> None:
+        mkdir(folder, *arguments, **options)
+        for above in (folder, *folder.parents):
+            if "cpuset" in above.parent.parts and not (above / "cpuset.cpus").exists():
+                (above / "cpuset.cpus").write_text("\n")
+                (above / "cpuset.mems").write_text("\n")
+
+    monkeypatch.setattr(Path, "mkdir", make)
+
+
+def on_legacy(mounts: dict[str, str], *steps: dict[str, Any]) -> dict[str, Any]:
+    return agent.perform({"mounts": mounts, "mark": "run 1", "seconds": 0.1, "steps": list(steps)})
+
+
+@pytest.mark.usefixtures("born", "kernel")
+def test_a_cgroup_v1_is_made_in_every_hierarchy_with_its_parents_cpus_and_zones(
+    legacy: dict[str, str], tmp_path: Path, marks: dict[Path, bytes]
+) -> None:
+    assert on_legacy(legacy, step("make", "/kubepods/pod1"))["failure"] is None
+    assert all((tmp_path / name / "kubepods" / "pod1").is_dir() for name in ("memory", "cpu", "cpuset", "systemd"))
+    for path in ("kubepods", "kubepods/pod1"):
+        assert (tmp_path / "cpuset" / path / "cpuset.cpus").read_text() == "0-1"
+        assert (tmp_path / "cpuset" / path / "cpuset.mems").read_text() == "0"
+    assert set(marks) == {tmp_path / "memory" / "kubepods" / "pod1"}
+    assert agent.leftovers(legacy) == [("/kubepods/pod1", "run 1", False)]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_file_of_cgroup_v1_is_written_in_its_controllers_hierarchy(legacy: dict[str, str], tmp_path: Path) -> None:
+    for name, file in (("memory", "memory.limit_in_bytes"), ("cpu", "cpu.shares")):
+        (tmp_path / name / "a").mkdir()
+        (tmp_path / name / "a" / file).write_text("")
+    writes = (["memory.limit_in_bytes", "4096"], ["cpu.shares", "2"])
+    assert on_legacy(legacy, step("change", "/a", *writes))["failure"] is None
+    assert (tmp_path / "memory" / "a" / "memory.limit_in_bytes").read_text() == "4096"
+    assert (tmp_path / "cpu" / "a" / "cpu.shares").read_text() == "2"
+
+
+def test_processes_of_cgroup_v1_are_killed_by_signals_and_its_folders_removed(
+    legacy: dict[str, str], tmp_path: Path, marks: dict[Path, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("memory", "cpu", "systemd"):
+        (tmp_path / name / "a" / "b").mkdir(parents=True)
+    marks[tmp_path / "memory" / "a"] = b"run 1"
+    listing = tmp_path / "memory" / "a" / "b" / "cgroup.procs"
+    listing.write_text("7\n0\n")
+    killed: list[tuple[int, int]] = []
+
+    def kill(pid: int, number: int) -> None:
+        killed.append((pid, number))
+        # Before it goes it has started another one.
+        listing.write_text("0\n11\n") if pid == 7 else listing.unlink()
+
+    monkeypatch.setattr(os, "kill", kill)
+    answer = on_legacy(legacy, step("remove", "/a"))
+    assert (answer["failure"], answer["killed"]) == (None, [7, 0])
+    assert killed == [(7, signal.SIGKILL), (11, signal.SIGKILL)]
+    assert not any((tmp_path / name / "a").exists() for name in ("memory", "cpu", "systemd"))
 
 
 @pytest.fixture
@@ -173,6 +250,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(text)
 
     monkeypatch.setattr(agent, "put", put)
+    monkeypatch.setattr(agent_cgroup, "put", put)
 
 
 def existing(mount: Path, name: str, **files: str) -> Path:
@@ -191,7 +269,7 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert agent.perform(request(mount, adopt))["failure"] is None
     assert (folder / "memory.max").read_text() == "4096"
     assert folder not in marks
-    assert agent.leftovers(mount) == [("/system", "run 1", True)]
+    assert agent.leftovers({"": str(mount)}) == [("/system", "run 1", True)]
     # A later plan of the same enforcement writes more; what was there at first is what is put back.
     assert agent.perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
     assert agent.perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
@@ -199,7 +277,7 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert [(folder / name).read_text() for name in keeps[:3]] == ["max", "0", "\n"]
     assert (folder / "cpu.weight").read_text() == "50\n"
-    assert agent.leftovers(mount) == []
+    assert agent.leftovers({"": str(mount)}) == []
     # Once given back there is nothing more to do, nor is there with one that vanished.
     assert agent.perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 

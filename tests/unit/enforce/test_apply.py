@@ -1,19 +1,22 @@
 """Enforcement with the agent's answers scripted: what is asked of it, and what becomes of its answers."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, sweep
+from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, program, sweep
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.runtime.fake_cgroups import FAKE_MOUNT
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget, Outcome
 from tests.unit.enforce.plans import plan
 
@@ -28,7 +31,7 @@ class Agent:
         self.requests: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
         target = FakeTarget(commands={("python3", "-I", "-S", "-c"): self.run})
-        self.tree = CgroupTree(target, FAKE_MOUNT)
+        self.tree = CgroupTree(target, FAKE_HIERARCHY)
 
     def run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
         self.requests.append(json.loads(stdin))
@@ -53,7 +56,7 @@ def test_a_plan_is_one_command_and_everything_made_is_removed_at_the_end(agent: 
         assert enforcement.plan is ONE
         assert len(agent.requests) == 1
         assert agent.requests[0]["mark"] == "run 7"
-        assert agent.requests[0]["mount"] == "/sys/fs/cgroup"
+        assert agent.requests[0]["mounts"] == {"": "/sys/fs/cgroup"}
     assert agent.asked() == [
         ("remove", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"),
         ("remove", "/kubepods.slice/kubepods-burstable.slice"),
@@ -99,7 +102,7 @@ def test_a_step_that_fails_is_named_and_what_was_made_is_still_removed(agent: Ag
 
 def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
     lost = FakeTarget(commands={("python3",): lambda *_: (1, b"", b"Killed")})
-    enforcement = Enforcement(CgroupTree(lost, FAKE_MOUNT), name="x")
+    enforcement = Enforcement(CgroupTree(lost, FAKE_HIERARCHY), name="x")
     with pytest.raises(TargetError, match="Killed"):
         enforcement.apply(ONE, deadline=soon())
     lost.on(("python3", "-I", "-S", "-c"), agent.run)
@@ -191,8 +194,23 @@ def test_leftovers_are_found_and_swept(agent: Agent) -> None:
     assert {request["mark"] for request in agent.requests[1:]} == {"run 3"}
 
 
+def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:
+    """By this host's own Python, without site-packages and without memqos, on folders that stand for cgroup v1."""
+    for name in ("memory", "cpu"):
+        (tmp_path / name).mkdir()
+    request = {"verb": "leftovers", "mounts": {name: str(tmp_path / name) for name in ("memory", "cpu")}}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program()],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stderr, json.loads(done.stdout)) == ("", {"leftovers": []})
+
+
 def test_a_target_without_python_is_not_able() -> None:
-    tree = CgroupTree(FakeTarget(), FAKE_MOUNT)
+    tree = CgroupTree(FakeTarget(), FAKE_HIERARCHY)
     with pytest.raises(MissingProgramError, match="python3"):
         Enforcement(tree, name="x").apply(ONE, deadline=soon())
 

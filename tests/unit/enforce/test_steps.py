@@ -1,7 +1,7 @@
 import pytest
 
 from memqos.enforce.steps import Action, steps, steps_between
-from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
+from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver
 from tests.unit.enforce.plans import plan
 
@@ -39,6 +39,28 @@ def test_what_is_absent_is_not_written_and_the_order_of_writing_is_libcontainers
         ("memory.min", "0"),
         ("memory.high", "max"),
     )
+
+
+def test_files_of_cgroup_v1_are_written_in_libcontainers_order() -> None:
+    written = {
+        Knob.HUGETLB_2MB_LIMIT_IN_BYTES: Bytes(0),
+        Knob.CPU_CFS_QUOTA_US: UNLIMITED,
+        Knob.CPU_CFS_PERIOD_US: Number(100_000),
+        Knob.CPU_SHARES: Number(2),
+        Knob.MEMORY_LIMIT_IN_BYTES: Bytes(4096),
+        Knob.MEMORY_OOM_CONTROL: ABSENT,
+    }
+    step, adoption = steps(plan(CGROUPFS, node=written, reserved=written))[:2]
+    assert step.writes == (
+        ("memory.limit_in_bytes", "4096"),
+        ("cpu.shares", "2"),
+        ("cpu.cfs_period_us", "100000"),
+        ("cpu.cfs_quota_us", "-1"),
+        ("hugetlb.2MB.limit_in_bytes", "0"),
+    )
+    # Nobody writes memory.oom_control, and what it shows could not be written back.
+    assert "memory.limit_in_bytes" in adoption.keeps
+    assert "memory.oom_control" not in adoption.keeps
 
 
 def test_with_cgroupfs_there_is_nothing_of_systemd() -> None:

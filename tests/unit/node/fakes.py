@@ -79,14 +79,19 @@ class Bench:
         self.log = Log()
         self.agent = FakeAgent(self.cgroups)
         self.target = FakeTarget(
-            mounts={self.cgroups.mount.folder: self.cgroups},
+            mounts=self.cgroups.mounts,
             commands={
                 **self.cgroups.commands(),
                 **self.agent.commands(),
                 ("sh", "-c"): self._kill,
             },
         )
-        fields = {"node": FACTS, "mount": self.cgroups.mount, "controllers": frozenset({"memory"}), "pressure": True}
+        fields = {
+            "node": FACTS,
+            "hierarchy": self.cgroups.hierarchy,
+            "controllers": frozenset({"memory"}),
+            "pressure": True,
+        }
         self.node = NodeUnderTest(
             target=self.target,
             runtime=self.runtime,

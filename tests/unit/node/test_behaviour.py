@@ -7,9 +7,10 @@ import pytest
 from memqos.engine.finding import Verdict
 from memqos.errors import DeadlineError
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading
-from memqos.node import counted, ended, reaches, rises, watching
+from memqos.node import counted, ended, exceeds, reaches, rises, watching
 from memqos.node.conditions import WATCHED_FILES, Sample, work_done
 from memqos.node.course import Course
 from memqos.runtime.base import ContainerState, ContainerStatus
@@ -36,7 +37,7 @@ def files(**changes):
 
 
 def sample(container=None, pod_files=None, *, exit_code=None, reason="", report=""):
-    gone = dict.fromkeys(WATCHED_FILES, NoFile.NO_FILE)
+    gone = dict.fromkeys(WATCHED_FILES[CgroupVersion.V2], NoFile.NO_FILE)
     inside = gone if container is None else container
     status = ContainerStatus(
         state=ContainerState.RUNNING if exit_code is None else ContainerState.EXITED,
@@ -73,6 +74,46 @@ def done(number, amount):
 
 def events(high=0, oom_kill=0):
     return files(memory_events=EVENTS.format(high=high, oom_kill=oom_kill))
+
+
+def legacy(**changes):
+    texts = {
+        "memory.usage_in_bytes": "8192\n",
+        "memory.max_usage_in_bytes": "8192\n",
+        "memory.limit_in_bytes": "16384\n",
+        "memory.memsw.usage_in_bytes": "8192\n",
+        "memory.memsw.limit_in_bytes": "9223372036854771712\n",
+        "memory.failcnt": "0\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    }
+    return texts | {f"memory.{name.replace('__', '.')}": text for name, text in changes.items()}
+
+
+def test_limits_of_cgroup_v1_are_run_into_by_the_pod_or_its_container(course):
+    before, after = sample(legacy()), sample(legacy(failcnt="2\n"), legacy(failcnt="3\n"))
+    gone = sample(None, legacy(failcnt="3\n"), exit_code=137)
+
+    assert course(before, after).ran_into("memory.failcnt").verdict is Verdict.CONFORMS
+    assert course(before, after, gone).ran_into("memory.failcnt").observed == "5"
+    assert course(before).ran_into("memory.failcnt").verdict is Verdict.DEVIATES
+    assert course(sample(files())).ran_into("memory.failcnt").verdict is Verdict.NOT_OBSERVABLE
+    evidence = course(before).ran_into("memory.failcnt").evidence
+    assert evidence["memory.oom_control"] == "oom_kill_disable 0 under_oom 0 oom_kill 1"
+    assert evidence["memory.usage_in_bytes"] == "8192"
+
+
+@pytest.mark.parametrize(("total", "verdict"), [("16385\n", Verdict.CONFORMS), ("16384\n", Verdict.DEVIATES)])
+def test_memory_and_swap_together_exceed_the_limit_of_memory(course, total, verdict):
+    seen = sample(legacy(memsw__usage_in_bytes=total))
+    finding = course(seen).exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES)
+
+    assert finding.verdict is verdict
+    assert finding.expected == "more than 16384 (memory.limit_in_bytes)"
+    condition = exceeds("memory.memsw.usage_in_bytes", "memory.limit_in_bytes")
+    assert condition.holds(seen) is (verdict is Verdict.CONFORMS)
+    assert not condition.holds(sample(files()))
+    unseen = course(sample(files())).exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES)
+    assert unseen.verdict is Verdict.NOT_OBSERVABLE
 
 
 @pytest.mark.parametrize(

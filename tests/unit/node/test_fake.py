@@ -1,10 +1,14 @@
 """The node in memory that suites are written with."""
 
+from dataclasses import replace
+
+import pytest
+
 from memqos.clock import Deadline
 from memqos.engine.finding import Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
-from memqos.model.node import CgroupDriver, NodeFacts
-from memqos.node.fake import fake_node
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
+from memqos.node.fake import FAKE_FACTS, fake_node
 from tests.unit.node.fakes import kubelet, pod
 
 
@@ -25,6 +29,66 @@ def test_pods_stand_between_populations():
     with node.keeping_pods():
         for release in ("1.27", "1.36"):
             with node.admitted([web], kubelet(release)) as population:
+                assert worst(population.judge_pod(web)) is Verdict.CONFORMS
+
+
+LEGACY = replace(FAKE_FACTS, cgroup_version=CgroupVersion.V1)
+
+
+@pytest.mark.parametrize("driver", CgroupDriver)
+def test_one_of_cgroup_v1_holds_the_files_of_its_controllers(driver):
+    node = fake_node(facts=LEGACY, driver=driver)
+    web = pod("web")
+
+    with node.admitted([web], kubelet(pod_pids_limit=100)) as population:
+        findings = [*population.judge_pod(web), *population.judge_node()]
+        values = {one.knob: one.observed for one in findings if one.subject.startswith("container")}
+        path = population.path_of(web, "app")
+        folder = node.target.list(f"/sys/fs/cgroup/cpu,cpuacct{path}", deadline=Deadline.after(5))
+        pids = {one.observed for one in findings if one.subject == "pod default/web" and one.knob == "pids.max"}
+
+    assert worst(findings) is Verdict.CONFORMS
+    assert values["memory.limit_in_bytes"] == values["memory.memsw.limit_in_bytes"] == "67108864"
+    assert (values["cpu.shares"], values["cpu.cfs_quota_us"]) == ("2", "-1")
+    # 1000 - 1000 * 33554432 / 2147483648, whole
+    assert values["oom_score_adj"] == "985"
+    assert not {"memory.max", "memory.high", "cpu.weight"} & set(values)
+    assert pids == {"100"}
+    assert folder is not None
+    assert node.target.list("/sys/fs/cgroup/memory/kubepods", deadline=Deadline.after(5)) is None
+
+
+def test_a_value_of_cgroup_v1_that_somebody_changed_deviates():
+    node = fake_node(facts=LEGACY)
+    web = pod("web")
+
+    with node.admitted([web], kubelet()) as population:
+        path = population.path_of(web, "app")
+        node.tree.write(path, "memory.limit_in_bytes", "-1", deadline=Deadline.after(5))
+        reading = node.read(population)
+        wrong = [
+            (one.knob, one.expected, one.observed)
+            for one in replace(population, reading=reading).judge_pod(web)
+            if one.verdict is Verdict.DEVIATES
+        ]
+
+    assert wrong == [("memory.limit_in_bytes", "67108864", "9223372036854771712")]
+
+
+def test_what_needs_the_other_version_of_cgroups_says_so():
+    assert fake_node(facts=LEGACY).why_not("cgroup v2") == "the machine has cgroup v1"
+    assert fake_node(facts=LEGACY).why_not("cgroup v1") == ""
+    assert fake_node(facts=LEGACY).why_not("psi") != ""
+    assert fake_node().why_not("cgroup v1") == "the machine has cgroup v2"
+    assert fake_node().why_not("cgroup v2") == ""
+
+
+def test_pods_stand_on_cgroup_v1_between_populations_too():
+    node = fake_node(facts=LEGACY)
+    web = pod("web")
+    with node.keeping_pods():
+        for limit in (100, None):
+            with node.admitted([web], kubelet("1.24", pod_pids_limit=limit)) as population:
                 assert worst(population.judge_pod(web)) is Verdict.CONFORMS
 
 

@@ -232,7 +232,7 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
         ({}, "zones", ""),
         ({}, "psi", ""),
         ({}, "unified", ""),
-        ({"pressure": False}, "psi", "the kernel does not measure pressure"),
+        ({"pressure": False}, "psi", "the kernel does not measure the pressure of cgroups"),
     ],
 )
 def test_what_a_node_lacks_has_a_reason(facts, need, why):

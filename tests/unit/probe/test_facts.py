@@ -61,7 +61,7 @@ def test_a_machine_with_zones_of_every_kind() -> None:
     assert facts.node.origin == "vm://x"
     assert facts.pressure
     assert facts.controllers == {"cpuset", "cpu", "io", "memory", "hugetlb", "pids"}
-    assert "memory_recursiveprot" in facts.mount.options
+    assert facts.hierarchy.mounts == {"": "/sys/fs/cgroup"}
 
 
 def test_a_kernel_without_numa_swap_controller_and_pressure() -> None:
@@ -99,13 +99,27 @@ def test_what_is_not_understood_is_named() -> None:
         parse_facts(printed(FILES, "PAGESIZE"), b"", origin="vm://x")
 
 
-def test_a_cgroup_v1_machine_is_not_able() -> None:
-    with pytest.raises(EnvironmentNotAbleError, match="cgroup v2"):
-        parse_facts(
-            printed(FILES | {"/proc/mounts": "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"}),
-            b"",
-            origin="vm://x",
-        )
+LEGACY = without("/sys/fs/cgroup/cgroup.controllers", "/sys/fs/cgroup/system.slice/memory.swap.max") | {
+    "/proc/mounts": "cgroup /sys/fs/cgroup/systemd cgroup rw,xattr,name=systemd 0 0\n"
+    "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n",
+    "/proc/sys/vm/swappiness": "10\n",
+}
+
+
+def test_a_cgroup_v1_machine() -> None:
+    facts = parse_facts(printed(LEGACY), b"", origin="vm://x")
+    assert (facts.node.cgroup_version, facts.node.swappiness) == (CgroupVersion.V1, 10)
+    assert facts.controllers == {"memory", "cpu", "cpuacct"}
+    # The machine has PSI; its cgroups have not.
+    assert not facts.pressure
+    assert not facts.node.swap_controller
+    counting = LEGACY | {"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "9223372036854771712\n"}
+    assert parse_facts(printed(counting), b"", origin="vm://x").node.swap_controller
+
+
+def test_a_machine_without_the_memory_controller_is_not_able() -> None:
+    with pytest.raises(EnvironmentNotAbleError, match="memory controller"):
+        parse_facts(printed(FILES | {"/proc/mounts": "tmpfs /tmp tmpfs rw 0 0\n"}), b"", origin="vm://x")
 
 
 def test_one_command_is_enough() -> None:

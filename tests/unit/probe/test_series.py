@@ -7,7 +7,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.probe import conditions
 from memqos.probe.series import Condition, watch
-from memqos.runtime.fake_cgroups import FAKE_MOUNT, FakeCgroups
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import FakeTarget
 
 APP = CgroupPath.parse("/app")
@@ -36,7 +36,7 @@ class StepClock:
 
     @property
     def tree(self) -> CgroupTree:
-        return CgroupTree(FakeTarget(commands=self.cgroups.commands()), FAKE_MOUNT)
+        return CgroupTree(FakeTarget(commands=self.cgroups.commands()), FAKE_HIERARCHY)
 
     def deadline(self, seconds: float) -> Deadline:
         return Deadline.after(seconds, self)

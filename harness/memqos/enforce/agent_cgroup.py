@@ -1,0 +1,206 @@
+"""A cgroup as the agent has it: one folder on cgroup v2, a folder in every hierarchy on cgroup v1.
+
+Sent to targets together with the agent, so it imports nothing but the standard library of Python 3.9.
+
+A request's mounts are the folders of controllers by their names; the name "" is cgroup v2's, of every controller. The
+extended attributes that make a cgroup ours are those of one folder: on cgroup v1 the memory controller's, by which it
+is known to exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from pathlib import Path
+
+MEMORY = "memory"
+SYSTEMD = "systemd"
+ROUNDS = 10
+
+
+class StepError(Exception):
+    """A step could not be done."""
+
+    def __init__(self, what: str, kind: str = "refused") -> None:
+        super().__init__(what)
+        self.what = what
+        self.kind = kind
+
+
+class Cgroup:
+    """A cgroup of cgroup v2."""
+
+    def __init__(self, mounts: dict[str, str], path: str) -> None:
+        self.mounts = {name: Path(folder) for name, folder in mounts.items()}
+        self.below = path.lstrip("/")
+
+    @property
+    def mount(self) -> Path:
+        """The mount below which the cgroup is known to exist."""
+        return self.mounts[""]
+
+    @property
+    def folder(self) -> Path:
+        """The folder by which the cgroup is known to exist."""
+        return self.mount / self.below
+
+    @property
+    def folders(self) -> list[Path]:
+        """Every folder of the cgroup."""
+        return [self.folder]
+
+    @property
+    def born(self) -> Path:
+        """The folder that systemd makes for a slice."""
+        return self.folder
+
+    def file(self, name: str) -> Path:
+        """A control file."""
+        return self.folder / name
+
+    def complete(self) -> None:
+        """Make it usable for what is below, once its folders are there: hand every controller down to it.
+
+        libcontainer does so for those above each cgroup that it makes.
+        """
+        above = self.mount
+        for name in Path(self.below).parts:
+            handed = set(get(above / "cgroup.subtree_control").split())
+            for word in get(above / "cgroup.controllers").split():
+                if word not in handed:
+                    hand_down(above, word)
+            above = above / name
+
+    def processes(self) -> list[int]:
+        """The processes in it and below it; none if it vanished or cannot have any."""
+        return [pid for below, _, _ in os.walk(self.folder) for pid in listed(Path(below))]
+
+    def kill(self) -> None:
+        """Kill every process in it and below it."""
+        put(self.folder / "cgroup.kill", "1")
+
+
+class LegacyCgroup(Cgroup):
+    """A cgroup of cgroup v1."""
+
+    @property
+    def mount(self) -> Path:
+        """The mount of the memory controller."""
+        return self.mounts[MEMORY]
+
+    @property
+    def folders(self) -> list[Path]:
+        """Its folder in every hierarchy, systemd's own included: runtimes make theirs there too."""
+        return list(dict.fromkeys(mount / self.below for mount in self.mounts.values()))
+
+    @property
+    def born(self) -> Path:
+        """Its folder in systemd's own hierarchy."""
+        return self.mounts.get(SYSTEMD, self.mount) / self.below
+
+    def file(self, name: str) -> Path:
+        """A control file, in the hierarchy of the controller that its name begins with."""
+        return self.mounts.get(name.partition(".")[0], self.mount) / self.below / name
+
+    def complete(self) -> None:
+        """Give it CPUs and zones, as libcontainer does: a new cgroup has none and could run nothing."""
+        above = self.mounts.get("cpuset")
+        for name in Path(self.below).parts if above else ():
+            assert above is not None  # noqa: S101 - the loop runs only with one
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                if not get(above / name / file).strip():
+                    put(above / name / file, get(above / file).strip())
+            above = above / name
+
+    def kill(self) -> None:
+        """Send a signal to every process, and to those that they started meanwhile."""
+        for _ in range(ROUNDS):
+            # 0 stands for a process that this PID namespace does not see; as a signal's goal it would be ourselves.
+            found = [pid for pid in self.processes() if pid > 0]
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+
+
+def cgroup_at(mounts: dict[str, str], path: str) -> Cgroup:
+    """The cgroup of this path, of the version that is mounted."""
+    return Cgroup(mounts, path) if "" in mounts else LegacyCgroup(mounts, path)
+
+
+def hand_down(above: Path, controller: str) -> None:
+    """Enable one controller; one that cannot be (cpu with real-time tasks) is missed by the knob that needs it."""
+    try:
+        put(above / "cgroup.subtree_control", "+" + controller)
+    except StepError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in {errno.EBUSY, errno.EINVAL}:
+            raise
+
+
+def make_folders(cgroup: Cgroup) -> None:
+    """Make the folders that are missing, and those above them."""
+    for folder in cgroup.folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StepError(f"'{folder}' cannot be made: {error.strerror}") from error
+
+
+def removed(cgroup: Cgroup) -> bool:
+    """Remove what can be removed now, deepest first; whether nothing is left."""
+    for folder in cgroup.folders:
+        for below, _, _ in os.walk(folder, topdown=False):
+            try:
+                Path(below).rmdir()
+            except OSError as error:
+                # Busy until its last process is reaped, and systemd may be quicker than we are.
+                if error.errno not in {errno.EBUSY, errno.ENOENT, errno.ENOTEMPTY}:
+                    raise StepError(f"'{below}' cannot be removed: {error.strerror}") from error
+    return not any(folder.is_dir() for folder in cgroup.folders)
+
+
+def listed(folder: Path) -> list[int]:
+    """The processes of one cgroup; none if it vanished or cannot have any."""
+    try:
+        return [int(word) for word in get(folder / "cgroup.procs").split()]
+    except StepError:
+        return []
+
+
+def set_attribute(folder: Path, name: str, text: str) -> None:
+    """Write an extended attribute."""
+    try:
+        os.setxattr(folder, name, text.encode())
+    except OSError as error:
+        raise StepError(f"'{folder}' cannot be marked: {error.strerror}") from error
+
+
+def read_attribute(folder: Path, name: str) -> str | None:
+    """An extended attribute's text; None if there is none, or no such folder."""
+    try:
+        return os.getxattr(folder, name).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def get(path: Path) -> str:
+    """A file's text."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def put(path: Path, text: str) -> None:
+    """Write text to a control file with one write(2)."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error
