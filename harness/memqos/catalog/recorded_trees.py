@@ -20,7 +20,7 @@ from memqos.engine.translate.versions import Runtime, traits_of
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
@@ -103,7 +103,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         containers=tuple(one for one in containers if one.name != SANDBOX),
         sandboxes={one.pod: one.uid for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
-        node=None if node is None else _node(node, file),
+        node=None if node is None else _node(node, cgroups.values(), file),
         settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
         pods=None if manifests is None else tuple(_pods(_typed(data, "pods", list, file), file)),
         checkpoint=json.dumps(state) if static else None,
@@ -207,7 +207,7 @@ def _pods(manifests: list[Any], file: str) -> Iterator[Pod]:
         yield from pods_of(json.dumps(manifest).encode(), f"{file} pods[{index}]")
 
 
-def _node(given: dict[str, Any], file: str) -> NodeFacts:
+def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
     def kib(holder: Mapping[str, Any], field: str, prefix: str) -> int:
         text = str(holder.get(field, ""))
         if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
@@ -218,6 +218,10 @@ def _node(given: dict[str, Any], file: str) -> NodeFacts:
     for name in zones:
         if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
             raise _error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
+    version = _typed(given, "cgroup", str, file, "node.") if "cgroup" in given else CgroupVersion.V2.value
+    if version not in list(CgroupVersion):
+        raise _error(f"expected v1 or v2, got '{version[:40]}'.", file, "node.cgroup")
+    counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
         memory=kib(given, "mem_total_kib", "node."),
         swap=kib(given, "swap_total_kib", "node."),
@@ -227,6 +231,9 @@ def _node(given: dict[str, Any], file: str) -> NodeFacts:
             NumaZone(id=int(name[4:]), memory=kib(zones, name, "node.numa."))
             for name in sorted(zones, key=lambda name: int(name[4:]))
         ),
+        cgroup_version=CgroupVersion(version),
+        swap_controller=counts_swap or version == CgroupVersion.V2,
+        swappiness=_typed(given, "swappiness", int, file, "node.") if "swappiness" in given else 60,
         kernel=str(given.get("kernel", "")),
         origin=f"{file} node",
     )
