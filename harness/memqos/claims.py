@@ -21,6 +21,8 @@ NEEDS: Mapping[str, str] = {
     "unified": "the runtime passes CRI's `unified` to cgroup files",
     "cpuset.mems": "the runtime takes CRI's cpuset_mems",
     "OOM reason": "the runtime says OOMKilled of a container that the kernel killed",
+    "cgroup v1": "the machine's memory controller is on cgroup v1",
+    "cgroup v2": "the machine's memory controller is on cgroup v2",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 

@@ -78,6 +78,14 @@ SETTINGS: tuple[Setting, ...] = (
         help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json, or of a file of your own",
     ),
     Setting(
+        name="cgroup",
+        kind=Kind.WORD,
+        default="v2",
+        choices=("v1", "v2"),
+        metavar="VERSION",
+        help="cgroup hierarchy that the machines boot with; v1 needs a profile that can, see `memqos vm list`",
+    ),
+    Setting(
         name="no-recursiveprot",
         kind=Kind.FLAG,
         default=False,

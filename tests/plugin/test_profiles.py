@@ -83,6 +83,8 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
     [
         (["--memqos-profile=trixie,sarge"], "there is no profile 'sarge'. Known: bookworm, forky, trixie, trixie-bpo."),
         (["--memqos-profile=,"], "--memqos-profile: the value is empty."),
+        (["--memqos-cgroup=v1"], "the profile 'trixie' cannot boot with cgroup v1"),
+        (["--memqos-cgroup=v3"], "v1, v2"),
         (["--memqos-initrd=/etc/hostname"], "--initrd: an initrd needs the kernel that it belongs to."),
         (["--memqos-kernel-deb=/etc/hostname"], "--kernel-deb: '/etc/hostname' is not a Debian package."),
         (["--memqos-runtime-deb=a.deb", "--memqos-runtime-deb=b.deb"], "--runtime-deb: 'a.deb' cannot be read"),

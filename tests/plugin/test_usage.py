@@ -110,6 +110,26 @@ def test_an_unknown_kubelet_in_a_marker_names_the_known_ones(suite, run):
     assert "there is no kubelet 'v9'. Known: v1.22, " in result.stderr.str() + result.stdout.str()
 
 
+def test_kubelets_are_those_of_the_cgroup_version_and_one_that_would_not_start_is_not_observable(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.24", "v1.27", "v1.27-documented", "v1.36-none")
+        def test_it(qos_kubelet, qos_evidence):
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    legacy = run("-rn", "--memqos-profile=bookworm", "--memqos-cgroup=v1")
+    unified = run("--collect-only", "-q")
+
+    assert legacy.ret == 0
+    legacy.stdout.fnmatch_lines(["*the kubelet of 1.36 does not start on cgroup v1 while failCgroupV1 is true*"])
+    legacy.stdout.fnmatch_lines(["*2 passed, 1 not observable*"])
+    named = [line for line in unified.outlines if "::" in line]
+    assert [name.partition("[")[2] for name in named] == ["v1.27-documented]", "v1.27]", "v1.36-none]"]
+
+
 def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(suite, run):
     suite(
         """

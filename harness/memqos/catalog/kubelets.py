@@ -11,11 +11,12 @@ from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.release import Release, Variant
 from memqos.errors import ManifestError, UnknownNameError
-from memqos.model.node import KubeletSettings
+from memqos.model.node import CgroupVersion, KubeletSettings
 
 __all__ = ["KubeletCase", "load_kubelets"]
 
 _FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
+_CGROUP = "cgroup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class KubeletCase:
     """A kubelet to stand in for: a release, a configuration, and which variant of the rules.
 
     id: as in test ids ("v1.27-documented"). purpose: what it adds to the others. release: "1.27".
+    cgroup: the only version of cgroups that it is about; None is both.
     """
 
     id: str
@@ -30,19 +32,22 @@ class KubeletCase:
     release: str
     variant: Variant
     settings: KubeletSettings
+    cgroup: CgroupVersion | None = None
 
 
-def load_kubelets(root: Path | None = None) -> tuple[KubeletCase, ...]:
+def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
     """Every kubelet of fixtures/kubelets.toml, in its order.
 
-    root: the folder that holds `fixtures`; None is memqos's own. Raises ManifestError naming file and field.
+    root: the folder that holds `fixtures`; None is memqos's own. on: without those that are about the other version of
+    cgroups alone; None leaves none out. Raises ManifestError naming file and field.
     """
     file = (root or data_root()) / "fixtures" / "kubelets.toml"
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
-    return tuple(_case(name, fields, file) for name, fields in document.items())
+    cases = (_case(name, fields, file) for name, fields in document.items())
+    return tuple(case for case in cases if on is None or case.cgroup in {None, on})
 
 
 def select(kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = "") -> tuple[KubeletCase, ...]:
@@ -59,9 +64,20 @@ def select(kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: s
 
 
 def _case(name: str, fields: object, file: Path) -> KubeletCase:
-    if not isinstance(fields, dict) or set(fields) != _FIELDS or not all(isinstance(v, str) for v in fields.values()):
+    if (
+        not isinstance(fields, dict)
+        or set(fields) - {_CGROUP} != _FIELDS
+        or not all(isinstance(value, str) for value in fields.values())
+    ):
         raise ManifestError.at(
-            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}.", file=str(file), field=name, got=fields
+            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}'.",
+            file=str(file),
+            field=name,
+            got=fields,
+        )
+    if fields.get(_CGROUP) not in {None, *CgroupVersion}:
+        raise ManifestError.at(
+            f"'{_CGROUP}' is v1 or v2 (got '{fields[_CGROUP]}').", file=str(file), field=name, got=fields[_CGROUP]
         )
     variants = [variant.value for variant in Variant]
     if fields["as"] not in variants:
@@ -74,4 +90,5 @@ def _case(name: str, fields: object, file: Path) -> KubeletCase:
         release=str(Release.parse(fields["kubernetes"])),
         variant=Variant(fields["as"]),
         settings=load_settings(file.parent / "kubelet" / fields["config"]),
+        cgroup=CgroupVersion(fields[_CGROUP]) if _CGROUP in fields else None,
     )

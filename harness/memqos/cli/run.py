@@ -21,6 +21,7 @@ from memqos.cli.setting_options import setting_option, settings_from
 from memqos.clock import utc_now
 from memqos.config import SETTINGS, Kind, Settings
 from memqos.errors import ExitCode, UsageError
+from memqos.model.node import CgroupVersion
 from memqos.vm.cache.store import default_cache
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.image.making import ensure_image
@@ -44,6 +45,7 @@ Examples:
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
   memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
+  memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
   memqos run -n 2                               two machines at a time
 """
 
@@ -80,7 +82,8 @@ def _run(
 def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
     load_topology(settings.word("topology"))
-    select(load_kubelets(), settings.kubernetes, where=settings["kubernetes"].origin)
+    known = load_kubelets(on=CgroupVersion(settings.word("cgroup")))
+    select(known, settings.kubernetes, where=settings["kubernetes"].origin)
     options = check_options(boot_options(settings.plain)).options
     for name in settings.profiles:
         kernel_words(load_profile(name), options)

@@ -14,6 +14,7 @@ __all__ = ["MACHINE", "setting_option", "setting_options", "settings_from"]
 
 MACHINE = (
     "topology",
+    "cgroup",
     "no-recursiveprot",
     "runtime",
     "runtime-binary",

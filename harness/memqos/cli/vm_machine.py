@@ -19,7 +19,6 @@ from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
 from memqos.errors import UnknownNameError
-from memqos.model.node import CgroupVersion
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import Kept, keep, list_kept
@@ -29,19 +28,13 @@ from memqos.vm.qemu.machine import Machine
 
 __all__ = ["exec_", "shell", "ssh_config"]
 
-CGROUP = click.Option(
-    ["--cgroup"],
-    type=click.Choice([str(version) for version in CgroupVersion]),
-    default=str(CgroupVersion.V2),
-    help="The cgroup hierarchy that the machine mounts; `memqos vm list` names the profiles that can have v1.",
-)
 KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm rm` ends it.")
 
 
 def of_machines(command: click.Command) -> click.Command:
     """Give a command every option that says what a machine is made of."""
     command = setting_options(MACHINE)(command)
-    command.params += [CGROUP, KEEP]
+    command.params += [KEEP]
     return command
 
 
@@ -134,7 +127,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
 def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
     """A machine of this profile with what the options say."""
     settings = settings_from(given)
-    options = boot_options({**settings.plain, "cgroup": given["cgroup"]})
+    options = boot_options(settings.plain)
     logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
     machine: Machine | None = None
     try:

@@ -13,6 +13,7 @@ import pytest
 from memqos import claims
 from memqos.config import Settings
 from memqos.errors import UnknownNameError, UsageError
+from memqos.model.node import CgroupVersion
 from memqos.model.pod import QosClass
 from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours, node_fixture
 
@@ -23,8 +24,8 @@ __all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
 
 _OF_MACHINES = frozenset(
     {
-        "profile", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary", "containerd_config",
-        "kernel_image", "initrd", "kernel_deb",
+        "profile", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
+        "containerd_config", "kernel_image", "initrd", "kernel_deb",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
@@ -50,11 +51,12 @@ def check_settings(settings: Settings) -> None:
 
 
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
-    """The kubelets of the catalogue, narrowed to the releases that were asked for."""
+    """The catalogue's kubelets for the machines' cgroup version, narrowed to the releases that were asked for."""
     # The catalogue reads YAML; a pytest run without memqos tests must not pay for that.
     catalogue = importlib.import_module("memqos.catalog.kubelets")
     where = settings["kubernetes"].origin
-    chosen: tuple[KubeletCase, ...] = catalogue.select(catalogue.load_kubelets(), settings.kubernetes, where=where)
+    known = catalogue.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
+    chosen: tuple[KubeletCase, ...] = catalogue.select(known, settings.kubernetes, where=where)
     return chosen
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memqos.engine.finding import Finding
+from memqos.engine.release import Release
+from memqos.engine.validation import why_not_on
+from memqos.model.node import CgroupVersion
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 
@@ -77,8 +80,14 @@ def qos_catalog() -> Catalogue:
 
 @pytest.fixture(scope="module")
 def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
-    """One kubelet of fixtures/kubelets.toml after the other: its release, variant and configuration."""
+    """One kubelet of fixtures/kubelets.toml after the other: its release, variant and configuration.
+
+    What is asked of one that would not start on the machines' version of cgroups is not observable.
+    """
     kubelet: KubeletCase = request.param
+    version = CgroupVersion(request.config.stash[SETTINGS_KEY].word("cgroup"))
+    if why := why_not_on(version, kubelet.settings, Release.parse(kubelet.release)):
+        pytest.skip(why)
     return kubelet
 
 

@@ -59,7 +59,7 @@ def boot_options(values: Mapping[str, object]) -> BootOptions:
     """The boot options among settings, by the settings' names as Python identifiers; what is not said stays as it is.
 
     The settings `runtime`, `no_recursiveprot` and `no_checkpoint` are runtime_name and the opposites of recursiveprot
-    and checkpoint. `cgroup` is no setting, since every suite is about cgroup v2; `memqos vm` has it as an option.
+    and checkpoint.
     """
 
     def path(name: str) -> Path | None:

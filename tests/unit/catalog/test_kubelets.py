@@ -5,7 +5,7 @@ from memqos.catalog.pods import load_pod_catalog
 from memqos.engine.expect import expect
 from memqos.engine.release import Variant
 from memqos.errors import ManifestError, UnknownNameError, UsageError
-from memqos.model.node import NodeFacts
+from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 
 CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 FIELDS = {"purpose": "x", "kubernetes": "1.27", "as": "shipped", "config": "k.yaml"}
@@ -32,7 +32,13 @@ def test_every_revision_of_memory_qos_is_there():
 def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
     plan = expect(
         load_pod_catalog(),
-        node=NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2),
+        node=NodeFacts(
+            memory=2 << 30,
+            swap=512 << 20,
+            cpus=2,
+            zones=tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1)),
+            cgroup_version=kubelet.cgroup or CgroupVersion.V2,
+        ),
         settings=kubelet.settings,
         release=kubelet.release,
         variant=kubelet.variant,
@@ -44,6 +50,18 @@ def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
 def test_one_from_a_folder(tmp_path):
     (one,) = load_kubelets(folder(tmp_path))
     assert (one.id, one.purpose, one.release, one.variant) == ("one", "x", "1.27", Variant.SHIPPED)
+    assert one.cgroup is None
+
+
+def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
+    root = folder(tmp_path, cgroup="v1")
+    assert [one.cgroup for one in load_kubelets(root)] == [CgroupVersion.V1]
+    assert [one.id for one in load_kubelets(root, on=CgroupVersion.V1)] == ["one"]
+    assert load_kubelets(root, on=CgroupVersion.V2) == ()
+    shipped = {version: {one.id for one in load_kubelets(on=version)} for version in CgroupVersion}
+    assert "v1.24" in shipped[CgroupVersion.V1] - shipped[CgroupVersion.V2]
+    assert "v1.27-documented" in shipped[CgroupVersion.V2] - shipped[CgroupVersion.V1]
+    assert "v1.27" in shipped[CgroupVersion.V1] & shipped[CgroupVersion.V2]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +69,7 @@ def test_one_from_a_folder(tmp_path):
     [
         ({"as": None}, ManifestError, "exactly the texts"),
         ({"more": "x"}, ManifestError, "exactly the texts"),
+        ({"cgroup": "v3"}, ManifestError, "'cgroup' is v1 or v2"),
         ({"as": "wished"}, ManifestError, "documented, shipped"),
         ({"kubernetes": "1.99"}, UnknownNameError, "1.99"),
         ({"config": "missing.yaml"}, UsageError, "no such file"),

@@ -1,0 +1,62 @@
+"""cgroup v1: what its limits of memory, and of memory and swap together, do to a program that asks for more.
+
+    cgroup                  memory.limit_in_bytes   memory.memsw.limit_in_bytes   before   program asks for
+    pod slowly-over-limit   64 Mi                   none                          0
+      container app         64 Mi                   64 Mi, or none                0        96 Mi in steps of 1 Mi
+
+The plan of each kubelet says which memory.memsw.limit_in_bytes the container has. Limits count whole pages, and no
+charge passes them: no tolerance (mm/page_counter.c, page_counter_try_charge). memory.failcnt of a cgroup counts only
+what it ran into itself; the pod, which holds the pause container too, is full before its container.
+"""
+
+import pytest
+
+from memqos.model.knob import Knob
+from memqos.node import ended, exceeds
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.24")
+@pytest.mark.claim("cgroup-v1/limit-kills")
+def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A program that asks for more than memory.limit_in_bytes is OOM-killed, and the runtime says so."""
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.ran_into("memory.failcnt"),
+        course.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES),
+        course.exit_code_tells_kill(),
+        course.reason_tells_oom(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.24-limited-swap")
+@pytest.mark.claim("cgroup-v1/memsw-bounds-swap")
+def test_memory_and_swap_together_are_bounded(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With LimitedSwap a program is OOM-killed when memory and swap together are at the memory limit."""
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.stays_within("memory.memsw.max_usage_in_bytes", Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
+        course.exit_code_tells_kill(),
+        course.reason_tells_oom(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.24-unlimited-swap")
+@pytest.mark.claim("cgroup-v1/no-memsw-swaps")
+def test_without_a_bound_the_rest_is_swapped_out(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With UnlimitedSwap memory stays within its limit, and memory and swap together pass it."""
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+        course = container.until(exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES))
+
+    qos_evidence.settle(
+        course.exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES),
+        course.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES),
+        course.still_runs(),
+        course.progressed(),
+    )
