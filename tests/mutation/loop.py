@@ -64,7 +64,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         for mutant, code in run.all((FOLDER / WANTED).read_text().split()):
             codes.write(json.dumps([mutant, code]) + "\n")
     if false := run.false_killers():
-        pytest.exit(f"these tests fail alone, without any mutant: {', '.join(false)}", 2)
+        sys.stderr.write(f"These tests killed mutants, but fail alone also without any: {', '.join(false)}\n")
+        pytest.exit("some kills are none", 2)
     return True
 
 
@@ -89,7 +90,7 @@ class Reach:
             if not pid:
                 learn(session, missing, stamps, known, kept)
             if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
-                pytest.exit("the tests fail without any mutant", 2)
+                pytest.exit("no mutant was run", 2)
             known = json.loads(kept.read_text())
         for item in session.items:
             _, self.seconds[item.nodeid], reached = known[item.nodeid]
@@ -122,8 +123,7 @@ def learn(
         state()._stats.clear()
         start = time.process_time()
         if fails(session, item):
-            sys.__stdout__.write(f"fails without a mutant: {item.nodeid}\n")
-            sys.__stdout__.flush()
+            sys.stderr.write(f"{item.nodeid} fails without any mutant\n")
             os._exit(1)
         known[item.nodeid] = [stamps[item.path], time.process_time() - start, sorted(state()._stats)]
     kept.write_text(json.dumps(known))
@@ -240,4 +240,4 @@ def command() -> list[str]:
     """The tests that engine and model are held to, as `[tool.mutmut]` names them, without comparing long texts."""
     plugin = ["-p", "tests.mutation.loop", "--hypothesis-profile", "mutants", "-p", "no:cacheprovider"]
     own = [*config().pytest_add_cli_args_test_selection, *config().pytest_add_cli_args]
-    return [sys.executable, "-m", "pytest", "-q", "--assert=plain", "--tb=no", *plugin, *own]
+    return [sys.executable, "-m", "pytest", "-q", "-s", "--assert=plain", "--tb=no", *plugin, *own]

@@ -1,5 +1,7 @@
 """What API defaulting makes of amounts, as far as a plan shows it."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.defaulting import in_whole_millis, seen_by, with_requests
@@ -8,6 +10,7 @@ from memqos.engine.kubelet import resolve
 from memqos.engine.release import Release, Variant
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
+from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.unit.engine.pods import NODE, amounts, container, pod, resources
@@ -39,6 +42,25 @@ def test_what_needs_nothing_is_left_as_it_is():
     assert in_whole_millis(whole) is whole
     bare = pod(one)
     assert seen_by(bare, kubelet("1.36", {})) is bare
+
+
+def test_a_sidecar_is_an_init_container_where_the_release_knows_none():
+    one = pod(container(), init_containers=(container({"memory": "1Gi"}, kind=ContainerKind.SIDECAR, name="s"),))
+    for release, kind in (("1.27", ContainerKind.INIT), ("1.29", ContainerKind.SIDECAR)):
+        assert seen_by(one, kubelet(release, {})).init_containers[0].kind is kind
+
+
+def test_a_pod_level_request_is_filled_from_init_containers_too():
+    """Theirs come from their limits first."""
+    own = resources({}, {"memory": "2Gi"})
+    one = pod(container({"memory": "64Mi"}), init_containers=(container(None, {"memory": "1Gi"}, name="i"),))
+    found = seen_by(replace(one, resources=own), kubelet("1.34", {"PodLevelResources": True}))
+    assert found.resources.requests == amounts({"memory": "1Gi"})
+
+
+def test_overhead_is_kept_in_whole_millis():
+    one = pod(container({"memory": "1Mi"}), overhead=amounts({"cpu": "0.0001", "memory": "1Mi"}))
+    assert in_whole_millis(one).overhead == amounts({"cpu": "1m", "memory": "1Mi"})
 
 
 def test_overhead_is_rounded_too():

@@ -32,6 +32,13 @@ def test_memory_less_the_default_threshold():
     )]  # fmt: skip
 
 
+def test_a_threshold_in_percent():
+    """A tenth of 2 GiB is kept free, as a float of 32 bits says it: 0.10000000149, 214748368 bytes."""
+    settings = KubeletSettings(eviction_hard={"memory.available": "10%"})
+    [(_, _, message)] = refused(pod(container({"memory": "2Gi"})), settings=settings)
+    assert message.endswith("memory, requested: 2147483648, used: 0, capacity: 1932735280")
+
+
 def test_cpu_in_thousandths_and_before_memory():
     big = pod(container({"cpu": "1901m", "memory": "8Gi"}))
     reserved = KubeletSettings(system_reserved=amounts({"cpu": "100m"}))

@@ -9,7 +9,7 @@ from memqos.engine.expect import expect
 from memqos.engine.release import Variant
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import KubeletSettings
-from tests.unit.engine.pods import NODE, ON, amounts, container, pod
+from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod
 
 FACTOR = replace(ON, throttling_factor=Fraction(8, 10))
 
@@ -62,3 +62,16 @@ def test_sums_of_nothing_are_not_written(release):
     one_byte = expect([pod(container({"memory": "1"}))], node=NODE, settings=FACTOR, release=release)
     for cgroup in (one_byte.node, one_byte.qos[0], one_byte.pods[0].cgroup):
         assert cgroup.knobs[Knob.MEMORY_MIN].written == Bytes(1)
+
+
+@pytest.mark.parametrize("release", ["1.22", "1.27", "1.35"])
+def test_kubepods_is_protected_for_all_its_pods_together(release):
+    pods = [
+        pod(equal("100m", "10Mi"), name="a"),
+        pod(equal("100m", "20Mi"), name="b"),
+        pod(container({"memory": "40Mi"}), name="c"),
+        pod(container({"memory": "80Mi"}), name="d"),
+    ]
+    plan = expect(pods, node=NODE, settings=FACTOR, release=release)
+    found = [cgroup.knobs[Knob.MEMORY_MIN].written for cgroup in (plan.node, plan.qos[0])]
+    assert found == [Bytes(150 << 20), Bytes(120 << 20)]

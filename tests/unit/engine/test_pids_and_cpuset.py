@@ -88,6 +88,12 @@ def test_a_capacity_that_is_not_known():
     assert pids(plan)["sysres"] == ("1000", "1000")
 
 
+@pytest.mark.parametrize("release", ["1.32", "1.36"])
+def test_compressible_keys_are_known_from_132_on(release):
+    settings = replace(RESERVED, enforce_node_allocatable=("pods", "system-reserved-compressible"))
+    assert [one.path.name for one in expect([], node=PIDS, settings=settings, release=release).reserved] == ["sysres"]
+
+
 def test_compressible_keys_limit_no_pids():
     settings = replace(
         RESERVED, enforce_node_allocatable=("pods", "system-reserved-compressible", "kube-reserved-compressible")

@@ -20,7 +20,8 @@ def test_bits_outside_a_mask_are_refused(bits):
 
 
 @pytest.mark.parametrize(
-    ("zones", "text"), [([], "00"), ([1], "10"), ([2], "100"), ([0, 2], "0101"), ([4], "10000"), ([3], "1000")]
+    ("zones", "text"),
+    [([], "00"), ([1], "10"), ([2], "100"), ([0, 2], "0101"), ([4], "10000"), ([3], "1000"), ([0, 4], "010001")],
 )
 def test_masks_are_shown_as_the_kubelet_logs_them(zones, text):
     """A lone zone 2, 4, 6 … has an odd number of digits: the kubelet compares strictly there."""
