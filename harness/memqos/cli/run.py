@@ -19,7 +19,8 @@ from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import setting_option, settings_from
 from memqos.clock import utc_now
-from memqos.config import SETTINGS, Kind, Settings
+from memqos.config.settings import Settings
+from memqos.config.table import SETTINGS, Kind
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupVersion
 from memqos.vm.cache.store import default_cache

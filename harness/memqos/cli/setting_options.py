@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from memqos.config import SETTINGS, Kind, Setting, Settings, resolve
+from memqos.config.settings import Settings, resolve
+from memqos.config.table import SETTINGS, Kind, Setting
 
 __all__ = ["MACHINE", "setting_option", "setting_options", "settings_from"]
 

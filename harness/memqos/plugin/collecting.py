@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memqos import claims
-from memqos.config import Settings
+from memqos.config.settings import Settings
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupVersion
 from memqos.model.pod import QosClass

@@ -13,7 +13,8 @@ from collections.abc import Generator
 import pytest
 
 from memqos import claims
-from memqos import config as configuration
+from memqos.config.settings import resolve
+from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
@@ -25,13 +26,13 @@ __all__: list[str] = []
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One option a setting, from the settings table."""
     group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
-    for setting in configuration.SETTINGS:
+    for setting in SETTINGS:
         text = setting.help.replace("%", "%%")
         if setting.default not in (None, False, ()):
             text += f" (default: {setting.default})"
-        if setting.kind is configuration.Kind.FLAG:
+        if setting.kind is Kind.FLAG:
             group.addoption(setting.pytest_option, action="store_true", default=None, help=text)
-        elif setting.kind is configuration.Kind.FILES:
+        elif setting.kind is Kind.FILES:
             group.addoption(setting.pytest_option, action="append", metavar=setting.metavar, default=None, help=text)
         else:
             group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)
@@ -70,11 +71,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     given = {
         setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
-        for setting in configuration.SETTINGS
+        for setting in SETTINGS
     }
     is_worker = hasattr(config, "workerinput")
     try:
-        settings = configuration.resolve(given, os.environ, option_prefix="--memqos-")
+        settings = resolve(given, os.environ, option_prefix="--memqos-")
         config.stash[SETTINGS_KEY] = settings
         if not is_worker:
             collecting.check_settings(settings)

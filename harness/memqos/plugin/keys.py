@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memqos.config import Settings
+from memqos.config.settings import Settings
 from memqos.engine.finding import Finding
 from memqos.errors import UsageError
 

@@ -15,7 +15,7 @@ import pytest
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.config import Settings
+from memqos.config.settings import Settings
 from memqos.errors import MachineryError, MemqosError
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.traits import RuntimeTraits

@@ -15,7 +15,7 @@ import pytest
 
 from memqos import claims
 from memqos.clock import utc_now
-from memqos.config import Settings
+from memqos.config.settings import Settings
 from memqos.errors import ExitCode, UsageError
 from memqos.plugin.keys import RESULTS, SETTINGS_KEY, is_ours, plain_id
 from memqos.plugin.outcomes import ATTRIBUTE

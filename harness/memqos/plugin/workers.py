@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from memqos import config as configuration
 from memqos.catalog.topologies import load_topology
-from memqos.config import Settings
+from memqos.config.settings import Settings, resolve
+from memqos.config.table import SETTINGS
 from memqos.errors import MemqosError
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
@@ -43,9 +43,9 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
 def _settings(config: pytest.Config) -> Settings:
     given = {
         setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
-        for setting in configuration.SETTINGS
+        for setting in SETTINGS
     }
-    return configuration.resolve(given, os.environ, option_prefix="--memqos-")
+    return resolve(given, os.environ, option_prefix="--memqos-")
 
 
 def _machines(number: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from memqos.cli.main import run
 from memqos.cli.run import pytest_arguments
-from memqos.config import resolve
+from memqos.config.settings import resolve
 from memqos.errors import UsageError
 
 SUITES = Path(__file__).parents[3] / "suites"

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from memqos.config import SETTINGS, resolve
+from memqos.config.settings import resolve
+from memqos.config.table import SETTINGS
 from memqos.errors import UnknownNameError, UsageError
 
 

@@ -1,0 +1,139 @@
+"""The settings of one run, each with where its value came from: default < environment < command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.config.table import SETTINGS, Kind, Plain, Setting
+from memqos.errors import UnknownNameError, UsageError
+
+__all__ = ["SettingValue", "Settings", "resolve"]
+
+_YES = frozenset({"1", "yes", "true", "on"})
+_NO = frozenset({"0", "no", "false", "off", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A setting's value and its origin: "default", "environment MEMQOS_X", or the option as it was written."""
+
+    value: Plain
+    origin: str
+
+
+class Settings(Mapping[str, SettingValue]):
+    """All settings by key, each with its origin; the typed properties are what the package reads."""
+
+    def __init__(self, values: Mapping[str, SettingValue]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> SettingValue:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def plain(self) -> dict[str, Plain]:
+        """All values by key, without their origins."""
+        return {key: value.value for key, value in self._values.items()}
+
+    def word(self, key: str) -> str:
+        """The text of a setting of kind WORD."""
+        value = self._values[key].value
+        if not isinstance(value, str):
+            raise TypeError(f"'{key}' is not a word")
+        return value
+
+    @property
+    def kubernetes(self) -> tuple[str, ...]:
+        """The releases to narrow to; none means every release."""
+        value = self._values["kubernetes"].value
+        return tuple(map(str, value)) if isinstance(value, tuple) else ()
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles to run on, in the order in which they were asked for; one at least."""
+        value = self._values["profile"].value
+        return tuple(map(str, value)) if isinstance(value, tuple) else ()
+
+    @property
+    def results(self) -> Path | None:
+        """The folder for results, None if one is to be made from the time."""
+        return self._path("results")
+
+    @property
+    def keep_vm(self) -> bool:
+        """Whether a machine outlives a failure."""
+        return self._values["keep_vm"].value is True
+
+    @property
+    def parallel(self) -> int:
+        """How many pods are started at the same time."""
+        value = self._values["parallel"].value
+        return value if isinstance(value, int) else 1
+
+    def _path(self, key: str) -> Path | None:
+        value = self._values[key].value
+        return value if isinstance(value, Path) else None
+
+
+def resolve(given: Mapping[str, object], environment: Mapping[str, str], *, option_prefix: str = "--") -> Settings:
+    """All settings, from what the command line gave (None: not given), the environment and the defaults.
+
+    Raises UsageError for a value that its setting does not take, UnknownNameError for a word that is no choice.
+    """
+    values = {}
+    for setting in SETTINGS:
+        option, variable = f"{option_prefix}{setting.name}", setting.environment
+        if given.get(setting.key) is not None:
+            values[setting.key] = SettingValue(_convert(setting, given[setting.key], option), option)
+        elif variable in environment:
+            values[setting.key] = SettingValue(_convert(setting, environment[variable], variable), variable)
+        else:
+            values[setting.key] = SettingValue(setting.default, "default")
+    return Settings(values)
+
+
+def _convert(setting: Setting, given: object, origin: str) -> Plain:
+    if setting.kind is Kind.FILES:
+        return tuple(Path(file) for file in _listed(given))
+    text = "yes" if given is True else "no" if given is False else str(given)
+    match setting.kind:
+        case Kind.WORD:
+            return _word(setting, text, origin)
+        case Kind.WORDS:
+            words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+            if setting.default and not words:
+                raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+            return words
+        case Kind.COUNT:
+            if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
+                raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+            return int(text)
+        case Kind.FLAG:
+            if text.lower() not in _YES | _NO:
+                raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
+            return text.lower() in _YES
+        case Kind.FILE | Kind.FOLDER:
+            return Path(text)
+    raise AssertionError(setting.kind)
+
+
+def _listed(given: object) -> list[str]:
+    """Files as options give them, one each; in an environment variable they are separated as PATH's folders are."""
+    return [str(file) for file in given] if isinstance(given, (list, tuple)) else str(given).split(os.pathsep)
+
+
+def _word(setting: Setting, text: str, origin: str) -> str:
+    if setting.choices and text not in setting.choices:
+        raise UnknownNameError.of(setting.name, text, list(setting.choices), where=origin)
+    if not text:
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return text

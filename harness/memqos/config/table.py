@@ -1,0 +1,183 @@
+"""The one table of settings: name, default, environment variable, and what people are told of it.
+
+Options of `memqos run` and of the pytest plugin are both made from this table, so they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+__all__ = ["SETTINGS", "Kind", "Plain", "Setting"]
+
+Plain = str | int | bool | Path | tuple[str, ...] | tuple[Path, ...] | None
+"""What a setting's value may be; None is "not set"."""
+
+
+class Kind(Enum):
+    """What a setting's text is turned into."""
+
+    WORD = "word"
+    WORDS = "words, separated by commas"
+    COUNT = "a whole number, 1 or more"
+    FLAG = "yes or no"
+    FILE = "an existing file"
+    FILES = "existing files, each with an option of its own"
+    FOLDER = "a folder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of the table.
+
+    name: as in `memqos run --NAME`; pytest's option is `--memqos-NAME`, the environment variable MEMQOS_NAME.
+    default: None is "not set", which `help` explains. choices: empty where any word is taken.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    default: Plain = None
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def pytest_option(self) -> str:
+        """The plugin's option; prefixed, since a plain name could belong to another plugin."""
+        return f"--memqos-{self.name}"
+
+    @property
+    def environment(self) -> str:
+        """The environment variable."""
+        return f"MEMQOS_{self.name.upper().replace('-', '_')}"
+
+    @property
+    def key(self) -> str:
+        """The name as a Python identifier."""
+        return self.name.replace("-", "_")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="profile",
+        kind=Kind.WORDS,
+        default=("trixie",),
+        metavar="NAME[,NAME...]",
+        help="machines to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml; every case runs on each",
+    ),
+    Setting(
+        name="topology",
+        kind=Kind.WORD,
+        default="two-zones",
+        metavar="NAME|FILE",
+        help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json, or of a file of your own",
+    ),
+    Setting(
+        name="cgroup",
+        kind=Kind.WORD,
+        default="v2",
+        choices=("v1", "v2"),
+        metavar="VERSION",
+        help="cgroup hierarchy that the machines boot with; v1 needs a profile that can, see `memqos vm list`",
+    ),
+    Setting(
+        name="no-recursiveprot",
+        kind=Kind.FLAG,
+        default=False,
+        help="mount cgroup v2 without memory_recursiveprot, as kernels before 5.7 have it",
+    ),
+    Setting(
+        name="runtime",
+        kind=Kind.WORD,
+        default="runc",
+        choices=("runc", "crun"),
+        metavar="NAME",
+        help="OCI runtime below containerd",
+    ),
+    Setting(
+        name="driver",
+        kind=Kind.WORD,
+        default="systemd",
+        choices=("systemd", "cgroupfs"),
+        metavar="NAME",
+        help="cgroup driver of the kubelet whose rules are enforced",
+    ),
+    Setting(
+        name="kubernetes",
+        kind=Kind.WORDS,
+        default=(),
+        metavar="X.Y[,X.Y...]",
+        help="run only the revisions of these releases; all of them if not given",
+    ),
+    Setting(
+        name="runtime-binary",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of the OCI runtime inside the machine; the image's own stays beside it "
+        "as NAME.dist",
+    ),
+    Setting(
+        name="runtime-deb",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="install this Debian package in the machine, such as a runtime of yours; may be given several times",
+    ),
+    Setting(
+        name="containerd-binary",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of containerd inside the machine; the image's own stays beside it",
+    ),
+    Setting(
+        name="containerd-config",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="put this file in the place of /etc/containerd/config.toml inside the machine",
+    ),
+    Setting(
+        name="kernel-image",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="boot this kernel (bzImage); its modules are not there, so it has to do without them or bring an initrd",
+    ),
+    Setting(
+        name="initrd",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="boot the kernel of --kernel-image with this initrd instead of the image's",
+    ),
+    Setting(
+        name="kernel-deb",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="install this kernel's Debian package in the machine and boot it; may be given several times",
+    ),
+    Setting(
+        name="no-checkpoint",
+        kind=Kind.FLAG,
+        default=False,
+        help="boot every machine instead of restoring it from its checkpoint; slower, and nothing else should change",
+    ),
+    Setting(
+        name="keep-vm",
+        kind=Kind.FLAG,
+        default=False,
+        help="leave the machine of the first failure running, and print how to enter it and how to end it",
+    ),
+    Setting(
+        name="results",
+        kind=Kind.FOLDER,
+        metavar="DIR",
+        help="folder for the results; results/TIME in the current folder if not given",
+    ),
+    Setting(
+        name="parallel",
+        kind=Kind.COUNT,
+        default=2,
+        metavar="N",
+        help="pods that are started at the same time in one machine",
+    ),
+)
