@@ -46,6 +46,14 @@ def test_cpu_in_thousandths_and_before_memory():
     assert refused(big, settings=reserved) == [("default/p", "OutOfcpu", message)]
 
 
+def test_huge_pages_of_all_zones_add_up():
+    zones = tuple(NumaZone(id=n, memory=GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
+    node = NodeFacts(memory=2 * GIB, cpus=2, zones=zones)
+    fits, over = (pod(container({"hugepages-2Mi": size}), name=size) for size in ("32Mi", "34Mi"))
+    message = "Node didn't have enough resource: hugepages-2Mi, requested: 35651584, used: 0, capacity: 33554432"
+    assert refused(over, fits, node=node) == [("default/34Mi", "OutOfhugepages-2Mi", message)]
+
+
 def test_pods_come_as_they_are_given():
     one, two, three = (pod(container({"memory": size}), name=name) for name, size in
                        (("one", "1Gi"), ("two", "1536Mi"), ("three", "512Mi")))  # fmt: skip
