@@ -102,6 +102,23 @@ def test_limits_of_cgroup_v1_are_run_into_by_the_pod_or_its_container(course):
     assert evidence["memory.usage_in_bytes"] == "8192"
 
 
+@pytest.mark.parametrize(
+    ("most", "exactly", "forced"),
+    [
+        ("16384\n", Verdict.CONFORMS, Verdict.CONFORMS),
+        ("278528\n", Verdict.DEVIATES, Verdict.CONFORMS),
+        ("278529\n", Verdict.DEVIATES, Verdict.DEVIATES),
+    ],
+)
+def test_charges_that_cannot_fail_may_pass_a_limit_by_one_batch(course, most, exactly, forced):
+    """64 pages of 4 KiB above 16384 bytes."""
+    one = course(sample(legacy(max_usage_in_bytes=most)))
+    judged = one.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES, forced=True)
+
+    assert one.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES).verdict is exactly
+    assert (judged.verdict, judged.expected) == (forced, "at most 278528 (memory.limit_in_bytes and 262144)")
+
+
 @pytest.mark.parametrize(("total", "verdict"), [("16385\n", Verdict.CONFORMS), ("16384\n", Verdict.DEVIATES)])
 def test_memory_and_swap_together_exceed_the_limit_of_memory(course, total, verdict):
     seen = sample(legacy(memsw__usage_in_bytes=total))
