@@ -258,7 +258,7 @@ def open_ssh(
     )
     if not control.exists():
         said = log.read_text(errors="backslashreplace").strip()
-        raise diagnose("connecting", lost=True) or TargetError(
+        raise diagnose(f"connecting (ssh said: {said[-300:] or 'nothing'})", lost=True) or TargetError(
             f"ssh could not connect: {said[-600:]}",
             where=address,
             next_step=f"Try it by hand: ssh {destination} true",

@@ -57,6 +57,12 @@ DISK_BYTES = 1 << 30
 """What a machine's overlay and swap may come to take of the cache's disk."""
 
 BANNER_EVERY = 0.25
+BANNER_SECONDS = 30
+"""How long one connection waits for sshd's greeting, which takes seconds in a guest that gets little of a processor.
+
+A connection that is given up too soon is worse than none: sshd (OpenSSH 9.8 and later, PerSourcePenalties) counts those
+that end without a login, and after fifteen lets nobody in for minutes.
+"""
 
 ALIVE_EVERY, ALIVE_MISSES = 2, 3
 """ssh asks a guest that says nothing this often, in seconds, and gives it up when it owes one answer more than these:
@@ -232,7 +238,7 @@ def sshd_answers(machine: Machine, port: int) -> bool:
     """Whether the guest's sshd greets on its forwarded port; raises if the machine died."""
     machine.check_alive("it was booting")
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=BANNER_SECONDS) as connection:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

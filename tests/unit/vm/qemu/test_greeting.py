@@ -1,0 +1,44 @@
+"""Waiting for the greeting of a guest's sshd: with one connection, however slow the guest is."""
+
+import socket
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from memqos.vm.qemu.launch import sshd_answers
+
+
+@pytest.fixture
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def alive():
+    return SimpleNamespace(check_alive=lambda _: None)
+
+
+@pytest.mark.parametrize(("said", "answer"), [(b"SSH-2.0-OpenSSH_10.0\r\n", True), (b"", False), (b"220 x", False)])
+def test_one_connection_waits_for_a_slow_greeting(listening, said, answer):
+    connections = []
+
+    def serve():
+        connection, _ = listening.accept()
+        with connection:
+            connections.append(connection)
+            time.sleep(1.5)
+            connection.sendall(said)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert sshd_answers(alive(), listening.getsockname()[1]) is answer
+    thread.join()
+    assert len(connections) == 1
+
+
+def test_a_port_that_nobody_listens_on_is_no_answer(listening):
+    port = listening.getsockname()[1]
+    listening.close()
+    assert sshd_answers(alive(), port) is False
