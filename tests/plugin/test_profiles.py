@@ -97,3 +97,56 @@ def test_what_no_machine_can_have_is_refused_before_anything_starts(suite, run, 
 
     assert result.ret == 4
     assert words in result.stderr.str()
+
+
+BREAKING = """
+import contextlib
+from types import SimpleNamespace
+from memqos.errors import MachineError
+from memqos.plugin import lane
+from memqos.vm.qemu.state import MachineState
+
+class Machine:
+    def __init__(self, profile):
+        self.profile, self.state, self.provenance = profile, MachineState.READY, {}
+
+    def check_alive(self):
+        if self.state is MachineState.BROKEN:
+            raise MachineError(f"{self.profile}: QEMU ended.")
+
+@contextlib.contextmanager
+def station(config, profile, topology):
+    node = SimpleNamespace(leftovers=lambda: (), why_not=lambda need: "")
+    log = SimpleNamespace(go_to=lambda folder: None)
+    yield SimpleNamespace(id=f"{profile}-0", key=(profile, topology), machine=Machine(profile), node=node, log=log)
+
+lane.open_station = station
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_each(qos_node, qos_lane, qos_evidence, case):
+    if qos_lane.station.machine.profile == "trixie":
+        qos_lane.station.machine.state = MachineState.BROKEN
+        qos_lane.station.machine.check_alive()
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+def test_a_machine_that_breaks_takes_no_other_profile_with_it(suite, run, pytester):
+    suite(BREAKING)
+
+    result = run("--memqos-profile=bookworm,trixie,forky")
+
+    assert result.ret == 3
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    seen = {entry["id"].partition("::")[2]: (entry["outcome"], entry["machine"]) for entry in written["results"]}
+    assert seen == {
+        "test_each[bookworm-a]": ("conforms", "bookworm-0"),
+        "test_each[bookworm-b]": ("conforms", "bookworm-0"),
+        "test_each[trixie-a]": ("machinery", "trixie-0"),
+        "test_each[trixie-b]": ("machinery", "trixie-0"),
+        "test_each[forky-a]": ("conforms", "forky-0"),
+        "test_each[forky-b]": ("conforms", "forky-0"),
+    }
+    result.stdout.fnmatch_lines(["*trixie: QEMU ended.*"])
+    result.stdout.no_fnmatch_line("*forky*QEMU ended*")

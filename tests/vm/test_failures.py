@@ -1,6 +1,7 @@
 """Machines that fail in other ways than dying: full disks, a host without memory, a guest that falls silent.
 
-Each is recognised within ten seconds, named, and told with the end of the console.
+Each is recognised long before the deadline of what was being done, named, and told with the end of the console. How
+long that takes is measured by tests/bench/machines.
 """
 
 import contextlib
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from memqos.clock import Deadline
 from memqos.errors import MachineError, TargetError
 from memqos.target.base import checked
 from memqos.vm.cache.store import Cache, default_cache
@@ -21,19 +21,14 @@ from tests.vm.machines import output, soon, start
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
-RECOGNISED_SECONDS = 11
-"""Ten, and the moment that the test itself takes."""
-
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 @contextlib.contextmanager
 def recognised(machine, words: str):
-    """What happens in the context ends in the machine's failure, in time, and it stays that machine's failure."""
-    noticed = Deadline.after(RECOGNISED_SECONDS)
+    """What happens in the context ends in the machine's failure, not in a deadline, and it stays that failure."""
     with pytest.raises(MachineError, match=words) as caught:
         yield
-    assert not noticed.expired
     assert machine.state is MachineState.BROKEN
     assert "console" in caught.value.data
     assert str(machine.console.path) in str(caught.value)
@@ -116,3 +111,13 @@ def test_a_host_without_memory_is_recognised(tmp_path, little_memory):
         (little_memory / "cgroup.procs").write_text(str(machine.pid))
         with recognised(machine, "the host ran out of memory and killed QEMU .* while running 'dd"):
             machine.target.run(["dd", "if=/dev/zero", "of=/dev/shm/big", "bs=1M", "count=500"], deadline=soon())
+
+
+def test_a_connection_that_is_lost_is_not_replaced_unnoticed(tmp_path):
+    """A new one would serve commands, while what was forwarded over the old one is gone."""
+    with start(tmp_path) as machine:
+        folder = machine.spec.qmp_socket.parent
+        ending = ["ssh", "-F", folder / "ssh_config", "-S", folder / "control.sock", "-O", "exit", "memqos"]
+        subprocess.run(ending, check=True, capture_output=True)
+        with recognised(machine, "the guest does not answer any more while running 'true'"):
+            machine.target.run(["true"], deadline=soon())

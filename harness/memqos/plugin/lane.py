@@ -43,10 +43,20 @@ _KEPT = pytest.StashKey[bool]()
 
 
 class Station:
-    """A machine with its node, and where its evidence goes."""
+    """A machine with its node, and where its evidence goes. key: the profile and topology that it is of."""
 
-    def __init__(self, *, id: str, machine: Machine, node: NodeUnderTest, log: MachineLog, folder: Folder) -> None:  # noqa: A002
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 - the word that bundles use
+        key: tuple[str, str],
+        machine: Machine,
+        node: NodeUnderTest,
+        log: MachineLog,
+        folder: Folder,
+    ) -> None:
         self.id = id
+        self.key = key
         self.machine = machine
         self.node = node
         self.log = log
@@ -96,7 +106,8 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             examine=machine.examine,
             leaves=lambda: _is_for_keeps(config) and _is_last(config),
         )
-        station = Station(id=machine_id, machine=machine, node=node, log=log, folder=folder)
+        key = (profile, topology)
+        station = Station(id=machine_id, key=key, machine=machine, node=node, log=log, folder=folder)
         folder.write("machine.json", _provenance(station, runtime, profile, topology))
         telling.line(f"{machine_id}: {profile}/{topology} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
         yield station

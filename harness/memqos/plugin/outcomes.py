@@ -96,9 +96,15 @@ class Outcomes:
             pytest.skip("; ".join(lacks))
 
     def _station(self, item: pytest.Item) -> Station | None:
-        """The machine that a test uses, if it is booted."""
+        """The machine that a test uses, if it is booted.
+
+        What the lane has may be the one of tests before: pytest gives a module's machine back when it needs the next.
+        """
         lane: Lane | None = self._config.stash.get(LANE, None)
-        return lane.station if lane is not None and node_fixture(getattr(item, "fixturenames", ())) else None
+        station = lane.station if lane is not None else None
+        if station is None or not node_fixture(getattr(item, "fixturenames", ())):
+            return None
+        return station if station.key == machine_of(item, self._config.stash[SETTINGS_KEY]) else None
 
     def _profile(self, item: pytest.Item) -> str:
         """The profile of the machine that a test runs on, whether that came up or not; "" without a machine."""

@@ -267,7 +267,8 @@ def open_ssh(
     backend = _Backend(
         destination,
         ssh_config=str(config) if config else None,
-        ssh_extra_args=f"-S {shlex.quote(str(control))} -o ControlMaster=no",
+        # Without the kept connection ssh would make a new one for each command, and nobody would notice the loss.
+        ssh_extra_args=f"-S {shlex.quote(str(control))} -o ControlMaster=no -o ProxyCommand=false",
     )
     try:
         yield SshTarget(
