@@ -82,15 +82,17 @@ class Outcomes:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Before a test: its machine must still be one. After its fixtures: the node must have what the claim needs."""
+        """After a test's fixtures: its machine must still be one, and the node have what the claim needs.
+
+        Not before them: pytest would then neither set the test up nor tear down what the one before it used, and so
+        keep a machine that broke for tests to come that get another one.
+        """
+        yield
         if not is_ours(item):
-            yield
             return
         station = self._station(item)
         if station is not None:
             station.machine.check_alive()
-        yield
-        station = self._station(item)
         lacks = [why for need in needs_of(item) if (why := station.node.why_not(need))] if station is not None else []
         if lacks:
             pytest.skip("; ".join(lacks))

@@ -14,10 +14,10 @@ MIB = 1 << 20
     [
         (23 * GIB, 2, 2, "this host has 2 processors"),
         (23 * GIB, 1, 1, "this host has 1 processor"),
-        (23 * GIB, 64, 19, "23552 MiB of memory are available, and a machine comes to take 1216 MiB"),
-        (4 * GIB, 64, 3, "4096 MiB of memory are available, and a machine comes to take 1216 MiB"),
-        (GIB, 64, 1, "1024 MiB of memory are available, and a machine comes to take 1216 MiB"),
-        (0, 64, 1, "0 MiB of memory are available, and a machine comes to take 1216 MiB"),
+        (23 * GIB, 64, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (4 * GIB, 64, 2, "4096 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (GIB, 64, 1, "1024 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (0, 64, 1, "0 MiB of memory are available, and a machine comes to take 1600 MiB"),
     ],
 )
 def test_as_many_machines_as_memory_and_processors_allow_and_one_at_least(available, cores, machines, reason):
@@ -26,7 +26,7 @@ def test_as_many_machines_as_memory_and_processors_allow_and_one_at_least(availa
 
 
 def test_a_checkpoint_is_in_memory_once_however_many_share_it():
-    host = Host(available=5 * 1216 * MIB + 400 * MIB, cores=64)
+    host = Host(available=5 * 1600 * MIB + 400 * MIB, cores=64)
     assert capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=400 * MIB).machines == 5
     assert capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=401 * MIB).machines == 4
 
