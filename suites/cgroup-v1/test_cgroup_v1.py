@@ -7,9 +7,8 @@
 
 The plan of each kubelet says which memory.memsw.limit_in_bytes the containers have. The pod has room, so that it is the
 container's limits that are run into. What may pass them are single pages whose charge cannot fail: no more than one
-batch of 64 (mm/memcontrol.c, try_charge_memcg). Were the pod full, which counts memory without swap, its reclaim would
-swap the container's pages out, and one that is at its memory.memsw.limit_in_bytes then may retry for minutes before it
-is killed: each retry frees something, and never what is charged for memory and swap together.
+batch of 64 (mm/memcontrol.c, try_charge_memcg). A program that is at memory.memsw.limit_in_bytes is not killed at once:
+a charge is tried again for as long as reclaim frees anything, such as pages of the program's own file.
 """
 
 import pytest
