@@ -13,7 +13,7 @@ import pytest
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.parametrize("size", ["larger", "smaller", "shifted"])
 @pytest.mark.claim("resize/memory-step-by-step")
 def test_memory_is_resized_step_by_step(qos_node, qos_kubelet, qos_catalog, size, qos_evidence):
