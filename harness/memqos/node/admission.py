@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.engine.layout import container_path
-from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.engine.plan import ContainerResources, Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Container, ContainerKind, Pod
@@ -23,7 +23,7 @@ from memqos.runtime.base import (
     SandboxSpec,
 )
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "start_container"]
 
 POD_SECONDS = 180.0
 """From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
@@ -137,17 +137,7 @@ class Admission:
         *,
         deadline: Deadline,
     ) -> None:
-        assert admitted.sandbox is not None  # noqa: S101 - made just before
-        spec = ContainerSpec(
-            name=container.name,
-            image=container.image,
-            command=container.command,
-            args=container.args,
-            resources=planned.resources,
-        )
-        handle = self.runtime.create(admitted.sandbox, spec, deadline=deadline)
-        admitted.containers[container.name] = handle
-        self.runtime.start(handle, deadline=deadline)
+        handle = start_container(self.runtime, admitted, container, planned.resources, deadline=deadline)
         if container.kind is ContainerKind.INIT:
             path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour, subgroup=self.subgroup)
             reading = self.tree.read_cgroups([path], knob_files(self.tree.hierarchy.version), deadline=deadline)
@@ -193,6 +183,27 @@ class Admission:
             self.runtime.remove(handle, deadline=deadline)
             del admitted.containers[name]
         admitted.early.clear()
+
+
+def start_container(
+    runtime: Runtime, admitted: AdmittedPod, container: Container, resources: ContainerResources, *, deadline: Deadline
+) -> ContainerHandle:
+    """Make a container in the pod's sandbox with these resources and start it; the pod has it even if that fails.
+
+    Raises what the runtime's calls raise.
+    """
+    assert admitted.sandbox is not None  # noqa: S101 - a pod's containers come after its sandbox
+    spec = ContainerSpec(
+        name=container.name,
+        image=container.image,
+        command=container.command,
+        args=container.args,
+        resources=resources,
+    )
+    handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
+    admitted.containers[container.name] = handle
+    runtime.start(handle, deadline=deadline)
+    return handle
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

@@ -14,9 +14,10 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, stand
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
+from memqos.node.admission import start_container
 from memqos.node.population import AdmittedPod, Population
 from memqos.node.standing import Standing
-from memqos.runtime.base import ContainerSpec, ContainerState, Runtime
+from memqos.runtime.base import ContainerState, Runtime
 
 __all__ = ["Moment", "Resized", "Resizing", "with_resources_of"]
 
@@ -125,7 +126,9 @@ class Resizing:
                 self.runtime.stop(handle, grace=0, deadline=deadline)
                 self.runtime.remove(handle, deadline=deadline)
             case StepKind.START_CONTAINER:
-                self._start(step, admitted, _container(desired, step.container), deadline)
+                assert step.message is not None  # noqa: S101 - what it is started with
+                container = next(one for one in desired.all_containers if one.name == step.container)
+                start_container(self.runtime, admitted, container, step.message, deadline=deadline)
 
     def _tell(self, step: ResizeStep, admitted: AdmittedPod, deadline: Deadline) -> None:
         """Tell the runtime of the pod's size; one that does not know the call is no obstacle, as to the kubelet."""
@@ -137,20 +140,6 @@ class Resizing:
         except RuntimeCallError as error:
             if error.data.get("code") != "UNIMPLEMENTED":
                 raise
-
-    def _start(self, step: ResizeStep, admitted: AdmittedPod, container: Container, deadline: Deadline) -> None:
-        assert step.message is not None  # noqa: S101
-        assert admitted.sandbox is not None  # noqa: S101
-        spec = ContainerSpec(
-            name=container.name,
-            image=container.image,
-            command=container.command,
-            args=container.args,
-            resources=step.message,
-        )
-        handle = self.runtime.create(admitted.sandbox, spec, deadline=deadline)
-        admitted.containers[container.name] = handle
-        self.runtime.start(handle, deadline=deadline)
 
     def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: str) -> Finding:
         handle = admitted.containers[name]
@@ -191,10 +180,6 @@ def _without_stopped(pod: PlannedPod, done: Sequence[ResizeStep]) -> PlannedPod:
     started = {step.container for step in done if step.kind is StepKind.START_CONTAINER}
     stopped = {step.container for step in done if step.kind is StepKind.STOP_CONTAINER} - started
     return dataclasses.replace(pod, containers=tuple(one for one in pod.containers if one.name not in stopped))
-
-
-def _container(pod: Pod, name: str) -> Container:
-    return next(one for one in pod.all_containers if one.name == name)
 
 
 def _words(step: ResizeStep) -> str:
