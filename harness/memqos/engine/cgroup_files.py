@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 
-from memqos.engine.container import ContainerRequest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node_cgroups import reserved_cgroups
-from memqos.engine.plan import ContainerResources, Expected, Level
+from memqos.engine.plan import Expected, Level
 from memqos.engine.ruling import Ruling, Rulings, expected
-from memqos.engine.runtime_files import container_rulings
 from memqos.engine.untouched import exists, node_defaults, untouched
-from memqos.model.knob import ABSENT, Knob, KnobValue
-from memqos.model.pod import Pod
+from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue
 
 __all__ = ["CgroupFiles"]
-
-_CLASSIC_FIELDS = attrgetter(*(field.name for field in fields(ContainerResources) if field.name != "unified"))
 
 
 class CgroupFiles:
@@ -43,7 +36,6 @@ class CgroupFiles:
         )
         self._defaults = {} if kubelet.v2 else node_defaults(kubelet)
         self._unexplained: dict[Knob, dict[KnobValue, Expected]] = defaultdict(dict)
-        self._unexplained_of_containers: dict[tuple[object, ...], Mapping[Knob, Expected]] = {}
         self._left_alone = {
             level: self._unwritten(level, of_containers if level is Level.CONTAINER else self.everywhere)
             for level in Level
@@ -60,20 +52,6 @@ class CgroupFiles:
                 knobs[knob] = self._expected(knob, ruling)
         return knobs
 
-    def of_container(self, request: ContainerRequest, pod: Pod) -> Mapping[Knob, Expected]:
-        """Every planned knob of a container's cgroup.
-
-        But for the reasons they follow from what the runtime is sent, which is the same for many containers of a node.
-        """
-        if self._reasons:
-            return self.of(Level.CONTAINER, container_rulings(request, pod, self._kubelet))
-        sent = (_CLASSIC_FIELDS(request.resources), tuple(request.resources.unified.items()))
-        found = self._unexplained_of_containers.get(sent)
-        if found is None:
-            found = self.of(Level.CONTAINER, container_rulings(request, pod, self._kubelet))
-            self._unexplained_of_containers[sent] = found
-        return found
-
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
         """What these files show at a level while nobody writes them."""
         return {knob: self._expected(knob, untouched(self._kubelet, knob, level)) for knob in knobs}
@@ -87,12 +65,17 @@ class CgroupFiles:
             yield Knob.PIDS_MAX
 
     def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
-        # Without its reason an expectation is the same wherever the same value is written.
-        known = None if self._reasons else self._unexplained[knob].get(ruling.written)
-        if known is not None:
-            return known
+        if self._reasons:
+            return self._made(knob, ruling)
+        # Without its reason an expectation is the same wherever the same value is written. Amounts seldom are the same.
+        written = ruling.written
+        if type(written) is Bytes and written.count:
+            return self._made(knob, ruling)
+        known = self._unexplained[knob]
+        if written not in known:
+            known[written] = self._made(knob, ruling)
+        return known[written]
+
+    def _made(self, knob: Knob, ruling: Ruling) -> Expected:
         page = self._kubelet.node.page_size
-        found = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
-        if not self._reasons:
-            self._unexplained[knob][ruling.written] = found
-        return found
+        return expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))

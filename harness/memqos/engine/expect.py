@@ -7,25 +7,20 @@ from dataclasses import replace
 
 from memqos.engine import layout
 from memqos.engine.cgroup_files import CgroupFiles
-from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
 from memqos.engine.fit import node_room
 from memqos.engine.kubelet import Kubelet, resolve
 from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
-from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
-from memqos.engine.pod_cgroup import pod_config, pod_rulings
-from memqos.engine.qos import pod_qos
-from memqos.engine.release import Family, Release, Variant
-from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings
-from memqos.engine.sums import PodSums, amount, pod_requests, pod_sums
-from memqos.engine.translate.container import translate
-from memqos.engine.translate.translation import ContainerTranslation
+from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod_draft import ContainerDraft, PodDraft, PodDrafts
+from memqos.engine.release import Release, Variant
+from memqos.engine.ruling import Rulings
+from memqos.engine.sums import amount, pod_requests
 from memqos.engine.translate.versions import Runtimes
 from memqos.engine.unavailable import unavailable
 from memqos.engine.validation import check_settings
-from memqos.model.knob import ABSENT, Text
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
@@ -82,19 +77,18 @@ class _Planner:
     """Puts rulings into cgroups."""
 
     def __init__(self, kubelet: Kubelet, placement: Placement, runtimes: Runtimes | None, *, reasons: bool) -> None:
-        self._runtimes = runtimes
         self._kubelet = kubelet
         self._placement = placement
         self._reasons = reasons
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=reasons)
+        self._drafts = PodDrafts(kubelet, self._files, placement, runtimes, reasons=reasons)
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
         """The whole node."""
         kubelet = self._kubelet
-        level = kubelet.pod_level
-        classed = [(pod, pod_qos(pod, pod_level=level), pod_sums(pod, pod_level=level)) for pod in pods]
-        demand = self._demand(classed)
+        drafted = [(pod, self._drafts.of(pod)) for pod in pods]
+        demand = self._demand(drafted)
         per_qos = kubelet.cgroups_per_qos
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
         plan = Plan(
@@ -118,7 +112,7 @@ class _Planner:
                 )
                 for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
             ),
-            pods=tuple(self._pod(pod, qos, sums) for pod, qos, sums in classed),
+            pods=tuple([self._pod(pod, draft) for pod, draft in drafted]),
             refusals=self._placement.refusals,
             cgroup_version=kubelet.node.cgroup_version,
         )
@@ -127,87 +121,41 @@ class _Planner:
         planned = {knob for cgroup in plan.cgroups() for knob in cgroup.knobs} or set(self._files.everywhere)
         return replace(plan, unavailable=unavailable(kubelet, planned))
 
-    def _demand(self, classed: Sequence[tuple[Pod, QosClass, PodSums]]) -> Demand:
+    def _demand(self, drafted: Sequence[tuple[Pod, PodDraft]]) -> Demand:
         """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
         guaranteed = burstable = milli = 0
-        for pod, qos, sums in classed:
+        for pod, draft in drafted:
+            qos, requests = draft.qos, draft.sums.requests
             if qos is QosClass.BEST_EFFORT:
                 continue
             same = pod.resources is None or self._kubelet.pod_level
-            memory = amount(sums.requests if same else pod_requests(pod, pod_level=True), "memory").value
+            memory = amount(requests if same else pod_requests(pod, pod_level=True), "memory").value
             if qos is QosClass.GUARANTEED:
                 guaranteed += memory
                 continue
             burstable += memory
-            milli += amount(sums.requests, "cpu").milli_value
+            milli += amount(requests, "cpu").milli_value
         return Demand(guaranteed_memory=guaranteed, burstable_memory=burstable, burstable_milli_cpu=milli)
 
-    def _pod(self, pod: Pod, qos: QosClass, sums: PodSums) -> PlannedPod:
-        kubelet = self._kubelet
-        per_qos = kubelet.cgroups_per_qos
-        path = self._path(layout.pod_name(self._root, qos, pod.uid) if per_qos else self._root)
-        rulings = pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet) if per_qos else None
+    def _pod(self, pod: Pod, draft: PodDraft) -> PlannedPod:
+        qos, uid = draft.qos, pod.uid
+        per_qos = self._kubelet.cgroups_per_qos
+        path = self._path(layout.pod_name(self._root, qos, uid) if per_qos else self._root)
         return PlannedPod(
             name=pod.name,
             namespace=pod.namespace,
-            uid=pod.uid,
+            uid=uid,
             qos=qos,
-            qos_reason=self._qos_reason(qos),
-            cgroup=self._cgroup(Level.POD, path, rulings, qos=qos, pod=pod.uid),
+            qos_reason=draft.qos_reason,
+            cgroup=PlannedCgroup(level=Level.POD, path=path, knobs=draft.knobs, qos=qos, pod=uid),
             containers=tuple(
-                self._container(request_container(pod, one, qos, kubelet, self._mems(pod, one)), pod, qos, path)
-                for one in pod.all_containers
+                [
+                    _container(one, planned, qos=qos, path=path, uid=uid)
+                    for one, planned in zip(pod.all_containers, draft.containers, strict=True)
+                ]
             ),
-            sandbox_resources=sandbox_resources(pod, kubelet, sums),
-            sandbox_overhead=overhead_resources(pod, kubelet),
-        )
-
-    def _mems(self, pod: Pod, container: Container) -> Ruling | None:
-        """What the Memory Manager rules on a container's zones; None if it is off, or never saw the container."""
-        admitted = self._placement.admitted.get(pod.uid)
-        reason = admitted.reasons.get(container.name) if admitted is not None else None
-        if admitted is None or reason is None:
-            return None
-        mems = admitted.cpuset_mems.get(container.name)
-        return Ruling(ABSENT if mems is None else Text(mems), lambda: reason)
-
-    def _qos_reason(self, qos: QosClass) -> Reason:
-        if not self._reasons:
-            return UNEXPLAINED
-        rules = {
-            QosClass.GUARANTEED: "every container limits cpu and memory, and the sums of requests equal the limits'",
-            QosClass.BURSTABLE: "something is requested or limited, but not cpu and memory of every container equally",
-            QosClass.BEST_EFFORT: "no container requests or limits cpu or memory",
-        }
-        revision = self._kubelet.revisions[Family.QOS_CLASS]
-        return Reason(rule=rules[qos], revision=revision, source="kubelet v1qos.ComputePodQOS")
-
-    def _container(self, request: ContainerRequest, pod: Pod, qos: QosClass, path: CgroupPath) -> PlannedContainer:
-        name = request.container.name
-        cgroup = PlannedCgroup(
-            level=Level.CONTAINER,
-            path=path,
-            knobs=self._files.of_container(request, pod),
-            qos=qos,
-            pod=pod.uid,
-            container=name,
-        )
-        return PlannedContainer(
-            name=name,
-            resources=request.resources,
-            cgroup=cgroup,
-            oom_score_adj=request.oom.value,
-            oom_score_adj_reason=request.oom.why() if self._reasons else UNEXPLAINED,
-            kind=request.container.kind,
-            translation=self._translation(request, cgroup),
-        )
-
-    def _translation(self, request: ContainerRequest, cgroup: PlannedCgroup) -> ContainerTranslation | None:
-        if self._runtimes is None:
-            return None
-        kubelet = self._kubelet
-        return translate(
-            request.resources, self._runtimes, node=kubelet.node, driver=kubelet.driver, planned=cgroup.knobs
+            sandbox_resources=draft.sandbox_resources,
+            sandbox_overhead=draft.sandbox_overhead,
         )
 
     def _path(self, name: layout.CgroupName) -> CgroupPath:
@@ -220,8 +168,22 @@ class _Planner:
         rulings: Rulings | None,
         *,
         qos: QosClass | None = None,
-        pod: str = "",
     ) -> PlannedCgroup:
         """A cgroup with every planned knob; rulings None is a cgroup that is not the kubelet's own: without knobs."""
         knobs = {} if rulings is None else self._files.of(level, rulings)
-        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos, pod=pod)
+        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos)
+
+
+def _container(
+    container: Container, draft: ContainerDraft, *, qos: QosClass, path: CgroupPath, uid: str
+) -> PlannedContainer:
+    name = container.name
+    return PlannedContainer(
+        name=name,
+        resources=draft.resources,
+        cgroup=PlannedCgroup(level=Level.CONTAINER, path=path, knobs=draft.knobs, qos=qos, pod=uid, container=name),
+        oom_score_adj=draft.oom_score_adj,
+        oom_score_adj_reason=draft.oom_score_adj_reason,
+        kind=container.kind,
+        translation=draft.translation,
+    )

@@ -257,11 +257,14 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
         return Text(_as_ranges(written.text))
     if knob in _V1_HUGE and written is UNLIMITED:
         return Bytes(_LONG_MAX // page_size * page_size // _V1_HUGE[knob] * _V1_HUGE[knob])
-    if not knob.counts_pages or not isinstance(written, Bytes | Unlimited):
+    if knob not in _PAGE_COUNTED or not isinstance(written, (Bytes, Unlimited)):
         return written
     most = _LONG_MAX // page_size
     pages = most if written is UNLIMITED else min(written.count // page_size, most)
-    return MAX if pages >= most and knob not in _ON_V1 else Bytes(pages * page_size)
+    if pages >= most and knob not in _ON_V1:
+        return MAX
+    shown = pages * page_size
+    return written if written is not UNLIMITED and written.count == shown else Bytes(shown)
 
 
 def _as_ranges(text: str) -> str:
