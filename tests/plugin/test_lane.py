@@ -160,3 +160,19 @@ def test_a_machine_that_is_to_be_kept_is_not_used_by_another_module(world):
             world.failed = True
         assert world.told == ["trixie-0 is given up: it is kept, because a test failed on it"]
         assert world.events == ["opened trixie-0", "closed trixie-0"]
+
+
+@pytest.mark.parametrize(
+    ("state", "kept", "last", "left"),
+    [
+        (MachineState.READY, False, False, False),
+        (MachineState.DIRTY, False, True, False),
+        (MachineState.READY, True, False, False),
+        (MachineState.READY, True, True, True),
+        (MachineState.BROKEN, False, False, True),
+    ],
+)
+def test_which_machine_is_left_as_it_is(monkeypatch, state, kept, last, left):
+    monkeypatch.setattr(module, "_is_for_keeps", lambda _: kept)
+    monkeypatch.setattr(module, "_is_last", lambda _: last)
+    assert module._leaves(None, SimpleNamespace(state=state)) is left

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from memqos.clock import SYSTEM_CLOCK, wait
 from memqos.errors import MachineError, TargetError
 from memqos.target.base import checked
 from memqos.vm.cache.store import Cache, default_cache
@@ -40,8 +41,44 @@ def recognised(machine, words: str):
 def test_a_guest_whose_network_is_gone_is_recognised(tmp_path):
     with start(tmp_path) as machine:
         machine.target.run(["sh", "-c", "(sleep 1; ip link set eth0 down) >/dev/null 2>&1 &"], deadline=soon())
-        with recognised(machine, "the guest does not answer any more while running 'sleep 50'"):
+        with recognised(machine, "does not answer any more while running 'sleep 50': it sent nothing back for"):
             machine.target.run(["sleep", "50"], deadline=soon())
+
+
+@contextlib.contextmanager
+def starved(machine):
+    """QEMU gets a processor only when nobody else wants one, and others want them all."""
+    for task in Path(f"/proc/{machine.pid}/task").iterdir():
+        os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
+    greedy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4 * len(os.sched_getaffinity(0)))]
+    try:
+        yield
+    finally:
+        for one in greedy:
+            one.kill()
+        for one in greedy:
+            one.wait()
+
+
+def test_a_guest_on_a_busy_host_is_not_taken_for_a_silent_one(tmp_path):
+    """It gets hardly any processor for longer than a silent guest would be given."""
+    with start(tmp_path) as machine:
+        with starved(machine):
+            SYSTEM_CLOCK.sleep(15)
+        assert output(machine, "echo", "here") == "here\n"
+        machine.examine(TargetError("a program failed."))
+        assert machine.state is MachineState.READY
+
+
+def test_the_guest_s_oom_killer_leaves_the_pulse_alone(tmp_path):
+    with start(tmp_path) as machine:
+        asked = ["sh", "-c", "cat /proc/$(pgrep --exact cat)/oom_score_adj"]
+        wait(
+            "the guest's echo runs, with the lowest oom_score_adj",
+            lambda: machine.target.run(asked, deadline=soon()).text,
+            until=lambda shown: shown == "-1000\n",
+            deadline=soon(),
+        )
 
 
 def test_an_error_that_comes_from_a_silent_guest_is_told_as_that(tmp_path):

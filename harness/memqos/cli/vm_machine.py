@@ -23,7 +23,7 @@ from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import Kept, keep, list_kept
 from memqos.vm.options import boot_options
-from memqos.vm.qemu.launch import shell_arguments
+from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
 
 __all__ = ["exec_", "shell", "ssh_config"]

@@ -18,7 +18,7 @@ from memqos.vm.checkpoint.stored import checkpoints_folder, list_checkpoints, us
 from memqos.vm.image.derived import DERIVING_PREFIX
 from memqos.vm.image.making import BUILDING_PREFIX, image_name
 from memqos.vm.kept import end_kept, list_kept
-from memqos.vm.qemu.launch import RUN_PREFIX
+from memqos.vm.qemu.run import RUN_PREFIX
 
 __all__ = ["current_images", "mib", "prune", "rm"]
 

@@ -104,7 +104,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             disposable=True,
             check_alive=machine.check_alive,
             examine=machine.examine,
-            leaves=lambda: _is_for_keeps(config) and _is_last(config),
+            leaves=lambda: _leaves(config, machine),
         )
         key = (profile, topology)
         station = Station(id=machine_id, key=key, machine=machine, node=node, log=log, folder=folder)
@@ -263,6 +263,15 @@ def _is_for_keeps(config: pytest.Config) -> bool:
     """Whether this worker's machine is to be left running: --keep-vm, a failure, and none kept before."""
     failed = config.stash.get(FAILED, False) and not config.stash.get(_KEPT, False)
     return config.stash[SETTINGS_KEY].keep_vm and failed
+
+
+def _leaves(config: pytest.Config, machine: Machine) -> bool:
+    """Whether a machine is left as it is, with the pods that were tested on it.
+
+    It is if it will be kept and nothing else runs on it, and if it is broken: that was told where it broke, and whatever
+    is tested next, on another machine, must not be told that tidying up failed.
+    """
+    return not machine.state.is_usable or (_is_for_keeps(config) and _is_last(config))
 
 
 def _is_last(config: pytest.Config) -> bool:

@@ -180,6 +180,27 @@ class SshTarget:
             )
             local.unlink(missing_ok=True)
 
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A program over there with pipes for its standard input and output; it ends with its input, or when killed."""
+        alone = ["-o", "ControlMaster=no", "-o", "ProxyCommand=false"]
+        return subprocess.Popen(
+            ["ssh", *self._options, *alone, self._host, shlex.join(argv)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            process_group=0,
+        )
+
+    def is_connected(self) -> bool:
+        """Whether the kept connection stands, as far as this side knows."""
+        asked = ["ssh", *self._options, "-O", "check", self._host]
+        return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+    def hang_up(self) -> None:
+        """End the kept connection at once, and with it every command that waits on it."""
+        subprocess.run(["ssh", *self._options, "-O", "exit", self._host], capture_output=True, check=False)
+
     def _control(self, arguments: Sequence[str], doing: str) -> None:
         told = subprocess.run(["ssh", *self._options, *arguments, self._host], capture_output=True, check=False)
         if told.returncode != 0:
@@ -189,8 +210,7 @@ class SshTarget:
 
     def _require_connection(self, doing: str, result: CommandResult) -> None:
         """Raise unless the kept connection still stands, in which case 255 was the command's own status."""
-        check = subprocess.run(["ssh", *self._options, "-O", "check", self._host], capture_output=True, check=False)
-        if check.returncode == 0 and result.status > 0:
+        if result.status > 0 and self.is_connected():
             return
         raise self._diagnose(doing, lost=True) or TargetError(
             f"the connection was lost while {doing}: {result.error_text.strip()[-300:]}",
@@ -270,11 +290,12 @@ def open_ssh(
         # Without the kept connection ssh would make a new one for each command, and nobody would notice the loss.
         ssh_extra_args=f"-S {shlex.quote(str(control))} -o ControlMaster=no -o ProxyCommand=false",
     )
+    target = SshTarget(
+        address=address, backend=backend, host=destination, options=options, folder=folder, diagnose=diagnose
+    )
     try:
-        yield SshTarget(
-            address=address, backend=backend, host=destination, options=options, folder=folder, diagnose=diagnose
-        )
+        yield target
     finally:
-        subprocess.run(["ssh", *options, "-O", "exit", destination], capture_output=True, check=False)
+        target.hang_up()
         with contextlib.suppress(subprocess.TimeoutExpired):
             master.wait(2)

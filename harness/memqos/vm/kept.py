@@ -14,8 +14,9 @@ from pathlib import Path
 from memqos.clock import Deadline, utc_now, wait
 from memqos.errors import UnknownNameError
 from memqos.vm.cache.store import KEPT_NAME, kept_guard
-from memqos.vm.qemu.launch import RUN_PREFIX, runtime_folder, shell_arguments
+from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.run import RUN_PREFIX, runtime_folder
 
 __all__ = ["Kept", "end_kept", "keep", "list_kept"]
 

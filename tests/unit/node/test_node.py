@@ -1,5 +1,6 @@
 """The verbs of the node under test, on fakes: order, failures, reuse, and the way back."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -223,6 +224,29 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
     with pytest.raises(MachineError, match="QEMU ended with status 1") as told:
         lose_it()
     assert told.value is broken
+
+
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkeypatch):
+    """On a machine that broke, tidying up could only fail again, in the name of whatever is tested next."""
+    bench = Bench()
+    node = NodeUnderTest(
+        target=bench.target,
+        runtime=bench.runtime,
+        facts=bench.node._facts,
+        recorder=bench.log,
+        leaves=lambda: is_broken,
+    )
+
+    def gone(*_, **__):
+        raise TargetError("the connection is lost.")
+
+    ending = contextlib.nullcontext() if is_broken else pytest.raises(TargetError, match="the connection is lost")
+    with ending, node.keeping_pods(), node.admitted([pod("web")], kubelet()):
+        monkeypatch.setattr(bench.runtime, "stop", gone)
+        monkeypatch.setattr(bench.runtime, "remove_sandbox", gone)
+
+    assert bench.runtime.handles
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from memqos.errors import UnknownNameError
 from memqos.vm.cache.store import KEPT_NAME, kept_guard, locked_folder, sweep
 from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.kept import Kept, end_kept, list_kept
-from memqos.vm.qemu.launch import RUN_PREFIX
+from memqos.vm.qemu.run import RUN_PREFIX
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from memqos.clock import Deadline, utc_now
 from memqos.target.base import Target, checked
 from memqos.vm.cache.store import Cache
 from memqos.vm.checkpoint.stored import Checkpoint
-from memqos.vm.qemu.launch import Ingredients, Run, connected, make_overlay, opened_run, spec_of
+from memqos.vm.qemu.connection import connected
+from memqos.vm.qemu.launch import Ingredients, make_overlay, spec_of
 from memqos.vm.qemu.machine import Machine, started
+from memqos.vm.qemu.run import Run, opened_run
 from memqos.vm.qemu.spec import DiskFormat, MachineSpec, RamFiles, RamUse
 
 __all__ = ["restored"]
@@ -44,7 +46,11 @@ def restored(
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=ingredients.doomed))
         machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
         seconds = {"running": round(deadline.elapsed, 3)}
-        target = stack.enter_context(connected(machine, ingredients, run, deadline))
+        target = stack.enter_context(
+            connected(
+                machine, run, identity=ingredients.identity, known_hosts=ingredients.known_hosts, deadline=deadline
+            )
+        )
         _wake(machine, target, deadline)
         seconds["answered"] = round(deadline.elapsed, 3)
         machine.provenance |= checkpoint.provenance | {"checkpoint": checkpoint.name, "restore_seconds": seconds}

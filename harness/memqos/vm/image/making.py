@@ -33,7 +33,7 @@ from memqos.vm.image.provision import provision
 from memqos.vm.image.unprivileged import need_namespaces
 from memqos.vm.profile import Profile, Source
 from memqos.vm.qemu.accelerator import choose_accelerator
-from memqos.vm.qemu.launch import HOST_ALIAS
+from memqos.vm.qemu.connection import HOST_ALIAS
 
 __all__ = ["BUILDING_PREFIX", "ensure_image", "image_name"]
 

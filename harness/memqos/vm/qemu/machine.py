@@ -27,6 +27,7 @@ from memqos.vm.qemu.command import qemu_arguments
 from memqos.vm.qemu.console import TAIL_LINES, Console
 from memqos.vm.qemu.death import cause_of_death, is_full_disk, oom_kills
 from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
+from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
 from memqos.vm.qemu.qmp import Qmp, open_qmp
 from memqos.vm.qemu.spec import MachineSpec
 from memqos.vm.qemu.state import MachineState
@@ -35,9 +36,6 @@ __all__ = ["Machine", "MachineState", "started"]
 
 START_SECONDS = 20
 """How long QEMU may take from its start to its first word over QMP."""
-
-PING_SECONDS = 8
-"""How long a guest may take to do nothing, before it counts as one that does not answer."""
 
 
 class Machine:
@@ -61,6 +59,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._target: Target | None = None
+        self._pulse: Pulse | None = None
         self._failure: MachineError | None = None
         self._stopping = False
         self.is_kept = False
@@ -135,6 +134,12 @@ class Machine:
         self._target = target
         self._disconnect = disconnect
         self.state = MachineState.READY
+
+    @contextlib.contextmanager
+    def watched(self, line: Line) -> Iterator[None]:
+        """Watch the guest's pulse over this line; a guest that has none any more loses the connection."""
+        with beating(line, self._running().pid) as self._pulse:
+            yield
 
     def resume(self, state: Path, *, deadline: Deadline) -> None:
         """Let a clone go on where its checkpoint stopped; it stays booting until somebody is connected to it."""
@@ -212,7 +217,10 @@ class Machine:
             self.check_alive(doing)
         except MachineError as error:
             return error
-        return self.fail(MachineError(f"the guest does not answer any more while {doing}.")) if lost else None
+        if not lost:
+            return None
+        silence = f": {self._pulse.silence}" if self._pulse is not None and self._pulse.silence else ""
+        return self.fail(MachineError(f"the guest does not answer any more while {doing}{silence}."))
 
     def fail(self, error: MachineError) -> MachineError:
         """Break the machine with this error, which gets the console's tail; the first failure is the one that stays."""
@@ -225,9 +233,8 @@ class Machine:
             return
         if is_full_disk(error):
             raise self._break(MachineError(f"the guest's disk is full: {error.what.splitlines()[0]}")) from error
-        try:
-            self.target.run(["true"], deadline=Deadline.after(PING_SECONDS))
-        except DeadlineError as late:
+        late = late_answer(self.target, self._running().pid)
+        if late is not None:
             raise self._break(MachineError("the guest does not answer any more.", data=late.data)) from error
 
     def _cause_of_death(self) -> str | None:

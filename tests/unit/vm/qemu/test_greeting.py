@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memqos.vm.qemu.launch import sshd_answers
+from memqos.vm.qemu.connection import sshd_answers
 
 
 @pytest.fixture

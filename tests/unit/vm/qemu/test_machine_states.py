@@ -9,8 +9,9 @@ from memqos.errors import MachineError, WrongStateError
 from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu import machine as module
-from memqos.vm.qemu.launch import MAX_BASE, runtime_folder, ssh_config
+from memqos.vm.qemu.connection import ssh_config
 from memqos.vm.qemu.machine import Machine, MachineState
+from memqos.vm.qemu.run import MAX_BASE, runtime_folder
 from tests.golden.qemu.test_qemu_arguments import TWO_ZONES
 
 
@@ -87,7 +88,7 @@ def test_verbs_name_the_state_and_those_they_accept(make):
 )
 def test_sockets_go_where_paths_are_short(xdg, chosen, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "START_SECONDS", 1)
-    monkeypatch.setattr("memqos.vm.qemu.launch.MAX_BASE", len(str(tmp_path)) + 10)
+    monkeypatch.setattr("memqos.vm.qemu.run.MAX_BASE", len(str(tmp_path)) + 10)
     folders = {"USABLE": tmp_path / "run", "TEMPORARY": tmp_path / "temp"}
     for folder in folders.values():
         folder.mkdir()
@@ -115,11 +116,3 @@ def test_ssh_knows_the_host_and_asks_nobody():
         "BatchMode yes",
         "ForwardAgent no",
     } <= lines
-
-
-def test_silence_is_told_within_ten_seconds():
-    """ssh gives up at the first question after `CountMax` unanswered ones."""
-    config = ssh_config(port=2222, identity=Path("/identity"), known_hosts=Path("/known_hosts"))
-    words = dict(line.split(maxsplit=1) for line in config.splitlines())
-    assert int(words["ServerAliveInterval"]) * (int(words["ServerAliveCountMax"]) + 1) <= 10
-    assert module.PING_SECONDS <= 10

@@ -1,0 +1,68 @@
+"""What one machine has on the host while it runs: folders for its sockets and disks, and a group for its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.vm.cache.store import Cache, locked_folder, need_space, sweep
+from memqos.vm.host.ownership import ProcessGroup
+
+__all__ = ["RUN_PREFIX", "Run", "opened_run", "runtime_folder"]
+
+RUN_PREFIX = "memqos-run-"
+
+MAX_BASE = 60
+"""How long, in bytes, the path of the folder may be in which a machine's folder of sockets is made."""
+
+DISK_BYTES = 1 << 30
+"""What a machine's overlay and swap may come to take of the cache's disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one machine has on the host while it runs: its folders and its processes.
+
+    sockets: a short path; sockets, and the copy of the key that ssh is given. disks: its own disks' folder.
+    """
+
+    sockets: Path
+    disks: Path
+    group: ProcessGroup
+
+
+@contextlib.contextmanager
+def opened_run(cache: Cache, *, keepable: bool = False, doomed: tuple[Path, ...] = ()) -> Iterator[Run]:
+    """Folders and a process group for one machine, gone at the end, also if we are killed.
+
+    keepable: the machine may be kept, and then they stay with it. doomed: further folders that go if we are killed.
+
+    Raises NoSpaceError if the cache's disk has no room for a machine.
+    """
+    sockets_base = runtime_folder(os.environ)
+    disks_base = cache.folder("machines")
+    for base in (sockets_base, disks_base):
+        sweep(base, RUN_PREFIX)
+    need_space(disks_base, DISK_BYTES)
+    with (
+        locked_folder(sockets_base, RUN_PREFIX) as sockets,
+        locked_folder(disks_base, RUN_PREFIX) as disks,
+        ProcessGroup(folders=(sockets, disks, *doomed), keepable=keepable) as group,
+    ):
+        yield Run(sockets=sockets, disks=disks, group=group)
+
+
+def runtime_folder(environment: Mapping[str, str]) -> Path:
+    """Where sockets go: $XDG_RUNTIME_DIR, the temporary folder or /tmp: the first that can be written and is short.
+
+    A UNIX socket's path has at most 107 bytes, of which our folder, the socket and ssh's own ending take 47.
+    """
+    candidates = (Path(environment.get("XDG_RUNTIME_DIR", "")), Path(tempfile.gettempdir()))
+    for chosen in candidates:
+        if chosen.is_absolute() and len(os.fsencode(chosen)) <= MAX_BASE and os.access(chosen, os.W_OK | os.X_OK):
+            return chosen
+    return Path("/tmp")  # noqa: S108 - only a private folder with an unpredictable name is made there

@@ -1,0 +1,101 @@
+"""The clock of what a host lets a process do, on a made-up /proc."""
+
+import os
+
+import pytest
+
+from memqos.vm.host.served import ServedTime
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self):
+        self.at = 100.0
+
+    def now(self):
+        return self.at
+
+    def sleep(self, seconds):
+        self.at += seconds
+
+
+@pytest.fixture
+def clock():
+    return Hand()
+
+
+@pytest.fixture
+def served(tmp_path, clock):
+    """A process 7 with two threads that did nothing yet, on a host with two processors."""
+    tell(tmp_path, {"7": (0, 0), "8": (0, 0)})
+    steal(tmp_path, 0)
+    return ServedTime(7, proc=tmp_path, clock=clock)
+
+
+def tell(proc, tasks):
+    """schedstat of each thread: seconds run, seconds waited."""
+    for name, (ran, waited) in tasks.items():
+        folder = proc / "7" / "task" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "schedstat").write_text(f"{ran * 10**9:.0f} {waited * 10**9:.0f} 12\n")
+
+
+def steal(proc, seconds):
+    (proc / "stat").write_text(
+        f"cpu  1 2 3 4 5 6 7 {seconds * TICKS:.0f} 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\ncpu1 1 2 3 4 5 6 7 0 0 0\nintr 5\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(({}, 0, 10.0), id="an idle guest wants no processor"),
+        pytest.param(({"7": (10, 0)}, 0, 10.0), id="it ran all the time"),
+        pytest.param(({"7": (1, 9)}, 0, 2.0), id="it waited for nine seconds, and did not want to run for one of ten"),
+        pytest.param(({"7": (0, 10)}, 0, 0.0), id="it waited all the time"),
+        pytest.param(({"7": (5, 5), "8": (5, 5)}, 0, 10.0), id="its own threads were in each other's way"),
+        pytest.param(({"7": (0, 0), "8": (2, 8)}, 0, 4.0), id="the one that waits longest counts"),
+        pytest.param(({"7": (0, 25)}, 0, 0.0), id="no more than what passed"),
+        pytest.param(({"7": (30, 0)}, 0, 10.0), id="three processors are no three times"),
+        pytest.param(({}, 16, 2.0), id="the host's own host was busy"),
+        pytest.param(({"9": (0, 10)}, 0, 10.0), id="a thread that came in between"),
+    ],
+)
+def test_what_counts(case, served, clock, tmp_path):
+    """Of ten seconds; what its threads did meanwhile, what was stolen of two processors, what counts."""
+    tasks, stolen, found = case
+    clock.sleep(10)
+    tell(tmp_path, tasks)
+    steal(tmp_path, stolen)
+    assert served.now() == pytest.approx(found)
+
+
+def test_it_adds_up(served, clock, tmp_path):
+    for second, found in ((1, 0.0), (2, 0.0), (3, 0.0)):
+        clock.sleep(1)
+        tell(tmp_path, {"7": (0, second)})
+        assert served.now() == pytest.approx(found)
+    clock.sleep(2)
+    assert served.now() == pytest.approx(2.0)
+
+
+def test_a_process_that_is_gone_is_served_all_time(clock, tmp_path):
+    served = ServedTime(7, proc=tmp_path, clock=clock)
+    clock.sleep(3)
+    assert served.now() == pytest.approx(3.0)
+
+
+def test_a_kernel_that_says_nothing(served, clock, tmp_path):
+    (tmp_path / "7" / "task" / "7" / "schedstat").write_text("nothing\n")
+    (tmp_path / "stat").write_text("cpu  1 2\n")
+    clock.sleep(3)
+    assert served.now() == pytest.approx(3.0)
+
+
+def test_this_process_on_this_host():
+    served = ServedTime(os.getpid())
+    first = served.now()
+    assert 0.0 <= first <= served.now()
