@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
@@ -22,7 +21,9 @@ from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
+from memqos.node.binding import bound_to
 from memqos.node.population import AdmittedPod, Population, knob_files
+from memqos.node.recorder import Recorder
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
 from memqos.node.watching import Watch
@@ -30,21 +31,9 @@ from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 from memqos.target.base import Target
 
-__all__ = ["NodeUnderTest", "Recorder"]
+__all__ = ["NodeUnderTest"]
 
 READ_SECONDS = 60.0
-
-
-class Recorder(Protocol):
-    """Who keeps evidence; every method may be called from any thread."""
-
-    def plan(self, plan: Plan) -> None:
-        """A plan that is going to be enforced."""
-        ...
-
-    def reading(self, reading: Reading) -> None:
-        """A reading that findings or conditions are made from."""
-        ...
 
 
 class NodeUnderTest:
@@ -156,7 +145,7 @@ class NodeUnderTest:
         """
         plan = self.plan(pods, kubelet)
         if zone is not None:
-            plan = _bound_to(plan, zone)
+            plan = bound_to(plan, zone)
         self._recorder.plan(plan)
         kept = self._kept
         self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
@@ -293,20 +282,3 @@ class NodeUnderTest:
         except MachineryError as error:
             self._examine(error)
             raise
-
-
-def _bound_to(plan: Plan, zone: int) -> Plan:
-    """The plan with every container's request naming this NUMA zone, as the Memory Manager would have it."""
-    pods = tuple(
-        dataclasses.replace(
-            pod,
-            containers=tuple(
-                dataclasses.replace(
-                    container, resources=dataclasses.replace(container.resources, cpuset_mems=str(zone))
-                )
-                for container in pod.containers
-            ),
-        )
-        for pod in plan.pods
-    )
-    return dataclasses.replace(plan, pods=pods)

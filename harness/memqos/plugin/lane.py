@@ -268,8 +268,8 @@ def _is_for_keeps(config: pytest.Config) -> bool:
 def _leaves(config: pytest.Config, machine: Machine) -> bool:
     """Whether a machine is left as it is, with the pods that were tested on it.
 
-    It is if it will be kept and nothing else runs on it, and if it is broken: that was told where it broke, and whatever
-    is tested next, on another machine, must not be told that tidying up failed.
+    It is if it will be kept and nothing else runs on it, and if it is broken: that was told where it broke, and what is
+    tested next, on another machine, must not be told that tidying up failed.
     """
     return not machine.state.is_usable or (_is_for_keeps(config) and _is_last(config))
 

@@ -12,15 +12,15 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol
 
 from testinfra.backend.ssh import SshBackend
 
 from memqos.clock import Deadline, wait
-from memqos.errors import DeadlineError, MachineryError, MissingProgramError, TargetError
+from memqos.errors import DeadlineError, MissingProgramError, TargetError
 from memqos.target.base import CommandResult
+from memqos.target.owner import Diagnosis, Starter, no_diagnosis
 
-__all__ = ["CONTROL", "Diagnosis", "SshTarget", "Starter", "open_ssh"]
+__all__ = ["CONTROL", "SshTarget", "open_ssh"]
 
 CONTROL = "control.sock"
 """The kept connection's socket, in the folder given for sockets."""
@@ -45,30 +45,6 @@ REPLACE = (
     'dd of="$1.memqos" bs="$2" count=1 iflag=fullblock status=none && chmod "$3" "$1.memqos" && mv "$1.memqos" "$1"'
 )
 """Another file in the old one's place: a program that is running can be replaced, but not written to."""
-
-
-class Starter(Protocol):
-    """Starts the master connection's process; whoever owns the machine's processes gives this."""
-
-    def __call__(self, argv: Sequence[str | Path], *, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-        """The started process, without standard input, both its streams going to `output`."""
-        ...
-
-
-class Diagnosis(Protocol):
-    """Whoever owns the machine may know better why something failed."""
-
-    def __call__(self, doing: str, *, lost: bool) -> MachineryError | None:
-        """The better error ("the kernel panicked"), or None.
-
-        doing: what was being done. lost: the connection is gone; otherwise something only took too long.
-        """
-        ...
-
-
-def no_diagnosis(doing: str, *, lost: bool) -> MachineryError | None:  # noqa: ARG001 - the port's signature
-    """Of a machine that somebody else owns nothing more is known."""
-    return None
 
 
 class _Backend(SshBackend):  # type: ignore[misc]  # testinfra's base is typed, its import is not
@@ -175,9 +151,7 @@ class SshTarget:
             yield local
         finally:
             # The connection may be gone, and the forward with it: then there is nothing left to cancel.
-            subprocess.run(
-                ["ssh", *self._options, "-O", "cancel", *route, self._host], capture_output=True, check=False
-            )
+            self._ask("-O", "cancel", *route)
             local.unlink(missing_ok=True)
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -194,15 +168,18 @@ class SshTarget:
 
     def is_connected(self) -> bool:
         """Whether the kept connection stands, as far as this side knows."""
-        asked = ["ssh", *self._options, "-O", "check", self._host]
-        return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+        return self._ask("-O", "check").returncode == 0
 
     def hang_up(self) -> None:
         """End the kept connection at once, and with it every command that waits on it."""
-        subprocess.run(["ssh", *self._options, "-O", "exit", self._host], capture_output=True, check=False)
+        self._ask("-O", "exit")
+
+    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Ask the process that keeps the connection."""
+        return subprocess.run(["ssh", *self._options, *arguments, self._host], capture_output=True, check=False)
 
     def _control(self, arguments: Sequence[str], doing: str) -> None:
-        told = subprocess.run(["ssh", *self._options, *arguments, self._host], capture_output=True, check=False)
+        told = self._ask(*arguments)
         if told.returncode != 0:
             raise self._diagnose(doing, lost=True) or TargetError(
                 f"ssh failed at {doing}: {told.stderr.decode(errors='backslashreplace').strip()}", where=self._address

@@ -14,8 +14,8 @@ from memqos.vm.cache.store import Cache
 from memqos.vm.checkpoint.stored import Checkpoint
 from memqos.vm.qemu.connection import connected
 from memqos.vm.qemu.launch import Ingredients, make_overlay, spec_of
-from memqos.vm.qemu.machine import Machine, started
-from memqos.vm.qemu.run import Run, opened_run
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import DiskFormat, MachineSpec, RamFiles, RamUse
 
 __all__ = ["restored"]

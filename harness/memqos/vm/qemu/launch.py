@@ -19,8 +19,8 @@ from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.qemu.command import overlay_arguments
 from memqos.vm.qemu.connection import connected, wait_for_sshd
-from memqos.vm.qemu.machine import Machine, started
-from memqos.vm.qemu.run import opened_run
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.run import opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
 
 __all__ = ["ROOT_OVERLAY", "Ingredients", "launch", "make_overlay", "spec_of"]

@@ -28,11 +28,11 @@ from memqos.vm.qemu.console import TAIL_LINES, Console
 from memqos.vm.qemu.death import cause_of_death, is_full_disk, oom_kills
 from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
-from memqos.vm.qemu.qmp import Qmp, open_qmp
+from memqos.vm.qemu.qmp import Qmp
 from memqos.vm.qemu.spec import MachineSpec
 from memqos.vm.qemu.state import MachineState
 
-__all__ = ["Machine", "MachineState", "started"]
+__all__ = ["START_SECONDS", "Machine", "MachineState"]
 
 START_SECONDS = 20
 """How long QEMU may take from its start to its first word over QMP."""
@@ -288,15 +288,3 @@ class Machine:
             where=self.spec.name,
             data=states,
         )
-
-
-@contextlib.contextmanager
-def started(machine: Machine) -> Iterator[Machine]:
-    """Start a machine's QEMU and connect to its monitor; QEMU is gone when the context ends."""
-    try:
-        machine.start()
-        with open_qmp(machine.spec.qmp_socket, deadline=Deadline.after(START_SECONDS)) as qmp:
-            machine.attach(qmp)
-            yield machine
-    finally:
-        machine.stop()

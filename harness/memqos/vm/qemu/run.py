@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from memqos.clock import Deadline
 from memqos.vm.cache.store import Cache, locked_folder, need_space, sweep
 from memqos.vm.host.ownership import ProcessGroup
+from memqos.vm.qemu.machine import START_SECONDS, Machine
+from memqos.vm.qemu.qmp import open_qmp
 
-__all__ = ["RUN_PREFIX", "Run", "opened_run", "runtime_folder"]
+__all__ = ["RUN_PREFIX", "Run", "opened_run", "runtime_folder", "started"]
 
 RUN_PREFIX = "memqos-run-"
 
@@ -66,3 +69,15 @@ def runtime_folder(environment: Mapping[str, str]) -> Path:
         if chosen.is_absolute() and len(os.fsencode(chosen)) <= MAX_BASE and os.access(chosen, os.W_OK | os.X_OK):
             return chosen
     return Path("/tmp")  # noqa: S108 - only a private folder with an unpredictable name is made there
+
+
+@contextlib.contextmanager
+def started(machine: Machine) -> Iterator[Machine]:
+    """Start a machine's QEMU and connect to its monitor; QEMU is gone when the context ends."""
+    try:
+        machine.start()
+        with open_qmp(machine.spec.qmp_socket, deadline=Deadline.after(START_SECONDS)) as qmp:
+            machine.attach(qmp)
+            yield machine
+    finally:
+        machine.stop()

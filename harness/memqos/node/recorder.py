@@ -1,0 +1,22 @@
+"""Whom a node tells what it plans and reads, so that it is kept as evidence."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from memqos.engine.plan import Plan
+from memqos.model.reading import Reading
+
+__all__ = ["Recorder"]
+
+
+class Recorder(Protocol):
+    """Who keeps evidence; every method may be called from any thread."""
+
+    def plan(self, plan: Plan) -> None:
+        """A plan that is going to be enforced."""
+        ...
+
+    def reading(self, reading: Reading) -> None:
+        """A reading that findings or conditions are made from."""
+        ...
