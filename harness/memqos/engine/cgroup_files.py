@@ -10,7 +10,7 @@ from memqos.engine.node_cgroups import reserved_cgroups
 from memqos.engine.plan import Expected, Level
 from memqos.engine.ruling import Ruling, Rulings, expected
 from memqos.engine.untouched import exists, node_defaults, untouched
-from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue
+from memqos.model.knob import ABSENT, Knob, KnobValue
 
 __all__ = ["CgroupFiles"]
 
@@ -49,7 +49,8 @@ class CgroupFiles:
         for knob, ruling in rulings.items():
             # Without reasons a file that is left alone on purpose is like the others that are.
             if knob in knobs and (self._reasons or ruling.written is not ABSENT):
-                knobs[knob] = self._expected(knob, ruling)
+                found = self._unexplained[knob].get(ruling.written)
+                knobs[knob] = self._expected(knob, ruling) if found is None else found
         return knobs
 
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
@@ -65,17 +66,9 @@ class CgroupFiles:
             yield Knob.PIDS_MAX
 
     def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
-        if self._reasons:
-            return self._made(knob, ruling)
-        # Without its reason an expectation is the same wherever the same value is written. Amounts seldom are the same.
-        written = ruling.written
-        if type(written) is Bytes and written.count:
-            return self._made(knob, ruling)
-        known = self._unexplained[knob]
-        if written not in known:
-            known[written] = self._made(knob, ruling)
-        return known[written]
-
-    def _made(self, knob: Knob, ruling: Ruling) -> Expected:
         page = self._kubelet.node.page_size
-        return expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+        made = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
+        if not self._reasons:
+            # Without its reason an expectation is the same wherever the same value is written.
+            self._unexplained[knob][ruling.written] = made
+        return made

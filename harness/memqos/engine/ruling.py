@@ -39,11 +39,11 @@ def expected(
 
     default: what a file shows that nobody wrote, where that is the node's and not the kernel's own default.
     """
-    if ruling.written is ABSENT:
-        value = read_back(knob, knob.kernel_default if default is None else default, page_size)
-    else:
-        value = read_back(knob, ruling.written, page_size)
-    return Expected(knob=knob, written=ruling.written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
+    written = shown = ruling.written
+    if written is ABSENT:
+        shown = knob.kernel_default if default is None else default
+    value = read_back(knob, shown, page_size)
+    return Expected(knob=knob, written=written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:

@@ -76,6 +76,9 @@ class Bytes:
 
     count: int
 
+    def __hash__(self) -> int:
+        return self.count
+
     def __str__(self) -> str:
         return str(self.count)
 
@@ -85,6 +88,9 @@ class Number:
     """A number without a unit: cpu.weight, memory.oom.group, pids.max, cpu.shares, oom_score_adj."""
 
     count: int
+
+    def __hash__(self) -> int:
+        return self.count
 
     def __str__(self) -> str:
         return str(self.count)
