@@ -419,6 +419,7 @@ def test_every_kind_of_memory_is_charged_and_given_back(bench: Bench) -> None:
     assert bench.ended(container).exit_code == 5
     lines = bench.log(container)
     assert isinstance(lines[0], Started)
+    assert lines[0].lock_errno == 0
     assert isinstance(lines[-1], ExitLine)
     assert not [line for line in lines if isinstance(line, Failed)]
     assert [line.bytes for line in lines if isinstance(line, Done)] == [4 * MI] * 4 + [16 * MI]

@@ -20,7 +20,8 @@
  * SIZE is a number of bytes with an optional suffix Ki, Mi or Gi. Regions are numbered from 1 in the order in which
  * they were asked for. Memory is allocated in steps (1Mi unless told), no faster than the rate, and really used: each
  * page is filled with its own pseudo-random bytes, in base pages, so no zero page, same-page merging, huge page or
- * compression makes it smaller.
+ * compression makes it smaller. The program itself is locked in memory (start says lock_errno, 0 if it is): it does not
+ * thrash when its cgroup is full.
  *
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
  * (bytes so far, of, max_us: the longest wait for one page or write in this step); done; error (what, errno; the
@@ -513,6 +514,15 @@ static int run_arguments(int count, char **words, int really)
 	return status;
 }
 
+/*
+ * Keep the program itself in memory: 0, or why not. Its pages may be charged to its own cgroup; at the limit they would
+ * be reclaimed and read back without end, which the kernel takes for progress, so that nothing is killed for minutes.
+ */
+static int lock_program(void)
+{
+	return mlockall(MCL_CURRENT) ? errno : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -539,7 +549,8 @@ int main(int argc, char **argv)
 	}
 	if (run_arguments(argc - next, argv + next, 0))
 		return 2;
-	say("start", "\"pid\":%d,\"page_size\":%llu", (int)getpid(), (unsigned long long)page_size);
+	say("start", "\"pid\":%d,\"page_size\":%llu,\"lock_errno\":%d", (int)getpid(), (unsigned long long)page_size,
+	    lock_program());
 	run_arguments(argc - next, argv + next, 1);
 	if (commands || next == argc) {
 		/* Reading and writing: the end of one writer is then not the end of the FIFO. */

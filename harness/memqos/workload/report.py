@@ -29,11 +29,15 @@ _LOG_FIELDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """memload runs and its arguments are understood. ms, in all lines: milliseconds since it started."""
+    """memload runs and its arguments are understood. ms, in all lines: milliseconds since it started.
+
+    lock_errno: 0 if the program itself is locked in memory, else why not, as errno.
+    """
 
     ms: float
     pid: int
     page_size: int
+    lock_errno: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,19 @@ def test_anonymous_memory_is_used_in_steps(memload: Path) -> None:
     assert isinstance(lines[-1], ExitLine)
 
 
+def test_the_program_stays_in_memory(memload: Path) -> None:
+    """Else it thrashes at its limit instead of being killed: its own pages are what is reclaimed and read back."""
+    with subprocess.Popen([memload, "hold"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        (started,) = parse_report(process.stdout.readline(), source="memload")
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.terminate()
+    assert isinstance(started, Started)
+    locked = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmLck:"))
+    # A host may let its users lock less than the program has.
+    assert (started.lock_errno == 0) is (500 < locked < 4096)
+
+
 def test_a_size_is_rounded_up_to_whole_pages(memload: Path) -> None:
     _, lines = do(memload, Anon(size=1), Report())
     page_size = next(line.page_size for line in lines if isinstance(line, Started))

@@ -17,7 +17,7 @@ from memqos.workload.report import (
     progress,
 )
 
-START = '{"event":"start","ms":0.009,"pid":19346,"page_size":4096}\n'
+START = '{"event":"start","ms":0.009,"pid":19346,"page_size":4096,"lock_errno":0}\n'
 STEP = '{"event":"step","ms":1.2,"command":1,"verb":"anon","id":1,"bytes":1048576,"of":3145728,"max_us":4}\n'
 DONE = '{"event":"done","ms":2,"command":1,"verb":"anon","id":1,"bytes":3145728}\n'
 
@@ -34,7 +34,7 @@ def test_every_kind_of_line() -> None:
         + '{"event":"exit","ms":7.0,"command":6,"code":3}\n'
     )
     assert parse_report(text, source="log") == (
-        Started(ms=0.009, pid=19346, page_size=4096),
+        Started(ms=0.009, pid=19346, page_size=4096, lock_errno=0),
         Step(ms=1.2, command=1, verb="anon", region=1, bytes=1048576, of=3145728, max_us=4),
         Done(ms=2, command=1, verb="anon", region=1, bytes=3145728),
         Done(ms=3.5, command=2, verb="touch", region=0, bytes=8, wrong_pages=1, max_us=106),
@@ -62,9 +62,9 @@ def test_progress_is_the_most_a_command_said() -> None:
         "{}",
         '{"event":"party","ms":1}',
         '{"event":"start","ms":1}',
-        '{"event":"start","ms":"1","pid":1,"page_size":4096}',
-        '{"event":"start","ms":1,"pid":true,"page_size":4096}',
-        '{"event":"start","ms":1,"pid":1,"page_size":4096,"extra":1}',
+        '{"event":"start","ms":"1","pid":1,"page_size":4096,"lock_errno":0}',
+        '{"event":"start","ms":1,"pid":true,"page_size":4096,"lock_errno":0}',
+        '{"event":"start","ms":1,"pid":1,"page_size":4096,"lock_errno":0,"extra":1}',
         '{"event":"exit","ms":1,"command":1,"code":1.5}',
         "[" * 100_000,
     ],
