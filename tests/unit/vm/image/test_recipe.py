@@ -129,7 +129,7 @@ def test_overlay_masks_and_enables_units():
 
 
 def test_a_tree_in_memory_is_the_command_s_own():
-    argv = in_memory("unshare", "/work/trees", ["mmdebstrap", "--mode=root"])
+    argv = in_memory("unshare", "/build/trees", ["mmdebstrap", "--mode=root"])
     assert argv[:4] == ["unshare", "--mount", "sh", "-euc"]
-    assert argv[-3:] == ["/work/trees", "mmdebstrap", "--mode=root"]
+    assert argv[-3:] == ["/build/trees", "mmdebstrap", "--mode=root"]
     assert argv[4].startswith('mount -t tmpfs -o mode=0755,size=1610612736 memqos-tree "$1"; ')
