@@ -77,6 +77,7 @@ class Bytes:
     count: int
 
     def __hash__(self) -> int:
+        """The number's own, which is made faster than a tuple's: plans look values up by the thousand."""
         return self.count
 
     def __str__(self) -> str:
@@ -90,6 +91,7 @@ class Number:
     count: int
 
     def __hash__(self) -> int:
+        """As of Bytes."""
         return self.count
 
     def __str__(self) -> str:
@@ -263,7 +265,7 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
         return Text(_as_ranges(written.text))
     if knob in _V1_HUGE and written is UNLIMITED:
         return Bytes(_LONG_MAX // page_size * page_size // _V1_HUGE[knob] * _V1_HUGE[knob])
-    if knob not in _PAGE_COUNTED or not isinstance(written, (Bytes, Unlimited)):
+    if not knob.counts_pages or not isinstance(written, (Bytes, Unlimited)):
         return written
     most = _LONG_MAX // page_size
     pages = most if written is UNLIMITED else min(written.count // page_size, most)

@@ -25,6 +25,9 @@ __all__ = ["CONTROL", "SshTarget", "open_ssh"]
 CONTROL = "control.sock"
 """The kept connection's socket, in the folder given for sockets."""
 
+NO_OTHER = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+"""Without the kept connection ssh would make a new one for each command, and nobody would notice the loss."""
+
 SSH_FAILED = 255
 """ssh's own status for a failure of its own, which a command's status may be too."""
 
@@ -156,9 +159,8 @@ class SshTarget:
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """A program over there with pipes for its standard input and output; it ends with its input, or when killed."""
-        alone = ["-o", "ControlMaster=no", "-o", "ProxyCommand=false"]
         return subprocess.Popen(
-            ["ssh", *self._options, *alone, self._host, shlex.join(argv)],
+            ["ssh", *self._options, *NO_OTHER, self._host, shlex.join(argv)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -264,8 +266,7 @@ def open_ssh(
     backend = _Backend(
         destination,
         ssh_config=str(config) if config else None,
-        # Without the kept connection ssh would make a new one for each command, and nobody would notice the loss.
-        ssh_extra_args=f"-S {shlex.quote(str(control))} -o ControlMaster=no -o ProxyCommand=false",
+        ssh_extra_args=shlex.join(["-S", str(control), *NO_OTHER]),
     )
     target = SshTarget(
         address=address, backend=backend, host=destination, options=options, folder=folder, diagnose=diagnose

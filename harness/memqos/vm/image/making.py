@@ -23,7 +23,6 @@ from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.keys import client_key, make_key, public_half
 from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
-from memqos.vm.host.capacity import read_host
 from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.programs import find_program, find_qemu, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
@@ -154,13 +153,11 @@ class Build:
     def tree_folder(self) -> Iterator[Path]:
         """Where mmdebstrap makes the root's tree; it goes with the build.
 
-        As root it is one in the build's own. The user namespace of an ordinary user cannot see into that one, and gets
+        As root it is the build's own folder. The user namespace of an ordinary user cannot see into that one, and gets
         one in the temporary folder that all may pass through.
         """
         if os.geteuid() == 0:
-            trees = self.work / "trees"
-            trees.mkdir()
-            yield trees
+            yield self.work
             return
         with tempfile.TemporaryDirectory(prefix="memqos-build-", ignore_cleanup_errors=True) as name:
             Path(name).chmod(0o755)
@@ -195,8 +192,6 @@ class Build:
             boot=str(self.work),
             stale=stale,
         )
-        if root and has_memory_for_trees():
-            argv = recipe.in_memory(str(find_program("unshare")), str(trees), argv)
         self.tool(group, argv, environment={"TMPDIR": str(trees), "LC_ALL": "C.UTF-8"})
 
     def make_disk(self, group: ProcessGroup, finished: Path) -> None:
@@ -272,14 +267,6 @@ class Build:
             **facts,
         }
         (finished / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
-
-
-def has_memory_for_trees() -> bool:
-    """Whether this host has the memory for a tree, three times over, and lets us mount: the disk is slower."""
-    if read_host().available < 3 * recipe.TREE_BYTES:
-        return False
-    told = subprocess.run([find_program("unshare"), "--mount", "true"], capture_output=True, check=False)
-    return told.returncode == 0
 
 
 def only(folder: Path, pattern: str) -> Path:

@@ -13,12 +13,10 @@ from memqos.vm.profile import GuestFile, Profile
 __all__ = [
     "BUILD_BYTES",
     "DISK_BYTES",
-    "TREE_BYTES",
     "Keys",
     "Mirror",
     "compile_arguments",
     "fingerprint",
-    "in_memory",
     "mmdebstrap_arguments",
     "overlay_archive",
     "pack_arguments",
@@ -26,9 +24,6 @@ __all__ = [
 
 BUILD_BYTES = 2 << 30
 """What a build needs on the cache's disk while it runs: the unpacked root, its archive, the disk."""
-
-TREE_BYTES = 3 << 29
-"""What the tree may take while packages are installed into it, downloads and all: 626 MiB were seen."""
 
 DISK_BYTES = 4 << 30
 """The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
@@ -139,12 +134,6 @@ def pack_arguments(unshare: str, *, folder: str, archive: str, disk: str, root: 
         unshare, "--user", "--map-root-user", "--map-auto", "--mount",
         "sh", "-euc", IN_MEMORY + PACK, *words,
     ]  # fmt: skip
-
-
-def in_memory(unshare: str, folder: str, command: list[str]) -> list[str]:
-    """The same command with a file system in memory on this folder, which it alone sees and which ends with it."""
-    script = f'mount -t tmpfs -o mode=0755,size={TREE_BYTES} memqos-tree "$1"; shift; exec "$@"'
-    return [unshare, "--mount", "sh", "-euc", script, "memqos-tree", folder, *command]
 
 
 def compile_arguments(program: str, source: str, binary: str) -> list[str]:

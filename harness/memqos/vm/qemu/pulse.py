@@ -93,7 +93,9 @@ class Pulse:
         except BrokenPipeError:
             return False
         served, deadline = ServedTime(self._pid), Deadline.after(LIMIT)
-        while not select.select([echo.stdout], [], [], LOOK_EVERY)[0]:
+        answer = select.poll()
+        answer.register(echo.stdout, select.POLLIN)
+        while not answer.poll(LOOK_EVERY * 1000):
             if self._ended.is_set():
                 return False
             attended = served.now()

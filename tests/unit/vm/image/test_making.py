@@ -6,12 +6,9 @@ from memqos.catalog.profiles import load_profile
 from memqos.errors import ImageError
 from memqos.vm.cache.store import Cache
 from memqos.vm.host import programs
-from memqos.vm.host.capacity import Host
 from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.progress import SILENT
-from memqos.vm.image import making
 from memqos.vm.image.making import Build
-from memqos.vm.image.recipe import TREE_BYTES
 
 
 @pytest.fixture
@@ -33,21 +30,3 @@ def test_a_tool_finds_what_an_ordinary_user_s_path_does_not_name(tool, tmp_path,
     monkeypatch.setattr(programs, "SBIN", (str(sbin),))
     tool(["sh", "-c", "make-it"], environment={"LC_ALL": "C.UTF-8"})
     assert (tmp_path / "made").read_text() == "C.UTF-8\n"
-
-
-@pytest.mark.parametrize(
-    ("available", "unshare", "has"),
-    [
-        (3 * TREE_BYTES, "exit 0", True),
-        (3 * TREE_BYTES - 1, "exit 0", False),
-        (64 << 30, "echo unshare failed: Operation not permitted >&2; exit 1", False),
-    ],
-    ids=["enough", "too little memory", "a container that may not mount"],
-)
-def test_when_a_tree_is_made_in_memory(available, unshare, has, tmp_path, monkeypatch):
-    program = tmp_path / "unshare"
-    program.write_text(f"#!/bin/sh\n{unshare}\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(making, "read_host", lambda: Host(available=available, cores=2))
-    monkeypatch.setattr(making, "find_program", lambda _: program)
-    assert making.has_memory_for_trees() is has

@@ -10,7 +10,6 @@ from memqos.vm.image.recipe import (
     Mirror,
     compile_arguments,
     fingerprint,
-    in_memory,
     mmdebstrap_arguments,
     overlay_archive,
     pack_arguments,
@@ -126,10 +125,3 @@ def test_overlay_masks_and_enables_units():
     assert (
         found["./etc/systemd/system/multi-user.target.wants/memqos-swap.service"].linkname == "../memqos-swap.service"
     )
-
-
-def test_a_tree_in_memory_is_the_command_s_own():
-    argv = in_memory("unshare", "/build/trees", ["mmdebstrap", "--mode=root"])
-    assert argv[:4] == ["unshare", "--mount", "sh", "-euc"]
-    assert argv[-3:] == ["/build/trees", "mmdebstrap", "--mode=root"]
-    assert argv[4].startswith('mount -t tmpfs -o mode=0755,size=1610612736 memqos-tree "$1"; ')
