@@ -1,7 +1,12 @@
-"""`memqos expect`: what every control file must hold for these pods, and why."""
+"""`memqos expect`: what every control file must hold for these pods, and why.
+
+Answers that are seldom asked for, about changes and resizes, are imported when they are: most of the time that the
+command takes is spent on imports.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,17 +17,13 @@ from memqos.catalog.pods import load_pods
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.node_options import NodeOptions, node_options, size_of
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
-from memqos.engine.difference import differences, differences_document, differences_text
 from memqos.engine.document import plan_document
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
-from memqos.engine.resize import Usage, resize_pods
-from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
-from memqos.engine.succession import succession
 from memqos.engine.translate.explain import Language
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
@@ -182,20 +183,20 @@ class _Order:
         knob = _knob(self.why)
         pods, settings = self._pods(), self.kubelet.settings(self.kubelet_config)
         node = self.node.facts()
-        plan = resize_pods(
+        answer: str = importlib.import_module("memqos.cli.expect_resize").resizes_text(
             pods,
             load_pods([self.resize or ""]),
+            usage_of(self.usage, self._plan(pods, self.kubernetes or "", settings, node)),
+            knob=knob,
+            as_json=self.as_json,
             node=node,
             settings=settings,
             release=self.kubernetes or "",
             driver=self.kubelet.cgroup_driver,
             variant=self.kubelet.followed,
             traits=self.runtime.traits(self.runtime.runtimes()),
-            usage=_pod_usage(usage_of(self.usage, self._plan(pods, self.kubernetes or "", settings, node)), pods),
         )
-        if self.as_json:
-            return json.dumps(resize_document(plan), indent=1)
-        return resize_text(plan) if knob is None else resize_reasons(plan, knob)
+        return answer
 
     def changes(self) -> str:
         """The answer about two plans."""
@@ -211,10 +212,10 @@ class _Order:
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)
         ]
-        found = differences(plans[0], succession(*plans) if self.running else plans[1])
-        if self.as_json:
-            return json.dumps(differences_document(found, *names), indent=1)
-        return differences_text(found, *names)
+        answer: str = importlib.import_module("memqos.cli.expect_changes").changes_text(
+            plans, names, running=self.running, as_json=self.as_json
+        )
+        return answer
 
     def _pods(self) -> tuple[Pod, ...]:
         pods = load_pods(self.files)
@@ -268,14 +269,4 @@ def usage_of(texts: tuple[str, ...], plan: Plan) -> dict[tuple[str, str], int]:
         if full not in known:
             raise UnknownNameError.of("container", name, list(known), where="--usage")
         found[known[full]] = size_of("--usage", size, least=0)
-    return found
-
-
-def _pod_usage(used: dict[tuple[str, str], int], pods: tuple[Pod, ...]) -> dict[str, Usage]:
-    """By pod: what its containers use, and the pod as a whole where each of its containers was named."""
-    found = {}
-    for pod in pods:
-        own = {name: size for (uid, name), size in used.items() if uid == pod.uid}
-        whole = all(one.name in own for one in pod.containers)
-        found[pod.uid] = Usage(pod=sum(own.values()) if whole else None, containers=own)
     return found
