@@ -1,8 +1,16 @@
-"""How every property test runs: however long an example takes, since a busy host must not turn a test red."""
+"""How every property test runs: with the same examples each time, however long one takes.
+
+So a red test comes from the change, not from chance or a busy host. Chance has its own run, `tox -e explore`: with
+MEMQOS_TEST_EXAMPLES=N a property is tried with N new ones.
+"""
+
+import os
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "untimed", parent=settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("untimed")
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = os.environ.get("MEMQOS_TEST_EXAMPLES")
+
+settings.register_profile("same", parent=UNTIMED, derandomize=True)
+settings.register_profile("explore", parent=UNTIMED, derandomize=False, max_examples=int(EXAMPLES or 100))
+settings.load_profile("explore" if EXAMPLES else "same")
