@@ -21,7 +21,7 @@ from pathlib import Path
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
-from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Source
+from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
 __all__ = ["DEFAULT_PROFILE", "load_profile", "profile_names"]
 
@@ -68,7 +68,7 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
         masked_units=listed("masked_units"),
         enabled_units=listed("enabled_units"),
         files=tuple(found for overlay in listed("overlays") for found in _guest_files(vm / "guest" / overlay, file)),
-        sources=tuple(_sources(vm / "workload")),
+        programs=tuple(_programs(vm / "workload")),
         kernel_suite=text(KERNEL_SUITE) if KERNEL_SUITE in document else "",
         cgroup_v1=_legacy_boot(document, file),
     )
@@ -123,6 +123,10 @@ def _guest_files(folder: Path, file: Path) -> Iterator[GuestFile]:
             yield GuestFile(path=f"/{path.relative_to(folder).as_posix()}", content=path.read_bytes())
 
 
-def _sources(folder: Path) -> Iterator[Source]:
-    for path in sorted(folder.glob("*.c")):
-        yield Source(program=path.stem, content=path.read_bytes())
+def _programs(folder: Path) -> Iterator[Program]:
+    """Each folder with C in it is a program."""
+    for path in sorted({file.parent for file in folder.glob("*/*.c")}):
+        files = sorted(path.glob("*.[ch]"))
+        yield Program(
+            name=path.name, sources=tuple(SourceFile(name=file.name, content=file.read_bytes()) for file in files)
+        )

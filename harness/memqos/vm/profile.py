@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GuestFile", "LegacyBoot", "Profile", "Source"]
+__all__ = ["GuestFile", "LegacyBoot", "Profile", "Program", "SourceFile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,19 @@ class GuestFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One C program of the workload: the program's name and its source."""
+class SourceFile:
+    """One file of a C program: its name, and what is in it."""
 
-    program: str
+    name: str
     content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One C program of the workload, and the files it is compiled from: its .c files, which include its .h files."""
+
+    name: str
+    sources: tuple[SourceFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +60,7 @@ class Profile:
     cgroup_v1: how its kernel and systemd boot with cgroup v1.
     masked_units, enabled_units: systemd units that are made impossible to start, and started with multi-user.target.
     files: laid over the installed root, later ones over earlier ones.
-    sources: programs that become container images in the guest's store.
+    programs: those that become container images in the guest's store.
     """
 
     name: str
@@ -64,6 +72,6 @@ class Profile:
     masked_units: tuple[str, ...]
     enabled_units: tuple[str, ...]
     files: tuple[GuestFile, ...]
-    sources: tuple[Source, ...]
+    programs: tuple[Program, ...]
     kernel_suite: str = ""
     cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not say how")

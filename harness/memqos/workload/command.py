@@ -1,6 +1,6 @@
 """PURE descriptions of what a workload does with memory, and the words that tell memload to do it.
 
-The grammar is memload's own; vm/workload/memload.c states it in full.
+The grammar is memload's own; vm/workload/memload/memload.c states it in full.
 """
 
 from __future__ import annotations

@@ -30,7 +30,10 @@ def recipe(name):
         *(f"file {file.mode:o} {file.path} {hashlib.sha256(file.content).hexdigest()[:8]}" for file in profile.files),
         *(f"masked {unit}" for unit in profile.masked_units),
         *(f"enabled {unit}" for unit in profile.enabled_units),
-        *(f"container image of {source.program}.c" for source in profile.sources),
+        *(
+            f"container image of {program.name}: {' '.join(file.name for file in program.sources)}"
+            for program in profile.programs
+        ),
         f"kernel arguments: {' '.join(profile.kernel_arguments)}",
         f"cgroup v1: {' '.join(legacy.kernel_arguments) or f'refused, since {legacy.refused}'}",
     ]

@@ -24,11 +24,12 @@ refused = "systemd cannot"
 
 @pytest.fixture
 def root(tmp_path):
-    for folder in ("profiles", "workload", "guest/common/etc", "guest/more/etc"):
+    for folder in ("profiles", "workload/pause", "guest/common/etc", "guest/more/etc"):
         (tmp_path / "vm" / folder).mkdir(parents=True)
     (tmp_path / "vm/recipe.toml").write_text(RECIPE)
     (tmp_path / "vm/profiles/mine.toml").write_text(GOOD)
-    (tmp_path / "vm/workload/pause.c").write_bytes(b"int main;")
+    (tmp_path / "vm/workload/pause/pause.c").write_bytes(b"int main;")
+    (tmp_path / "vm/workload/pause/pause.h").write_bytes(b"")
     (tmp_path / "vm/guest/common/etc/first").write_bytes(b"1")
     (tmp_path / "vm/guest/more/etc/second").write_bytes(b"2")
     return tmp_path
@@ -38,7 +39,9 @@ def test_a_profile_carries_everything_that_goes_in(root):
     profile = load_profile("mine", root)
     assert (profile.name, profile.suite, profile.kernel_suite) == ("mine", "trixie", "")
     assert [(file.path, file.content) for file in profile.files] == [("/etc/first", b"1"), ("/etc/second", b"2")]
-    assert [(source.program, source.content) for source in profile.sources] == [("pause", b"int main;")]
+    (program,) = profile.programs
+    assert program.name == "pause"
+    assert [(file.name, file.content) for file in program.sources] == [("pause.c", b"int main;"), ("pause.h", b"")]
 
 
 def test_a_profiles_lists_are_added_to_the_recipes(root):
@@ -75,7 +78,7 @@ def test_the_shipped_profiles_have_what_vendors_need(name):
     assert {"containerd", "runc", "crun", "python3", "jq", "openssh-server", "numactl"} <= set(profile.packages)
     assert "psi=1" in profile.kernel_arguments
     assert "/etc/containerd/config.toml" in [file.path for file in profile.files]
-    assert {"pause", "memload"} <= {source.program for source in profile.sources}
+    assert {"pause", "memload"} <= {program.name for program in profile.programs}
 
 
 def test_unknown_name_lists_the_known_ones(root):

@@ -1,7 +1,7 @@
 """A small profile that tests build on."""
 
 from memqos.vm.image.recipe import Keys
-from memqos.vm.profile import GuestFile, Profile, Source
+from memqos.vm.profile import GuestFile, Profile, Program, SourceFile
 
 PROFILE = Profile(
     name="small",
@@ -16,7 +16,7 @@ PROFILE = Profile(
         GuestFile(path="/etc/hostname", content=b"memqos\n"),
         GuestFile(path="/usr/lib/memqos/swap-on", content=b"#!/bin/sh\n"),
     ),
-    sources=(Source(program="pause", content=b"int main(void) { return 0; }\n"),),
+    programs=(Program(name="pause", sources=(SourceFile(name="pause.c", content=b"int main(void) { return 0; }\n"),)),),
 )
 
 KEYS = Keys(client_public="ssh-ed25519 CLIENT\n", host_private="HOST PRIVATE\n", host_public="ssh-ed25519 HOST\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[3] / "vm" / "workload" / "memload.c"
+FOLDER = Path(__file__).parents[3] / "vm" / "workload" / "memload"
 
 
 @pytest.fixture(scope="session")
@@ -14,5 +14,5 @@ def memload(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs the program gcc, to compile the workload")
     program = tmp_path_factory.mktemp("memload") / "memload"
     options = ["-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
-    subprocess.run(["gcc", *options, "-o", program, SOURCE], check=True)
+    subprocess.run(["gcc", *options, "-o", program, *FOLDER.glob("*.c")], check=True)
     return program

@@ -31,7 +31,7 @@ from memqos.vm.image.container_image import container_image
 from memqos.vm.image.mirror import find_mirror, need_mirror
 from memqos.vm.image.provision import provision
 from memqos.vm.image.unprivileged import need_namespaces
-from memqos.vm.profile import Profile, Source
+from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.connection import HOST_ALIAS
 
@@ -106,7 +106,7 @@ class Build:
             ProcessGroup(folders=(self.work, trees), grace=10) as group,
         ):
             with step(self.progress, "compile the workload"):
-                images = [self.compile(group, source) for source in self.profile.sources]
+                images = [self.compile(group, program) for program in self.profile.programs]
             with step(
                 self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
             ):
@@ -130,12 +130,15 @@ class Build:
             self.write_manifest(finished, facts)
         return finished
 
-    def compile(self, group: ProcessGroup, source: Source) -> tuple[str, bytes]:
+    def compile(self, group: ProcessGroup, program: Program) -> tuple[str, bytes]:
         """One workload program as a container image: its name and the archive."""
-        file, binary = self.work / f"{source.program}.c", self.work / source.program
-        file.write_bytes(source.content)
-        self.tool(group, recipe.compile_arguments(str(find_program("gcc")), str(file), str(binary)))
-        return source.program, container_image(source.program, binary.read_bytes())
+        folder, binary = self.work / f"{program.name}.src", self.work / program.name
+        folder.mkdir()
+        for source in program.sources:
+            (folder / source.name).write_bytes(source.content)
+        sources = [str(path) for path in sorted(folder.glob("*.c"))]
+        self.tool(group, recipe.compile_arguments(str(find_program("gcc")), sources, str(binary)))
+        return program.name, container_image(program.name, binary.read_bytes())
 
     def make_keys(self, finished: Path) -> recipe.Keys:
         """The guest's host key, and the file by which ssh knows it."""

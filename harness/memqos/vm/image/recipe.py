@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from memqos.vm.profile import GuestFile, Profile
@@ -65,7 +66,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
     facts = {
         "profile": {name: value for name, value in asdict(profile).items() if name not in NOT_IN_THE_IMAGE},
         "client": client_public,
-        "commands": [install, IN_MEMORY, PACK, compile_arguments("gcc", "", "")],
+        "commands": [install, IN_MEMORY, PACK, compile_arguments("gcc", (), "")],
         "disk": DISK_BYTES,
     }
     text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
@@ -136,9 +137,9 @@ def pack_arguments(unshare: str, *, folder: str, archive: str, disk: str, root: 
     ]  # fmt: skip
 
 
-def compile_arguments(program: str, source: str, binary: str) -> list[str]:
+def compile_arguments(program: str, sources: Sequence[str], binary: str) -> list[str]:
     """The command that compiles one workload program, needing nothing but the kernel where it runs."""
-    return [program, "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o", binary, source]
+    return [program, "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o", binary, *sources]
 
 
 def overlay_archive(profile: Profile, keys: Keys) -> bytes:

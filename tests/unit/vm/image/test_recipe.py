@@ -71,8 +71,9 @@ def test_root_packs_without_namespace_or_mount():
 
 
 def test_workload_is_static_and_free_of_warnings():
-    argv = compile_arguments("gcc", "a.c", "a")
+    argv = compile_arguments("gcc", ["a.c", "b.c"], "a")
     assert {"-static", "-Wall", "-Werror", "-O2"} <= set(argv)
+    assert argv[-4:] == ["-o", "a", "a.c", "b.c"]
 
 
 def test_fingerprint_is_stable():
@@ -87,7 +88,7 @@ def test_fingerprint_changes_with_everything_that_goes_in():
         replace(PROFILE, kernel_arguments=()),
         replace(PROFILE, masked_units=()),
         replace(PROFILE, files=(GuestFile(path="/etc/hostname", content=b"other\n"), PROFILE.files[1])),
-        replace(PROFILE, sources=()),
+        replace(PROFILE, programs=()),
     ]
     prints = {fingerprint(profile, "key") for profile in (PROFILE, *changed)}
     assert len(prints) == 7

@@ -1,0 +1,25 @@
+/* A command's words, parsed. What commands there are is told in memload.c. */
+#ifndef MEMLOAD_COMMAND_H
+#define MEMLOAD_COMMAND_H
+
+#include <stdint.h>
+
+enum verb { ANON, FILE_CACHE, TMPFS, TOUCH, FREE, HOLD, REPORT, EXIT };
+
+struct command {
+	enum verb verb;
+	const char *path;
+	uint64_t size, step, rate; /* bytes, bytes, bytes a second (0: no limit) */
+	int map;                   /* how=mmap */
+	uint64_t id;               /* 0: all */
+	double seconds;            /* < 0: for ever */
+	int code;
+};
+
+/* A verb as it is written. */
+const char *verb_name(enum verb verb);
+
+/* 0, or -1 if these words are no command. The command keeps pointers into the words. */
+int parse(struct command *command, int count, char **words);
+
+#endif

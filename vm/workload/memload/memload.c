@@ -1,0 +1,199 @@
+/*
+ * memload: uses memory in a stated way and reports what happened, one JSON object a line.
+ *
+ *   memload [--commands PATH] [--report PATH] [COMMAND [, COMMAND]...]
+ *
+ * Commands come from the arguments, separated by "," arguments, then line by line from the FIFO or file PATH of
+ * --commands, or from standard input if there are neither commands in the arguments nor --commands. A FIFO is kept
+ * open, so it may have many writers one after the other. Reports go to standard output and are appended to the
+ * file of --report.
+ *
+ *   anon SIZE [step=SIZE] [rate=SIZE/s]              private anonymous memory
+ *   file PATH SIZE [step=SIZE] [rate=SIZE/s] [how=write|mmap]   page cache of a new file
+ *   tmpfs PATH SIZE [step=SIZE] [rate=SIZE/s] [how=write|mmap]  the same, and PATH must be on a tmpfs
+ *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
+ *   free [ID|all]    give memory back and delete the file of one region, or of all
+ *   hold [SECONDS]   do nothing for so long; without a number, for ever
+ *   report           say what is held now
+ *   exit CODE        end with this code (0 to 255)
+ *
+ * SIZE is a number of bytes with an optional suffix Ki, Mi or Gi. Regions are numbered from 1 in the order in which
+ * they were asked for. Memory is allocated in steps (1Mi unless told), no faster than the rate, and really used: each
+ * page is filled with its own pseudo-random bytes, in base pages, so no zero page, same-page merging, huge page or
+ * compression makes it smaller. The program itself is locked in memory (start says lock_errno, 0 if it is): it does not
+ * thrash when its cgroup is full.
+ *
+ * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
+ * (bytes so far, of, max_us: the longest wait for one page or write in this step); done; error (what, errno; the
+ * command had no further effect, what it had allocated stays held); held (report); exit. bytes is what is allocated,
+ * touched or freed so far by the command.
+ *
+ * A command in the arguments that does not parse ends memload with code 2 before anything runs. TERM and INT end it at
+ * once with 128 + signal, also as process 1 of a container. The end of the commands ends it with 0.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "region.h"
+#include "report.h"
+
+#define MAX_WORDS 8
+
+static int hold(double seconds)
+{
+	struct timespec left = { .tv_sec = (time_t)seconds };
+
+	say("step", "\"command\":%lu,\"verb\":\"hold\"", command_number);
+	while (seconds < 0)
+		pause();
+	left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+	say("done", "\"command\":%lu,\"verb\":\"hold\"", command_number);
+	return 0;
+}
+
+static int run(const struct command *command)
+{
+	command_number++;
+	switch (command->verb) {
+	case ANON:
+	case FILE_CACHE:
+	case TMPFS:
+		return allocate(command);
+	case TOUCH:
+		return touch_regions(command);
+	case FREE:
+		return free_regions(command);
+	case HOLD:
+		return hold(command->seconds);
+	case REPORT:
+		return report_held();
+	case EXIT:
+		say("exit", "\"command\":%lu,\"code\":%d", command_number, command->code);
+		exit(command->code);
+	}
+	return -1;
+}
+
+static void run_stream(FILE *stream)
+{
+	char line[2 * PATH_MAX], *words[MAX_WORDS + 1];
+	struct command command;
+
+	while (fgets(line, sizeof line, stream)) {
+		int count = 0;
+		char *state = NULL;
+
+		for (char *word = strtok_r(line, " \t\n", &state); word && count <= MAX_WORDS;
+		     word = strtok_r(NULL, " \t\n", &state))
+			words[count++] = word;
+		if (count == 0)
+			continue;
+		if (count > MAX_WORDS || parse(&command, count, words)) {
+			command_number++;
+			failed("not a command", 0);
+			continue;
+		}
+		run(&command);
+	}
+}
+
+/* Run the commands between the "," arguments, or only see whether they parse. */
+static int run_arguments(int count, char **words, int really)
+{
+	struct command command;
+	int status = 0;
+
+	for (int first = 0, next; first < count; first = next + 1) {
+		for (next = first; next < count && strcmp(words[next], ","); next++)
+			;
+		if (parse(&command, next - first, words + first)) {
+			fprintf(stderr, "memload: the command that begins with '%s' does not parse\n",
+				first < count ? words[first] : "");
+			return -1;
+		}
+		if (really)
+			status |= run(&command);
+	}
+	return status;
+}
+
+/*
+ * Keep the program itself in memory: 0, or why not. Its pages may be charged to its own cgroup; at the limit they would
+ * be reclaimed and read back without end, which the kernel takes for progress, so that nothing is killed for minutes.
+ */
+static int lock_program(void)
+{
+	return mlockall(MCL_CURRENT) ? errno : 0;
+}
+
+static void on_signal(int number)
+{
+	_exit(128 + number);
+}
+
+static void take_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGTERM, &action, NULL); /* process 1 has no default action for signals */
+	sigaction(SIGINT, &action, NULL);
+	signal(SIGCHLD, SIG_IGN); /* process 1 inherits orphans: reap them */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* The options before the commands; the index of the first word behind them, or -1 with a message. */
+static int parse_options(int argc, char **argv, const char **commands)
+{
+	int next = 1;
+
+	for (; next + 1 < argc && !strncmp(argv[next], "--", 2); next += 2) {
+		if (!strcmp(argv[next], "--commands")) {
+			*commands = argv[next + 1];
+		} else if (strcmp(argv[next], "--report")) {
+			break;
+		} else if (report_to(argv[next + 1])) {
+			perror(argv[next + 1]);
+			return -1;
+		}
+	}
+	return next;
+}
+
+int main(int argc, char **argv)
+{
+	const char *commands = NULL;
+	int next, fd;
+	FILE *stream;
+
+	report_from_now();
+	take_signals();
+	next = parse_options(argc, argv, &commands);
+	if (next < 0 || run_arguments(argc - next, argv + next, 0))
+		return 2;
+	say("start", "\"pid\":%d,\"page_size\":%llu,\"lock_errno\":%d", (int)getpid(),
+	    (unsigned long long)page_bytes(), lock_program());
+	run_arguments(argc - next, argv + next, 1);
+	if (!commands && next < argc)
+		return 0;
+	/* Reading and writing: the end of one writer is then not the end of the FIFO. */
+	fd = commands ? open(commands, O_RDWR | O_CLOEXEC) : STDIN_FILENO;
+	stream = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!stream) {
+		failed("open the commands", errno);
+		return 2;
+	}
+	run_stream(stream);
+	return 0;
+}
