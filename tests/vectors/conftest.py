@@ -5,6 +5,9 @@ import pytest
 from tests.vectors import reading
 from tests.vectors.tables import FOLDER
 
+# It asserts for the tests that call it, and should say what differs as they do.
+pytest.register_assert_rewrite("tests.vectors.memory_manager")
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):

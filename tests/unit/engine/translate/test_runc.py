@@ -1,0 +1,227 @@
+"""From OCI linux.resources to files, by runc of several versions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
+from memqos.engine.translate.systemd import INFINITY
+from memqos.engine.translate.versions import traits_of
+from memqos.engine.translate.writes import Host
+from memqos.model.node import CgroupDriver
+from tests.unit.engine.translate.samples import (
+    CGROUPFS,
+    CRUN_1_8_1,
+    CRUN_1_28,
+    MIB,
+    RUNC,
+    RUNC_1_1_5,
+    RUNC_1_2,
+    RUNC_1_3_6,
+    TYPICAL,
+)
+
+ROWS = json.loads((Path(__file__).parents[3] / "vectors" / "runc_conversions.json").read_text())
+
+
+def test_runc_writes_swap_first_and_unified_last():
+    found = written(TYPICAL, RUNC)
+    assert found.files == (
+        ("memory.swap.max", "0"),
+        ("memory.max", "268435456"),
+        ("cpu.weight", "39"),
+        ("cpu.max", "33300 100000"),
+        ("cpuset.cpus", "0-1"),
+        ("cpuset.mems", "0"),
+        ("hugetlb.2MB.max", "4194304"),
+        ("hugetlb.2MB.rsvd.max", "4194304"),
+        ("memory.high", "248303616"),
+        ("memory.min", "134217728"),
+        ("memory.oom.group", "1"),
+    )
+    # No MemorySwapMax: a swap limit of exactly zero never becomes a property.
+    assert found.properties == {
+        "MemoryMax": 268435456,
+        "CPUWeight": 39,
+        "CPUQuotaPeriodUSec": 100000,
+        "CPUQuotaPerSecUSec": 340000,
+        "AllowedCPUs": "0-1",
+        "AllowedMemoryNodes": "0",
+        "MemoryHigh": 248303616,
+        "MemoryMin": 134217728,
+    }
+    assert (found.subgroup, found.refusal) == ("", "")
+
+
+def test_the_same_files_without_systemd():
+    found = written(TYPICAL, RUNC, CGROUPFS)
+    assert found.files == written(TYPICAL, RUNC).files
+    assert found.properties is None
+    assert held_after_reload(found) == held(found) == scope_held(found)
+
+
+def test_newer_runc():
+    texts = written(TYPICAL, RUNC_1_3_6).texts
+    assert (texts["cpu.weight"], texts["cpu.max"]) == ("100", "34000 100000")
+    assert written(TYPICAL, RUNC_1_3_6, CGROUPFS).texts["cpu.max"] == "33300 100000"
+
+
+def test_a_quota_without_a_period_has_the_kernels():
+    resources = OciResources(cpu_quota=33_300)
+    assert written(resources, RUNC).texts == {"cpu.max": "33300 100000"}
+    assert written(resources, RUNC).properties == {"CPUQuotaPerSecUSec": 340000}
+    assert written(resources, RUNC_1_3_6).texts == {"cpu.max": "34000 100000"}
+    assert held_after_reload(written(resources, RUNC)) == {"cpu.max": "34000 100000"}
+    assert written(OciResources(cpu_quota=1), RUNC).texts == {"cpu.max": "1 100000"}
+
+
+@pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
+def test_a_reservation_is_low(traits):
+    found = written(OciResources(memory_reservation=MIB), traits)
+    assert found.files == (("memory.low", "1048576"),)
+    assert found.properties == {"MemoryLow": 1048576}
+
+
+def test_older_runc_writes_no_reservations_of_huge_pages():
+    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC_1_1_5).texts
+    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC, Host(hugetlb_reservations=False)).texts
+
+
+@pytest.mark.parametrize("row", ROWS["cpu_weight"], ids=lambda row: str(row["shares"]))
+@pytest.mark.parametrize(
+    ("traits", "kind"),
+    [(RUNC, "old_linear"), (RUNC_1_3_6, "new"), (traits_of("crun", "1.22"), "old_linear"), (CRUN_1_28, "new")],
+    ids=str,
+)
+def test_weight_by_version(traits, kind, row):
+    found = written(OciResources(cpu_shares=row["shares"]), traits)
+    assert found.files == (("cpu.weight", str(row[kind])),)
+    assert found.properties == {"CPUWeight": row[kind]}
+
+
+@pytest.mark.parametrize("row", ROWS["memory_swap_v2"]["rows"], ids=lambda row: f"{row['memsw']},{row['mem']}")
+def test_swap_of_runc(row):
+    found = written(OciResources(memory_limit=row["mem"], memory_swap=row["memsw"]), traits_of("runc", "1.2.1"))
+    assert bool(found.refusal) is bool(row.get("error"))
+    if found.refusal:
+        assert found.files == ()
+        return
+    unset = row["memsw"] == 0 and row["mem"] != -1
+    expected = None if unset else "max" if row["out"] == -1 else str(row["out"])
+    assert found.texts.get("memory.swap.max") == expected
+    number = None if unset or row["out"] == 0 else INFINITY if row["out"] == -1 else row["out"]
+    assert found.properties.get("MemorySwapMax") == number
+
+
+def test_runc_1_1_refuses_swap_beside_unlimited_memory():
+    found = written(OciResources(memory_limit=-1, memory_swap=300), RUNC)
+    assert found.refusal == "unable to set swap limit without memory limit"
+
+
+def test_to_runc_zero_is_absent_and_minus_one_is_max():
+    zero = OciResources(
+        memory_limit=0, memory_reservation=0, memory_swap=0, cpu_shares=0, cpu_quota=0, cpus="", mems=""
+    )
+    assert written(zero, RUNC).files == ()
+    assert written(zero, RUNC).properties == {}
+    found = written(OciResources(memory_limit=-1, memory_reservation=-1, cpu_quota=-1), RUNC)
+    assert found.files == (
+        ("memory.swap.max", "max"),
+        ("memory.max", "max"),
+        ("memory.low", "max"),
+        ("cpu.max", "max 100000"),
+    )
+    assert found.properties == {
+        "MemoryMax": INFINITY,
+        "MemoryLow": INFINITY,
+        "MemorySwapMax": INFINITY,
+        "CPUQuotaPerSecUSec": INFINITY,
+    }
+
+
+@pytest.mark.parametrize(
+    ("traits", "limit", "both", "refused"),
+    [
+        (RUNC, 100, 100, True),
+        (RUNC_1_2, 100, 100, False),
+        (RUNC_1_2, 100, -1, False),
+        (RUNC_1_2, 100, 101, True),
+        (RUNC, 100, 0, False),
+        (CRUN_1_8_1, 100, 101, False),
+    ],
+    ids=str,
+)
+def test_without_a_swap_file(traits, limit, both, refused):
+    resources = OciResources(memory_limit=limit, memory_swap=both)
+    found = written(resources, traits, Host(driver=CgroupDriver.CGROUPFS, swap_file=False))
+    assert bool(found.refusal) is refused
+    if not refused:
+        assert found.files == (("memory.max", "100"),)
+
+
+@pytest.mark.parametrize(
+    ("unified", "properties"),
+    [
+        ({"memory.low": "max"}, {"MemoryLow": INFINITY}),
+        ({"memory.swap.max": " 0\n"}, {"MemorySwapMax": 0}),
+        ({"pids.max": "0"}, {"TasksMax": 1}),
+        ({"cpu.weight": "50"}, {"CPUWeight": 50}),
+        ({"cpu.max": "50000"}, {"CPUQuotaPeriodUSec": 100000, "CPUQuotaPerSecUSec": 500000}),
+        ({"cpu.max": "max 50000"}, {"CPUQuotaPeriodUSec": 50000, "CPUQuotaPerSecUSec": INFINITY}),
+        ({"cpuset.mems": "0-1"}, {"AllowedMemoryNodes": "0-1"}),
+        ({"memory.oom.group": "1"}, {}),
+        ({"memory.swap.high": "4096"}, {}),
+        ({"hugetlb.2MB.max": "0"}, {}),
+    ],
+)
+def test_unified_entries_as_properties_of_runc(unified, properties):
+    assert written(OciResources(unified=unified), RUNC).properties == properties
+
+
+def test_unified_wins_over_the_field():
+    resources = OciResources(memory_limit=100 * MIB, memory_swap=100 * MIB, unified={"memory.max": str(200 * MIB)})
+    found = written(resources, RUNC)
+    assert held(found)["memory.max"] == "209715200"
+    assert found.properties["MemoryMax"] == 209715200
+
+
+@pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
+@pytest.mark.parametrize(
+    ("unified", "words"),
+    [({"../memory.max": "0"}, "no slashes"), ({"memory.min": "1G"}, "memory.min"), ({"memory.high": "-1"}, "-1")],
+)
+def test_entries_that_are_refused(traits, unified, words):
+    found = written(OciResources(memory_limit=100, unified=unified), traits)
+    assert words in found.refusal
+    assert found.files == ()
+
+
+@pytest.mark.parametrize(
+    "unified",
+    [{"memory": "0"}, {".max": "0"}, {".": "0"}, {"cpuset.cpus": "a-b"}, {"cpu.max": "a b"}, {"cpu.max": "1 x"}],
+)
+def test_entries_that_runc_refuses_with_systemd(unified):
+    assert written(OciResources(unified=unified), RUNC).refusal
+    assert not written(OciResources(unified=unified), RUNC, CGROUPFS).refusal
+
+
+@pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
+def test_kernel_suffixes_pass_without_systemd_only(traits):
+    resources = OciResources(unified={"memory.high": "1G"})
+    assert held(written(resources, traits, CGROUPFS)) == {"memory.high": "1073741824"}
+    assert written(resources, traits).refusal
+
+
+def test_runc_refuses_what_is_no_list_with_systemd_only():
+    resources = OciResources(mems="all")
+    assert "cpuset.mems" in written(resources, RUNC).refusal
+    assert written(resources, RUNC, CGROUPFS).texts == {"cpuset.mems": "all"}
+
+
+def test_old_runc_hands_systemd_cpu_sets_in_the_wrong_order():
+    resources = OciResources(cpus="8-9", mems="0")
+    found = written(resources, RUNC_1_1_5)
+    assert (held(found)["cpuset.cpus"], held_after_reload(found)["cpuset.cpus"]) == ("8-9", "0-1")
+    assert held_after_reload(written(resources, RUNC))["cpuset.cpus"] == "8-9"
