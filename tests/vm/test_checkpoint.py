@@ -15,7 +15,7 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline, wait
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, write_manifest
+from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, seal
 from memqos.vm.kept import end_kept, keep, list_kept
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
@@ -161,7 +161,7 @@ def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypat
             path.chmod(0o600)
         (folder / "checkpoint.json").unlink()
         (folder / "state").write_bytes(b"nonsense" * 1000)
-        write_manifest(folder, {key: value for key, value in manifest.items() if key not in {"files", "schema"}})
+        seal(folder, {key: value for key, value in manifest.items() if key not in {"files", "schema"}})
 
     root = harmed_copy(name, tmp_path, vouch_for_nonsense)
     monkeypatch.setenv("MEMQOS_CACHE", str(root))

@@ -8,8 +8,9 @@ from click.testing import CliRunner
 from memqos.catalog.profiles import load_profile
 from memqos.cli import doctor, vm
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
+from memqos.vm.cache.manifest import write_manifest
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, write_manifest
+from memqos.vm.checkpoint.stored import checkpoints_folder, seal
 from memqos.vm.image.making import image_name
 
 
@@ -108,9 +109,8 @@ def entry(cache, name, **manifest):
     folder.mkdir(parents=True)
     for file in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
         (folder / file).write_bytes(b"1")
-    files = dict.fromkeys(("disk.img", "vmlinuz", "initrd.img", "known_hosts"), 1)
-    facts = {"profile": name.rpartition("-")[0], "created": "2026-01-02T03:04:05+00:00", "files": files, **manifest}
-    (folder / "image.json").write_text(json.dumps(facts))
+    facts = {"profile": name.rpartition("-")[0], "created": "2026-01-02T03:04:05+00:00", **manifest}
+    write_manifest(folder / "image.json", facts, mode=0o444)
     return folder
 
 
@@ -147,7 +147,7 @@ def checkpoint(cache, name, image):
     folder.mkdir()
     for file in ("state", "root.qcow2"):
         (folder / file).write_bytes(b"1" * 5000)
-    write_manifest(folder, {"image": image, "created": "2026-01-02T03:04:05+00:00"})
+    seal(folder, {"image": image, "created": "2026-01-02T03:04:05+00:00"})
     return folder
 
 

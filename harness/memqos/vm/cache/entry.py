@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from memqos.clock import utc_now
+from memqos.vm.cache.manifest import read_manifest, write_manifest
 from memqos.vm.cache.store import Cache, disk_bytes
 
 __all__ = [
@@ -20,10 +21,10 @@ __all__ = [
     "KNOWN_HOSTS",
     "MANIFEST",
     "Image",
-    "file_facts",
     "images_of",
     "list_images",
     "load_image",
+    "seal",
 ]
 
 DISK = "disk.img"
@@ -34,7 +35,7 @@ MANIFEST = "image.json"
 
 BLOCK = 1 << 20
 
-FILES = (DISK, KERNEL, INITRD, KNOWN_HOSTS)
+FILES = frozenset({DISK, KERNEL, INITRD, KNOWN_HOSTS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,26 +98,25 @@ class Image:
 
 def load_image(folder: Path) -> Image | None:
     """The image in a folder, or None if it is not whole: a file is missing, or not what the manifest says."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        sizes = {name: (folder / name).stat().st_size for name in FILES}
-    except (OSError, ValueError):
+    manifest = read_manifest(folder / MANIFEST, needed=FILES)
+    if manifest is None or not isinstance(manifest.get("profile"), str):
         return None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("profile"), str):
-        return None
-    return Image(folder=folder, manifest=manifest) if manifest.get("files") == sizes else None
+    return Image(folder=folder, manifest=manifest)
 
 
-def file_facts(folder: Path) -> dict[str, object]:
-    """What the manifest says of an entry's files: their sizes in bytes, and the hashes of kernel, initrd and disk.
+def seal(folder: Path, facts: Mapping[str, object]) -> None:
+    """Make the folder an image: its files are frozen, and the manifest is written, with when and with their hashes.
 
-    The kernel's and the initrd's are those of sha256sum; the disk's is sparse_hash.
+    An image may be copied to another cache, so its files' times are not held against it. The hashes of kernel and
+    initrd are those of sha256sum; the disk's is sparse_hash.
     """
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (KERNEL, INITRD)}
-    return {
-        "files": {name: (folder / name).stat().st_size for name in FILES},
+    told = {
+        **facts,
+        "created": utc_now().isoformat(timespec="seconds"),
         "sha256": {**hashes, DISK: sparse_hash(folder / DISK)},
     }
+    write_manifest(folder / MANIFEST, told, mode=0o444)
 
 
 def sparse_hash(path: Path) -> str:

@@ -24,7 +24,7 @@ from memqos.vm.checkpoint.stored import (
     checkpoints_folder,
     load_checkpoint,
     prune_checkpoints,
-    write_manifest,
+    seal,
 )
 from memqos.vm.host.progress import Progress, step
 from memqos.vm.qemu.command import qemu_arguments
@@ -163,7 +163,7 @@ def _make(making: Making, folder: Path, cache: Cache) -> None:
             "seconds": seconds,
             "provenance": machine.provenance,
         }
-        write_manifest(folder, facts)
+        seal(folder, facts)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memqos.vm.cache.manifest import read_manifest, write_manifest
 from memqos.vm.cache.store import Cache, disk_bytes, remove_entry
 from memqos.vm.qemu.launch import ROOT_OVERLAY
 
@@ -33,20 +34,13 @@ __all__ = [
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
+    "seal",
     "useless_checkpoints",
-    "write_manifest",
 ]
 
 STATE = "state"
 CONSOLE = "console.log"
 MANIFEST = "checkpoint.json"
-
-WHOLE_BYTES = 4 << 20
-"""Files up to this size are hashed whole."""
-
-SAMPLES = 64
-SAMPLE_BYTES = 4096
-"""Of a larger file this many parts of this size are, evenly spread: a millisecond instead of seconds."""
 
 KEPT_BYTES = 12 << 30
 """What all checkpoints together may take; beyond it those that were not used for longest go."""
@@ -134,30 +128,15 @@ def checkpoints_folder(cache: Cache) -> Path:
     return cache.folder("checkpoints", mode=0o700)
 
 
-def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
-    """Put the files on the disk for good, and then the manifest that vouches for them."""
-    files = {}
-    for path in sorted(folder.iterdir()):
-        path.chmod(0o400)
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        files[path.name] = _fingerprint(path)
-    (folder / MANIFEST).write_text(json.dumps({"schema": 1, **facts, "files": files}, indent=2, sort_keys=True) + "\n")
+def seal(folder: Path, facts: Mapping[str, object]) -> None:
+    """Make the folder a checkpoint: its files are frozen, and the manifest is written."""
+    write_manifest(folder / MANIFEST, facts, mode=0o400, times=True)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in a folder, or None if it is not whole or not as it was written.
-
-    Every file's size and time of change are compared, small files' content, and samples of the memory's.
-    """
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        files = manifest["files"]
-        if any(_fingerprint(folder / name) != expected for name, expected in files.items()):
-            return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return Checkpoint(folder=folder, manifest=manifest) if STATE in files and ROOT_OVERLAY in files else None
+    """The checkpoint in a folder, or None if it is not whole or not as it was written."""
+    manifest = read_manifest(folder / MANIFEST, needed=frozenset({STATE, ROOT_OVERLAY}))
+    return None if manifest is None else Checkpoint(folder=folder, manifest=manifest)
 
 
 def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
@@ -189,16 +168,3 @@ def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int =
     for folder in doomed:
         remove_entry(folder)
     return [folder.name for folder in doomed]
-
-
-def _fingerprint(path: Path) -> dict[str, object]:
-    """What is remembered of a file: its size, when it was changed, and the hash of its content or of samples of it."""
-    status = path.stat()
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        if status.st_size <= WHOLE_BYTES:
-            digest.update(file.read())
-        else:
-            for number in range(SAMPLES):
-                digest.update(os.pread(file.fileno(), SAMPLE_BYTES, status.st_size * number // SAMPLES))
-    return {"bytes": status.st_size, "changed": status.st_mtime_ns, "sha256": digest.hexdigest()}

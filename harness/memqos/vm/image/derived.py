@@ -7,14 +7,13 @@ the recipe would have made of them. It is kept in the cache like any image.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from memqos.clock import Deadline, utc_now
+from memqos.clock import Deadline
 from memqos.errors import ImageError, UsageError
 from memqos.model.topology import Topology, Zone
 from memqos.target.base import Target, checked
@@ -90,7 +89,7 @@ def ensure_derived_image(
                     base, profile, folder=finished, qemu=qemu, accelerator=accelerator, identity=identity
                 )
                 facts = install_kernel(ingredients, kernel_debs, folder=finished, cache=cache)
-            write_manifest(finished, {**base.manifest, **facts, "derived_from": base.name})
+            entry.seal(finished, {**base.manifest, **facts, "derived_from": base.name})
             finished.rename(folder)
     image = load_image(folder)
     if image is None:
@@ -173,11 +172,3 @@ def kernel_release(target: Target, packages: Sequence[str], *, deadline: Deadlin
             next_step="Give the option once for each package of one kernel: image, and modules if they are apart.",
         )
     return found[0]
-
-
-def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
-    """image.json, which makes the folder an image."""
-    for path in folder.iterdir():
-        path.chmod(0o444)
-    manifest = {**facts, "created": utc_now().isoformat(timespec="seconds"), **entry.file_facts(folder)}
-    (folder / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.clock import Deadline, utc_now, wait
+from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, ImageError
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
@@ -127,7 +126,7 @@ class Build:
                     cache=self.cache,
                     log_dir=self.work,
                 )
-            self.write_manifest(finished, facts)
+            entry.seal(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished
 
     def compile(self, group: ProcessGroup, program: Program) -> tuple[str, bytes]:
@@ -256,20 +255,6 @@ class Build:
             raise no_space(self.work.parent, free=free, needed=recipe.BUILD_BYTES) from error
         except subprocess.SubprocessError as error:
             raise EnvironmentNotAbleError(f"a tool of the build could not be run: {error}") from error
-
-    def write_manifest(self, finished: Path, facts: dict[str, object]) -> None:
-        """image.json: what the image is and holds."""
-        for path in finished.iterdir():
-            path.chmod(0o444)
-        manifest = {
-            "schema": 1,
-            "profile": self.profile.name,
-            "suite": self.profile.suite,
-            "created": utc_now().isoformat(timespec="seconds"),
-            **entry.file_facts(finished),
-            **facts,
-        }
-        (finished / entry.MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
 def only(folder: Path, pattern: str) -> Path:

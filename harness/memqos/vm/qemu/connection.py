@@ -44,7 +44,8 @@ def connected(machine: Machine, run: Run, *, identity: Path, known_hosts: Path, 
 
     identity: the private key, of which ssh gets a copy. known_hosts: the guest's host key under HOST_ALIAS.
     """
-    copy = Path(shutil.copy(identity, run.sockets / "identity"))
+    copy = Path(shutil.copyfile(identity, run.sockets / "identity"))
+    copy.chmod(0o600)  # ssh wants no less, and a cache that was copied may have lost it
     config = run.sockets / SSH_CONFIG
     config.write_text(ssh_config(port=machine.ssh_port(), identity=copy, known_hosts=known_hosts))
     with (

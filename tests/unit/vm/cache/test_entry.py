@@ -6,7 +6,7 @@ import os
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError
-from memqos.vm.cache.entry import Image, file_facts, images_of, sparse_hash
+from memqos.vm.cache.entry import Image, images_of, load_image, seal, sparse_hash
 from memqos.vm.cache.store import Cache
 from memqos.vm.image.derived import derived_name
 from memqos.vm.options import Brought
@@ -42,10 +42,12 @@ def test_a_last_block_that_is_not_whole_counts_as_it_is(tmp_path):
 def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
     for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
         (tmp_path / name).write_bytes(name.encode())
-    facts = file_facts(tmp_path)
-    assert facts["files"] == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}
-    assert facts["sha256"]["vmlinuz"] == hashlib.sha256(b"vmlinuz").hexdigest()
-    assert set(facts["sha256"]) == {"disk.img", "vmlinuz", "initrd.img"}
+    seal(tmp_path, {"profile": "trixie"})
+    manifest = load_image(tmp_path).manifest
+    sizes = {name: told["bytes"] for name, told in manifest["files"].items()}
+    assert sizes == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}
+    assert manifest["sha256"]["vmlinuz"] == hashlib.sha256(b"vmlinuz").hexdigest()
+    assert set(manifest["sha256"]) == {"disk.img", "vmlinuz", "initrd.img"}
 
 
 def test_a_profiles_images_are_found_by_their_whole_name(tmp_path):

@@ -1,6 +1,6 @@
 import fcntl
-import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
-from memqos.vm.cache.entry import MANIFEST, list_images, load_image
+from memqos.vm.cache.entry import MANIFEST, list_images, load_image, seal
 from memqos.vm.cache.store import LOCK_NAME, Cache, default_cache, locked_folder, need_space, remove_entry, sweep
 from memqos.vm.host.progress import SILENT
 
@@ -133,14 +133,13 @@ def entry(tmp_path):
     files = {"disk.img": b"disk", "vmlinuz": b"kernel", "initrd.img": b"initrd", "known_hosts": b"key"}
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    manifest = {
-        "profile": "trixie",
-        "created": "2026-01-01T00:00:00+00:00",
-        "versions": {"runc": "1.1.15"},
-        "files": {name: len(content) for name, content in files.items()},
-    }
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    seal(folder, {"profile": "trixie", "versions": {"runc": "1.1.15"}})
     return folder
+
+
+def overwrite(path, content):
+    path.chmod(0o600)
+    path.write_bytes(content)
 
 
 def test_a_whole_entry_is_an_image(entry):
@@ -149,11 +148,19 @@ def test_a_whole_entry_is_an_image(entry):
     assert image.disk.read_bytes() == b"disk"
 
 
+def test_an_image_may_be_copied_to_another_cache(entry, tmp_path):
+    copy = tmp_path / "trixie-0123456789ab"
+    shutil.copytree(entry, copy, copy_function=shutil.copyfile)
+    assert (copy / "disk.img").stat().st_mtime_ns != (entry / "disk.img").stat().st_mtime_ns
+    assert load_image(copy).manifest == load_image(entry).manifest
+
+
 @pytest.mark.parametrize(
     "harm",
     [
         lambda folder: (folder / "disk.img").unlink(),
-        lambda folder: (folder / "vmlinuz").write_bytes(b"kern"),
+        lambda folder: overwrite(folder / "vmlinuz", b"kern"),
+        lambda folder: overwrite(folder / "disk.img", b"DISK"),
         lambda folder: (folder / MANIFEST).write_text("{"),
         lambda folder: (folder / MANIFEST).write_text("[]"),
         lambda folder: (folder / MANIFEST).unlink(),

@@ -12,7 +12,7 @@ from memqos.vm.checkpoint.stored import (
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
-    write_manifest,
+    seal,
 )
 
 MIB = 1 << 20
@@ -36,7 +36,7 @@ def make(cache):
             ram.truncate(64 * MIB)
             ram.seek(32 * MIB)
             ram.write(b"x" * MIB)
-        write_manifest(folder, {"image": image, "provenance": {"accelerator": "tcg"}})
+        seal(folder, {"image": image, "provenance": {"accelerator": "tcg"}})
         os.utime(folder / "checkpoint.json", (used, used))
         return folder
 
@@ -76,6 +76,7 @@ def test_its_owner_alone_may_look_into_a_machine_s_memory(make, cache):
         lambda folder: (folder / "checkpoint.json").write_text("{"),
         lambda folder: (folder / "checkpoint.json").write_text("[]"),
         lambda folder: (folder / "checkpoint.json").write_text('{"files": {}}'),
+        lambda folder: (folder / "checkpoint.json").write_text('{"files": {"state": {}, "root.qcow2": {}}}'),
         lambda folder: (folder / "checkpoint.json").unlink(),
     ],
 )
