@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -120,10 +121,13 @@ def test_a_checkpoint_is_made_once(tmp_path):
 
 
 def harmed_copy(name: str, tmp_path: Path, harm):
-    """A cache like the real one whose checkpoint of this name is harmed; images and keys are the real ones."""
+    """A cache like the real one whose checkpoint of this name is harmed; its images are the real ones.
+
+    The keys are copies that lost their permissions, as in a cache that an archiver brought.
+    """
     real, root = default_cache(os.environ).root, tmp_path / "cache"
-    for part in ("images", "keys", "locks"):
-        (root / part).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(real / "keys", root / "keys", copy_function=shutil.copyfile)
+    for part in ("images", "locks"):
         (root / part).symlink_to(real / part)
     checkpoints_folder(default_cache({"MEMQOS_CACHE": str(root)}))
     copy = ["cp", "--archive", "--sparse=always", real / "checkpoints" / name, root / "checkpoints" / name]

@@ -111,7 +111,15 @@ def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _swap(kubelet: Kubelet) -> Iterator[_Fault]:
+    """Swap, and how it is used.
+
+    A failSwapOn that was not given is not held against a node with swap, though true is its default: the flag
+    --fail-swap-on, which no configuration shows, may say otherwise.
+    """
     behavior, release = kubelet.settings.swap_behavior, kubelet.release
+    if kubelet.settings.fail_swap_on and kubelet.node.swap:
+        what = f"the kubelet of {release} does not start on a node with swap while failSwapOn is true."
+        yield "failSwapOn", what, "Set failSwapOn to false, or give a node without swap."
     if not behavior:
         return
     field = "memorySwap.swapBehavior"

@@ -16,7 +16,6 @@ from memqos.engine.resize import resize_pods
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, RuntimeFlavour
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
@@ -234,10 +233,6 @@ class NodeUnderTest:
                 admitted=admitted,
                 record=self._recorder.reading,
             )
-
-    def reading_of_everything(self) -> Reading:
-        """The whole cgroup tree with every control file that a judgement needs, for evidence."""
-        return self.tree.read_tree(CgroupPath(), self._knob_files, deadline=Deadline.after(READ_SECONDS))
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that enforcement made and did not remove: none on a node that is as it was."""

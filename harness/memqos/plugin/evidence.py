@@ -102,8 +102,7 @@ class MachineLog:
 class Evidence:
     """What the fixture `qos_evidence` gives to a test: places for evidence, and the end of the test."""
 
-    def __init__(self, *, item: pytest.Item, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding]) -> None:
-        self._item = item
+    def __init__(self, *, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding]) -> None:
         self._notes = notes
         self._folder = folder
         self._amend = amend

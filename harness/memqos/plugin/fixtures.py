@@ -162,6 +162,6 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         station.log.go_to(folder)
     if item.get_closest_marker("behaviour"):
         Telling(config).line(f"{item.name} …")
-    yield evidence.Evidence(item=item, notes=notes, folder=folder, amend=amend)
+    yield evidence.Evidence(notes=notes, folder=folder, amend=amend)
     if station is not None:
         station.log.go_to(None)

@@ -22,11 +22,6 @@ class Outcome(StrEnum):
     USAGE = "usage"
 
     @property
-    def is_observation(self) -> bool:
-        """Whether something was seen of the system under test."""
-        return self in {Outcome.CONFORMS, Outcome.DEVIATES}
-
-    @property
     def is_error(self) -> bool:
         """Whether the harness, what it stands on, or its user failed."""
         return self in {Outcome.MACHINERY, Outcome.USAGE}

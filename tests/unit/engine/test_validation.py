@@ -131,6 +131,19 @@ def test_accepted(release, given):
     assert expect([], node=NODE, settings=KubeletSettings(**given), release=release).release == release
 
 
+@pytest.mark.parametrize(
+    ("fail", "swap", "refused"), [(True, 1, True), (True, 0, False), (False, 1, False), (None, 1, False)]
+)
+def test_a_node_with_swap(fail, swap, refused):
+    node, settings = replace(NODE, swap=swap << 30), KubeletSettings(fail_swap_on=fail)
+    if not refused:
+        assert expect([], node=node, settings=settings, release="1.34").pods == ()
+        return
+    with pytest.raises(ManifestError, match=r"of 1\.34 does not start on a node with swap while failSwapOn") as caught:
+        expect([], node=node, settings=settings, release="1.34")
+    assert caught.value.data["field"] == "failSwapOn"
+
+
 def test_single_process_oom_kill_cannot_be_false_on_v1():
     node = NodeFacts(memory=8 << 30, cgroup_version=CgroupVersion.V1)
     settings = KubeletSettings(single_process_oom_kill=False)

@@ -1,20 +1,25 @@
-"""What a build gives the tools that it runs. Nothing is installed or booted."""
+"""What a build gives the tools that it runs, and which images need none. Nothing is installed or booted."""
+
+import shutil
 
 import pytest
 
 from memqos.catalog.profiles import load_profile
 from memqos.errors import ImageError
+from memqos.vm.cache.entry import load_image, seal
 from memqos.vm.cache.store import Cache
 from memqos.vm.host import programs
 from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.progress import SILENT
-from memqos.vm.image.making import Build
+from memqos.vm.image.making import Build, ensure_image, image_name
+
+TRIXIE = load_profile("trixie")
 
 
 @pytest.fixture
 def tool(tmp_path):
     """One tool of a build that is run to its end."""
-    build = Build(profile=load_profile("trixie"), cache=Cache(root=tmp_path / "cache"), work=tmp_path, progress=SILENT)
+    build = Build(profile=TRIXIE, cache=Cache(root=tmp_path / "cache"), work=tmp_path, progress=SILENT)
     with ProcessGroup() as group:
         yield lambda argv, **how: build.tool(group, argv, **how)
 
@@ -30,3 +35,27 @@ def test_a_tool_finds_what_an_ordinary_user_s_path_does_not_name(tool, tmp_path,
     monkeypatch.setattr(programs, "SBIN", (str(sbin),))
     tool(["sh", "-c", "make-it"], environment={"LC_ALL": "C.UTF-8"})
     assert (tmp_path / "made").read_text() == "C.UTF-8\n"
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache that has trixie's image."""
+    cache = Cache(root=tmp_path / "cache")
+    folder = cache.images / image_name(TRIXIE, cache, progress=SILENT)
+    folder.mkdir()
+    for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
+        (folder / name).write_bytes(name.encode())
+    seal(folder, {"profile": "trixie"})
+    return cache
+
+
+@pytest.mark.parametrize(("parts", "found"), [(("images", "keys"), True), (("images",), False)])
+def test_an_image_that_is_kept_between_jobs_is_found_with_its_key_alone(cache, tmp_path, parts, found):
+    """Copied without permissions or times, as some archivers do."""
+    other = Cache(root=tmp_path / "other")
+    for part in parts:
+        shutil.copytree(cache.root / part, other.root / part, copy_function=shutil.copyfile)
+    folder = other.images / image_name(TRIXIE, other, progress=SILENT)
+    assert (load_image(folder) is not None) is found
+    if found:
+        assert ensure_image(TRIXIE, other).folder == folder
