@@ -13,9 +13,11 @@ from memqos.runtime.base import ContainerStatus
 from memqos.workload.report import Done, ReportLine
 
 __all__ = [
+    "PEAKS",
     "WATCHED_FILES",
     "Condition",
     "Sample",
+    "amounts_of",
     "counted",
     "ended",
     "exceeds",
@@ -28,7 +30,8 @@ __all__ = [
 WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     CgroupVersion.V2: (
         "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
-        "memory.swap.current", "memory.swap.max", "memory.swap.events", "memory.stat", "cpuset.mems",
+        "memory.stat", "memory.swap.current", "memory.swap.peak", "memory.swap.max", "memory.swap.events",
+        "cpuset.mems",
     ),
     CgroupVersion.V1: (
         "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",
@@ -37,6 +40,12 @@ WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """The files that behaviour shows in."""
+
+PEAKS: Mapping[str, str] = {"memory.swap.current": "memory.swap.peak"}
+"""Amounts of which the kernel keeps the most there ever was, and where (memory.swap.peak: from 6.5 on).
+
+What was between two looks is in it too.
+"""
 
 THROTTLE_US = 10_000
 """A stall that counts as throttling, in µs of memory pressure.
@@ -78,6 +87,12 @@ class Sample:
         text = self.text(file)
         return None if text is None else parse.number_or_max(text, path=f"{self.container}/{file}")
 
+    def pod_peak(self, file: str) -> int | None:
+        """The most that the pod's cgroup, which outlives the container's, ever had of an amount; None if not told."""
+        peak = PEAKS.get(file, "")
+        text = self.reading.file(self.pod, peak)
+        return parse.number(text, path=f"{self.pod}/{peak}") if isinstance(text, str) else None
+
     def failures(self, file: str) -> int | None:
         """How often a limit of cgroup v1 was run into, the pod's and the container's together; None if nothing tells.
 
@@ -102,6 +117,12 @@ class Condition:
     holds: Callable[[Sample], bool]
 
 
+def amounts_of(sample: Sample, file: str) -> list[int]:
+    """What a sample shows of an amount, in bytes: now, and the most there was until now, if the kernel keeps it."""
+    names = (file, PEAKS[file]) if file in PEAKS else (file,)
+    return [amount for name in names if (amount := sample.number(name)) is not None]
+
+
 def rises(file: str, key: str) -> Condition:
     """This counter is above zero, which it was when the cgroup was made; pressure: by more than one short sleep."""
     least = THROTTLE_US if file == "memory.pressure" else 0
@@ -112,8 +133,8 @@ def reaches(file: str, limit: str) -> Condition:
     """This amount has come as close to its limit as the kernel's batches let it come."""
 
     def holds(sample: Sample) -> bool:
-        amount, bound = sample.number(file), sample.number(limit)
-        return amount is not None and bound is not None and amount >= bound - SLACK
+        amounts, bound = amounts_of(sample, file), sample.number(limit)
+        return bool(amounts) and bound is not None and max(amounts) >= bound - SLACK
 
     return Condition(f"{file} reaches {limit}", holds)
 

@@ -10,7 +10,7 @@ from memqos.engine.finding import Finding, Verdict
 from memqos.engine.plan import PlannedContainer, PlannedPod, Reason
 from memqos.model.knob import Knob
 from memqos.model.pod import Container
-from memqos.node.conditions import SLACK, THROTTLE_US, Sample, held
+from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
 from memqos.workload.report import Done, Step
 
 __all__ = ["Course"]
@@ -55,7 +55,8 @@ class Course:
         pairs = [
             (amount, bound)
             for sample in self.samples
-            if (amount := sample.number(file)) is not None and (bound := sample.number(limit)) is not None
+            if (bound := sample.number(limit)) is not None
+            for amount in amounts_of(sample, file)
         ]
         if not pairs:
             return self._finding(file, f"at most {limit}", None, holds=False)
@@ -64,14 +65,20 @@ class Course:
         return self._finding(file, expected, amount, amount <= bound + slack, reason=self._why(limit))
 
     def comes_near(self, file: str, limit: Knob) -> Finding:
-        """An amount came within one batch of a CPU of its limit."""
+        """An amount came within one batch of a CPU of its limit.
+
+        Not observable of a container that ended between two looks, unless its pod's peak shows that it cannot have come
+        near: the last steps of a program that is killed take less time than a look.
+        """
         bounds = [bound for sample in self.samples if (bound := sample.number(limit)) is not None]
         most = max(self._amounts(file), default=None)
         if not bounds:
             return self._finding(file, f"near {limit}", None, holds=False)
         least = bounds[-1] - SLACK
         holds = most is not None and most >= least
-        return self._finding(file, f"at least {least} ({limit} less {SLACK})", most, holds, reason=self._why(limit))
+        unseen = "" if holds or most is None else self._unseen(file, least, most)
+        expected = f"at least {least} ({limit} less {SLACK})"
+        return self._finding(file, expected, most, holds, reason=self._why(limit), why_not=unseen)
 
     def exceeds(self, file: str, limit: Knob) -> Finding:
         """An amount passed, in some sample, what is another file's limit."""
@@ -131,7 +138,17 @@ class Course:
         return self._finding("memory.numa_stat", f"anon of at least {least} on N{zone} only", shown, holds)
 
     def _amounts(self, file: str) -> list[int]:
-        return [amount for sample in self.samples if (amount := sample.number(file)) is not None]
+        return [amount for sample in self.samples for amount in amounts_of(sample, file)]
+
+    def _unseen(self, file: str, least: int, most: int) -> str:
+        """Why an amount may have come to `least` though no more than `most` was seen; "" if it cannot have."""
+        if self.samples[-1].status.exit_code is None:
+            return ""
+        unseen = f"{file} was seen at {most}, and the container ended before the next look"
+        peak = max((peak for sample in self.samples if (peak := sample.pod_peak(file)) is not None), default=None)
+        if peak is None:
+            return unseen
+        return "" if peak < least else f"{unseen}, with a {PEAKS[file]} of {peak} in its pod"
 
     def _counter(self, file: str, key: str, expected: str, holds: Callable[[int], bool]) -> Finding:
         values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
@@ -163,9 +180,13 @@ class Course:
         holds: bool,
         *,
         reason: Reason | None = None,
+        why_not: str = "",
     ) -> Finding:
-        """A finding on a file of the container's cgroup; an observation of None was not made."""
-        unseen = observed is None
+        """A finding on a file of the container's cgroup; an observation of None was not made.
+
+        why_not: why what was observed tells nothing, "" if it does.
+        """
+        unseen = observed is None or bool(why_not)
         verdict = Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES
         return Finding(
             verdict=verdict,
@@ -175,7 +196,7 @@ class Course:
             expected=expected,
             observed="" if unseen else str(observed),
             reason=reason,
-            why_not=f"{file} could not be read while the container ran" if unseen else "",
+            why_not=why_not or (f"{file} could not be read while the container ran" if unseen else ""),
             evidence=self._evidence(),
         )
 

@@ -1,57 +1,14 @@
-"""Watching a container and judging what happened, on made-up samples and on the fake node."""
-
-import json
+"""Judging what happened to a container, on made-up samples."""
 
 import pytest
 
 from memqos.engine.finding import Verdict
-from memqos.errors import DeadlineError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion
-from memqos.model.path import CgroupPath
-from memqos.model.reading import CgroupReading, NoFile, Reading
-from memqos.node import counted, ended, exceeds, reaches, rises, watching
-from memqos.node.conditions import WATCHED_FILES, Sample, work_done
+from memqos.node import counted, exceeds, reaches, rises
+from memqos.node.conditions import work_done
 from memqos.node.course import Course
-from memqos.runtime.base import ContainerState, ContainerStatus
-from memqos.workload.report import parse_report
 from tests.unit.node.fakes import Bench, kubelet, pod
-
-POD, APP = CgroupPath.parse("/pod"), CgroupPath.parse("/pod/app")
-QUIET = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-EVENTS = "low 0\nhigh {high}\nmax 0\noom 0\noom_kill {oom_kill}\noom_group_kill 0\n"
-
-
-def files(**changes):
-    texts = {
-        "memory.current": "1000\n",
-        "memory.max": "4096000\n",
-        "memory.events": EVENTS.format(high=0, oom_kill=0),
-        "memory.pressure": QUIET,
-        "memory.swap.current": "0\n",
-        "memory.swap.max": "8192000\n",
-        "memory.numa_stat": "anon N0=0 N1=0\nfile N0=0 N1=0\n",
-        "cpuset.mems": "1\n",
-    }
-    return texts | {name.replace("_", "."): text for name, text in changes.items()}
-
-
-def sample(container=None, pod_files=None, *, exit_code=None, reason="", report=""):
-    gone = dict.fromkeys(WATCHED_FILES[CgroupVersion.V2], NoFile.NO_FILE)
-    inside = gone if container is None else container
-    status = ContainerStatus(
-        state=ContainerState.RUNNING if exit_code is None else ContainerState.EXITED,
-        exit_code=exit_code,
-        reason=reason,
-        message="",
-        resources=None,
-    )
-    cgroups = {
-        APP: CgroupReading(path=APP, files=inside),
-        POD: CgroupReading(path=POD, files=pod_files or inside),
-    }
-    reading = Reading(source="test", at=1.0, cgroups=cgroups)
-    return Sample(container=APP, pod=POD, reading=reading, status=status, report=parse_report(report, source="test"))
+from tests.unit.node.samples import QUIET, done, events, files, legacy, sample
 
 
 @pytest.fixture(scope="module")
@@ -65,28 +22,6 @@ def course():
         return Course(pod=planned, container=web.containers[0], planned=planned.containers[0], samples=samples)
 
     return of
-
-
-def done(number, amount):
-    line = {"event": "done", "ms": 1, "command": number, "verb": "anon", "id": number, "bytes": amount}
-    return json.dumps(line | {"max_us": 1}) + "\n"
-
-
-def events(high=0, oom_kill=0):
-    return files(memory_events=EVENTS.format(high=high, oom_kill=oom_kill))
-
-
-def legacy(**changes):
-    texts = {
-        "memory.usage_in_bytes": "8192\n",
-        "memory.max_usage_in_bytes": "8192\n",
-        "memory.limit_in_bytes": "16384\n",
-        "memory.memsw.usage_in_bytes": "8192\n",
-        "memory.memsw.limit_in_bytes": "9223372036854771712\n",
-        "memory.failcnt": "0\n",
-        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
-    }
-    return texts | {f"memory.{name.replace('__', '.')}": text for name, text in changes.items()}
 
 
 def test_limits_of_cgroup_v1_are_run_into_by_the_pod_or_its_container(course):
@@ -186,6 +121,48 @@ def test_a_limit_is_reached_within_64_pages_and_never_passed(course, amount, nea
     assert reaches("memory.swap.current", "memory.swap.max").holds(one.samples[0]) is (near is Verdict.CONFORMS)
 
 
+@pytest.mark.parametrize(
+    ("amounts", "exit_code", "verdict"),
+    [
+        # Seen by the kernel between two looks.
+        (("4096", "8192000", "8192000"), 137, Verdict.CONFORMS),
+        # The program was killed between two looks: only its pod's peak is left, and there is none before 6.5.
+        (("4096", "8192", "8192000"), 137, Verdict.NOT_OBSERVABLE),
+        (("4096", None, None), 137, Verdict.NOT_OBSERVABLE),
+        (("4096", "8192", "8192"), 137, Verdict.DEVIATES),
+        # It still runs, and what is seen is what it is.
+        (("4096", None, None), None, Verdict.DEVIATES),
+        (("4096", "8192", "8192000"), None, Verdict.DEVIATES),
+    ],
+)
+def test_a_limit_may_be_reached_between_two_looks(course, amounts, exit_code, verdict):
+    current, peak, pod_peak = amounts
+
+    def of(current, peak):
+        more = {} if peak is None else {"memory_swap_peak": f"{peak}\n"}
+        return files(memory_swap_current=f"{current}\n", **more)
+
+    pod_files = of(current, pod_peak)
+    last = sample(None, pod_files, exit_code=137) if exit_code else sample(of(current, peak), pod_files)
+    finding = course(sample(of(current, peak), pod_files), last).comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX)
+
+    assert finding.verdict is verdict
+    assert (finding.why_not != "") is (verdict is Verdict.NOT_OBSERVABLE)
+    if peak is not None and verdict is Verdict.NOT_OBSERVABLE:
+        assert finding.why_not == (
+            "memory.swap.current was seen at 8192, and the container ended before the next look, "
+            "with a memory.swap.peak of 8192000 in its pod"
+        )
+
+
+def test_what_was_between_two_looks_counts(course):
+    one = course(sample(files(memory_swap_peak="8192001\n")))
+
+    assert one.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX).verdict is Verdict.DEVIATES
+    assert one.stays_empty("memory.swap.current").observed == "8192001"
+    assert reaches("memory.swap.current", "memory.swap.max").holds(one.samples[0])
+
+
 def test_what_could_not_be_read_is_not_observable(course):
     one = course(sample(None))
 
@@ -232,45 +209,3 @@ def test_the_workload_tells_whether_it_did_anything(course):
     assert course(sample(files())).progressed().verdict is Verdict.DEVIATES
     assert work_done(2).holds(sample(files(), report=done(1, 1) + done(2, 1)))
     assert not work_done(2).holds(sample(files(), report=done(1, 1)))
-
-
-def test_watching_ends_when_the_conditions_were_seen_even_one_after_the_other():
-    bench, web = Bench(), pod("web")
-    with bench.node.watched(web, kubelet()) as container:
-        path = container.population.path_of(web, "app")
-        bench.cgroups.show(path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
-        course = container.until(rises("memory.events", "high"))
-
-    assert course.rises("memory.events", "high").verdict is Verdict.CONFORMS
-    assert course.rises("memory.events", "high").cgroup == str(path)
-    assert len(bench.log.readings) == 3
-
-
-def test_watching_ends_with_the_container():
-    bench, web = Bench(), pod("web")
-    with bench.node.watched(web, kubelet()) as container:
-        [handle] = bench.runtime.handles.values()
-        bench.runtime.finish(handle, exit_code=137, reason="OOMKilled")
-        course = container.until(rises("memory.events", "high"))
-
-    assert course.rises("memory.events", "high").verdict is Verdict.DEVIATES
-    assert ended().holds(course.samples[-1])
-
-
-def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
-    bench, web = Bench(), pod("web")
-    with (
-        bench.node.watched(web, kubelet()) as container,
-        pytest.raises(DeadlineError, match=r"memory\.events high rises"),
-    ):
-        container.until(rises("memory.events", "high"))
-
-
-def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
-    bench, web = Bench(), pod("web")
-    with bench.node.watched(web, kubelet()) as container:
-        course = container.until(rises("memory.events", "high"))
-
-    assert course.rises("memory.events", "high").verdict is Verdict.DEVIATES
