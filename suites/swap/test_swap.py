@@ -8,9 +8,9 @@
 
 The pods' plans give memory.swap.max. "Reached" means within 64 pages: with less left to a cgroup the kernel stops
 swapping (mm/vmscan.c, MIN_LRU_BATCH); "not passed" has no tolerance. Both programs run into a memory.max: the
-container's own, or its pod's, which is as large and holds the pause container too. A program that is killed there between
-two looks leaves its pod's memory.swap.peak (from kernel 6.5 on): where that is not below the container's limit either,
-"reached" is not observable. It happens with zswap, where pages that were swapped out stay charged to the cgroup.
+container's own, or its pod's, which is as large and holds the pause container too. A program that is killed there
+between two looks leaves its pod's memory.swap.peak (from kernel 6.5 on): where that is not below the container's limit
+either, "reached" is not observable. It happens with zswap, whose pages stay charged to the cgroup.
 """
 
 import pytest
