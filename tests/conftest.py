@@ -1,7 +1,7 @@
 """How every property test runs: with the same examples each time, however long one takes.
 
 So a red test comes from the change, not from chance or a busy host. Chance has its own run, `tox -e explore`: with
-MEMQOS_TEST_EXAMPLES=N a property is tried with N new ones.
+MEMQOS_TEST_EXAMPLES=N a property is tried with N new ones, or with as many new ones as it sets itself.
 """
 
 import os

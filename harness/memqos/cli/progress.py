@@ -36,6 +36,7 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started: dict[str, float] = {}
+        self._told: set[str] = set()
 
     def __enter__(self) -> Progress:
         return self
@@ -55,8 +56,10 @@ class _Lines:
         self._say(f"{name}: done in {SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s")
 
     def note(self, text: str) -> None:
-        """The sentence."""
-        self._say(text)
+        """The sentence, once, however many machines it is true of."""
+        if text not in self._told:
+            self._told.add(text)
+            self._say(text)
 
     def _say(self, text: str) -> None:
         self._console.print(f"memqos: {text}", markup=False)
@@ -69,6 +72,7 @@ class _Spinner:
         self._console = console
         self._status = Status("", console=console)
         self._started: dict[str, float] = {}
+        self._told: set[str] = set()
 
     def __enter__(self) -> Progress:
         return self
@@ -90,5 +94,7 @@ class _Spinner:
         self._console.print(f"[green]✓[/green] {name} [dim]{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s[/dim]")
 
     def note(self, text: str) -> None:
-        """The sentence, above the live line."""
-        self._console.print(text, markup=False, style="yellow")
+        """The sentence, above the live line; once."""
+        if text not in self._told:
+            self._told.add(text)
+            self._console.print(text, markup=False, style="yellow")

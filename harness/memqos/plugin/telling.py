@@ -15,8 +15,6 @@ __all__ = ["Telling"]
 
 _TOLD = pytest.StashKey[set[str]]()
 
-_TOLD = pytest.StashKey[set[str]]()
-
 
 class Telling:
     """Writes lines to pytest's terminal, or from an xdist worker to standard error; it is also a Progress of vm."""
