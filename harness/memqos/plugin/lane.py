@@ -28,6 +28,7 @@ from memqos.probe.facts import TargetFacts, target_facts
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
+from memqos.vm.host.ownership import end_with_parent
 from memqos.vm.kept import keep
 from memqos.vm.options import boot_options
 from memqos.vm.qemu.machine import Machine
@@ -128,6 +129,8 @@ class Lane:
         self.station: Station | None = None
 
     def __enter__(self) -> Lane:
+        if hasattr(self._config, "workerinput"):
+            end_with_parent()
         return self
 
     def __exit__(

@@ -9,6 +9,7 @@ only us. A group that is kept has its guard as its only owner: it lives until th
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,7 +21,10 @@ from typing import IO
 
 from memqos.errors import MachineryError
 
-__all__ = ["ProcessGroup"]
+__all__ = ["ProcessGroup", "end_with_parent"]
+
+PR_SET_PDEATHSIG = 1
+"""<linux/prctl.h>"""
 
 # $1: seconds that the group gets between TERM and KILL when we are gone; the rest: folders to remove then.
 # An orderly end is one line on the pipe: its sender has ended the group and looks after the folders. Another line is
@@ -54,6 +58,15 @@ kill -KILL 0
 
 KEPT: list[subprocess.Popen[bytes]] = []
 """Processes that we leave running: Python would warn of each that nobody refers to any more."""
+
+
+def end_with_parent() -> None:
+    """From now on the kernel kills this process when the thread that started it ends; its groups' guards do the rest.
+
+    For a worker whose controller is killed: it would hear of that from a closed pipe only, and go on for seconds. Where
+    the kernel refuses, that remains.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL.value)
 
 
 class ProcessGroup:
