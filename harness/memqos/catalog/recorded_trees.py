@@ -54,7 +54,8 @@ class RecordedTree:
     pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
     sandboxes: the names of all pods that have one, with their uids. checkpoint: the Memory Manager's state file under
     the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to their versions, as
-    far as the file says; of two OCI runtimes the one that the containers' cgroups show.
+    far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the containers' cgroups
+    show.
     """
 
     source: str
@@ -107,7 +108,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
         pods=None if manifests is None else tuple(_pods(_typed(data, "pods", list, file), file)),
         checkpoint=json.dumps(state) if static else None,
-        runtimes={} if node is None else _runtimes(node, cgroups, file),
+        runtimes=_runtimes(node or {}, cgroups, file),
     )
 
 
@@ -240,19 +241,25 @@ def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) ->
 
 
 def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str) -> dict[str, str]:
-    """Versions out of what programs print of themselves: "runc version 1.1.15+ds1", "systemd 257 (257.13-1)"."""
+    """Versions out of what programs print of themselves: "runc version 1.1.15+ds1", "systemd 257 (257.13-1)".
+
+    Of a runtime that says no version ("crun version UNKNOWN") it is "".
+    """
     found: dict[str, str] = {}
     for name, form in _VERSIONS.items():
         if name in given:
             text = _typed(given, name, str, file, "node.")
             version = next((word for word in text.split() if form.match(word)), None)
-            if version is None:
+            if version is None and (name == "systemd" or name not in text.split()):
                 raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
-            found[name] = version
-    if Runtime.RUNC in found and Runtime.CRUN in found:
-        subgroup = traits_of(Runtime.CRUN, "").subgroup
-        crun = any(path.name == subgroup and path.parent.name.endswith(".scope") for path in cgroups if path.parts)
-        del found[Runtime.RUNC if crun else Runtime.CRUN]
+            found[name] = version or ""
+    subgroup = traits_of(Runtime.CRUN, "").subgroup
+    crun = any(path.name == subgroup and path.parent.name.endswith(".scope") for path in cgroups if path.parts)
+    if crun:
+        found.pop(Runtime.RUNC, None)
+        found.setdefault(Runtime.CRUN, "")
+    elif Runtime.RUNC in found:
+        found.pop(Runtime.CRUN, None)
     return found
 
 

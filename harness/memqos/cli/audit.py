@@ -24,7 +24,7 @@ from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan
 from memqos.engine.release import Release, Variant
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.versions import Runtimes
 from memqos.engine.verdict import judge
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
@@ -231,8 +231,11 @@ def _text(question: _Question, answer: _Answer) -> str:
     parts += [f"not observable: {', '.join(knobs)} of {name}: {why}" for (name, why), knobs in unseen.items()]
     if answer.strangers:
         parts.append(f"not judged, since they were not given: pods {', '.join(answer.strangers)}")
-    if not question.tree.runtimes and question.runtimes == TRIXIE:
-        parts.append(f"taken to run on {TRIXIE.cri} and {TRIXIE.oci}: neither the tree nor --runtime names others")
+    unknown = [str(one) for one in (question.runtimes.cri, question.runtimes.oci) if not one.version]
+    if unknown:
+        parts.append(
+            f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
+        )
     counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in Verdict)
     parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
     return "\n\n".join(parts)

@@ -25,6 +25,7 @@ from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.translate.explain import Language
+from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts
@@ -223,6 +224,8 @@ class _Order:
 
     def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings, node: NodeFacts) -> Plan:
         runtimes = self.runtime.runtimes()
+        if self.translate or self.protection:
+            _need_releases(runtimes)
         return expect(
             pods,
             node=node,
@@ -234,6 +237,17 @@ class _Order:
             fit=self.node.said,
             runtimes=runtimes if self.translate or self.protection else None,
         )
+
+
+def _need_releases(runtimes: Runtimes) -> None:
+    """Raise UsageError for a version that leaves open what the runtime does: a translation is of one release."""
+    for one in (runtimes.cri, runtimes.oci):
+        if one.in_doubt:
+            raise UsageError(
+                f"not every release that '{one}' may mean {sorted(one.in_doubt)[0]}.",
+                where="--runtime",
+                next_step="Name one release in full, such as runc@1.1.15.",
+            )
 
 
 def _json(plan: Plan, variant: Variant, knob: Knob | None, sheltered: tuple[Sheltered, ...]) -> str:

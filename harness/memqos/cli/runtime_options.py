@@ -54,17 +54,18 @@ class RuntimeOptions:
     weight: str | None = None
 
     def runtimes(self, recorded: Mapping[str, str] | None = None) -> Runtimes:
-        """The runtimes: an option wins over what is `recorded` (name to version), that over Debian trixie's.
+        """The runtimes: an option wins over what is `recorded` (name to version, "" for one that is not known).
+
+        What neither says is Debian trixie's, and of a recorded node not known.
 
         Raises UsageError for something that is no name and version, or for --weight beside --runtime.
         """
         if self.weight is not None and self.runtime is not None:
             raise UsageError("--weight is for a runtime without a name: --runtime says it already.", where="--weight")
-        recorded = recorded or {}
-        found = _recorded(recorded)
+        found = TRIXIE if recorded is None else _recorded(recorded)
         if self.runtime is not None:
             found = runtimes_of(self.runtime, found)
-        systemd = self.systemd or (int(recorded["systemd"]) if "systemd" in recorded else SYSTEMD)
+        systemd = self.systemd or int((recorded or {}).get("systemd", SYSTEMD))
         return replace(found, systemd=systemd, hugetlb=self.hugetlb)
 
     def traits(self, runtimes: Runtimes) -> RuntimeTraits:
@@ -96,7 +97,7 @@ def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _recorded(recorded: Mapping[str, str]) -> Runtimes:
-    found = TRIXIE
+    found = Runtimes(cri=traits_of(Runtime.CONTAINERD, ""), oci=traits_of(Runtime.RUNC, ""))
     for name, version in recorded.items():
         if name in list(Runtime):
             traits = traits_of(name, version)

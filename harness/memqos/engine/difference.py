@@ -117,7 +117,7 @@ def _text(expected: Expected | None) -> str:
         return NOTHING
     if expected.written is ABSENT:
         return f"not written ({expected.value})"
-    return str(expected.written)
+    return expected.shown if expected.undecided else str(expected.written)
 
 
 def _pods(before: Plan, after: Plan) -> Iterator[Change]:

@@ -5,7 +5,8 @@ cgroups, unavailable (control file to the reason why no cgroup has it), refusals
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
-then shows), reason. Values are the texts of the file: "max", bytes, "quota period".
+then shows), reason, and undecided where versions of the runtime differ and its own is not known: their values, of which
+value is the first. Values are the texts of the file: "max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
 with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; and
@@ -98,11 +99,14 @@ def _cgroup(cgroup: PlannedCgroup) -> Document:
 
 
 def _expected(expected: Expected) -> Document:
-    return {
+    found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
         "value": str(expected.value),
         "reason": reason_document(expected.reason),
     }
+    if expected.undecided:
+        found["undecided"] = [str(value) for value in expected.undecided]
+    return found
 
 
 def reason_document(reason: Reason) -> Document:

@@ -105,6 +105,8 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
 
 
 def _written(expected: Expected) -> str:
+    if expected.undecided:
+        return " or ".join(map(amount, expected.undecided))
     text = amount(expected.written)
     return text if expected.value == expected.written else f"{text}, reads {amount(expected.value)}"
 

@@ -69,12 +69,20 @@ class Expected:
 
     written: what the kubelet or runtime writes; ABSENT if it writes nothing.
     value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
+    undecided: the values that versions of a runtime make of the same request, where its own version is not known and
+    they differ: two, `value` the first of them. Then none is expected, and what the file holds is not judged.
     """
 
     knob: Knob
     written: KnobValue
     value: KnobValue
     reason: Reason
+    undecided: tuple[KnobValue, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The value as text; "39 or 100" where it is undecided."""
+        return " or ".join(map(str, self.undecided)) or str(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

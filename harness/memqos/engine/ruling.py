@@ -23,10 +23,14 @@ UNEXPLAINED = Reason(rule="", revision="", source="")
 
 @dataclass(slots=True)
 class Ruling:
-    """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it."""
+    """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
+
+    otherwise: what other versions of the runtime write, where it is not known which one runs; else None.
+    """
 
     written: KnobValue
     why: Why
+    otherwise: KnobValue | None = None
 
 
 Rulings = Mapping[Knob, Ruling]
@@ -39,11 +43,16 @@ def expected(
 
     default: what a file shows that nobody wrote, where that is the node's and not the kernel's own default.
     """
-    written = shown = ruling.written
-    if written is ABSENT:
-        shown = knob.kernel_default if default is None else default
-    value = read_back(knob, shown, page_size)
-    return Expected(knob=knob, written=written, value=value, reason=ruling.why() if reasons else UNEXPLAINED)
+    written = ruling.written
+    if default is None:
+        default = knob.kernel_default
+    value = read_back(knob, default if written is ABSENT else written, page_size)
+    undecided: tuple[KnobValue, ...] = ()
+    if ruling.otherwise is not None:
+        other = read_back(knob, default if ruling.otherwise is ABSENT else ruling.otherwise, page_size)
+        undecided = () if other == value else (value, other)
+    reason = ruling.why() if reasons else UNEXPLAINED
+    return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided)
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:

@@ -15,9 +15,10 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release import Family
 from memqos.engine.ruling import Ruling
-from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
+from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
+from memqos.model.traits import WeightConversion
 
 __all__ = ["container_rulings", "swap_max_of"]
 
@@ -99,19 +100,23 @@ def _swap(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
     if sent.memory_swap_limit_in_bytes:
         written = swap_max_of(sent.memory_swap_limit_in_bytes, sent.memory_limit_in_bytes)
         return None if written is None else Ruling(written, request.swap.why)
-    if not sent.memory_limit_in_bytes or not kubelet.traits.swap_follows_memory:
+    follows = kubelet.traits.swap_follows_memory
+    if not sent.memory_limit_in_bytes or follows is False:
         return None
 
     def why() -> Reason:
         return Reason(
-            rule="a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit",
+            rule=_NO_SWAP if follows else f"{_NO_SWAP}; older versions leave swap alone",
             revision=kubelet.traits.name,
             source="containerd WithResources; CRI-O; runc ConvertMemorySwapToCgroupV2Value",
             arithmetic=f"{sent.memory_limit_in_bytes} - {sent.memory_limit_in_bytes} = 0",
             because=(request.swap.why(),),
         )
 
-    return Ruling(Bytes(0), why)
+    return Ruling(Bytes(0), why, otherwise=ABSENT if follows is None else None)
+
+
+_NO_SWAP = "a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit"
 
 
 def _memsw(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
@@ -120,18 +125,19 @@ def _memsw(request: ContainerRequest, kubelet: Kubelet) -> Ruling | None:
     if sent.memory_swap_limit_in_bytes:
         limit = sent.memory_swap_limit_in_bytes
         return Ruling(Bytes(limit) if limit > 0 else UNLIMITED, request.swap.why)
-    if not sent.memory_limit_in_bytes or not kubelet.traits.swap_follows_memory:
+    follows = kubelet.traits.swap_follows_memory
+    if not sent.memory_limit_in_bytes or follows is False:
         return None
 
     def why() -> Reason:
         return Reason(
-            rule="a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit",
+            rule=_NO_SWAP if follows else f"{_NO_SWAP}; older versions leave swap alone",
             revision=kubelet.traits.name,
             source="containerd WithResources; CRI-O; runc fs setMemoryAndSwap",
             because=(request.swap.why(),),
         )
 
-    return Ruling(Bytes(sent.memory_limit_in_bytes), why)
+    return Ruling(Bytes(sent.memory_limit_in_bytes), why, otherwise=ABSENT if follows is None else None)
 
 
 def _shares(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
@@ -151,23 +157,25 @@ def _shares(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
 def _weight(request: ContainerRequest, kubelet: Kubelet) -> Ruling:
     shares = request.resources.cpu_shares
     conversion = kubelet.traits.weight
-    weight = shares_to_weight(shares, conversion)
+    newer = Number(shares_to_weight(shares, conversion or WeightConversion.QUADRATIC))
+    older = Number(shares_to_weight(shares, WeightConversion.LINEAR)) if conversion is None else None
 
     def why() -> Reason:
+        images = conversion or "quadratic, in older versions the linear"
         return Reason(
-            rule=f"cpu.weight is the {conversion} image of cpu.shares, by the runtime",
+            rule=f"cpu.weight is the {images} image of cpu.shares, by the runtime",
             revision=kubelet.traits.name,
             source="kubelet calculateLinuxResources; opencontainers/cgroups ConvertCPUSharesToCgroupV2Value",
             inputs=(Input("cpu_shares", str(shares), "CRI"),),
         )
 
-    return Ruling(Number(weight), why)
+    return Ruling(newer, why, otherwise=older)
 
 
 def _quota(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
     sent = request.resources
-    quota = sent.cpu_quota
-    if kubelet.traits.systemd_rounds_quota and kubelet.driver is CgroupDriver.SYSTEMD:
+    quota, rounds = sent.cpu_quota, kubelet.driver is CgroupDriver.SYSTEMD and kubelet.traits.systemd_rounds_quota
+    if rounds is not False:
         quota = systemd_quota(quota, sent.cpu_period or DEFAULT_PERIOD)
 
     def why() -> Reason:
@@ -180,7 +188,11 @@ def _quota(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
             inputs=(Input("cpu_quota", str(sent.cpu_quota), "CRI"), Input("cpu_period", str(sent.cpu_period), "CRI")),
         )
 
-    return cpu_limit(kubelet.node.cgroup_version, quota, sent.cpu_period, why)
+    rulings = cpu_limit(kubelet.node.cgroup_version, quota, sent.cpu_period, why)
+    if rounds is None:
+        exact = cpu_limit(kubelet.node.cgroup_version, sent.cpu_quota, sent.cpu_period, why)
+        return {knob: Ruling(ruling.written, why, otherwise=exact[knob].written) for knob, ruling in rulings.items()}
+    return rulings
 
 
 def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:

@@ -23,6 +23,8 @@ ContainerIds = Mapping[tuple[str, str], str]
 OOM_SCORE_ADJ = "oom_score_adj"
 """Not a control file: a reading may keep the value of a container's first process under this name."""
 
+VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
+
 
 def judge(
     plan: Plan,
@@ -124,6 +126,8 @@ def _knob(expected: Expected, name: str, path: CgroupPath, text: FileText | None
         observed: KnobValue = expected.knob.parse(text)
     except ValueError as error:
         return _unseen(expected, name, path, f"the file does not parse: {error}", observed=text.strip())
+    if expected.undecided:
+        return _unseen(expected, name, path, VERSION_UNKNOWN, observed=text.strip())
     return Finding(
         verdict=Verdict.CONFORMS if observed == expected.value else Verdict.DEVIATES,
         subject=name,
@@ -141,7 +145,7 @@ def _unseen(expected: Expected, name: str, path: CgroupPath, why_not: str, *, ob
         subject=name,
         cgroup=str(path),
         knob=expected.knob.value,
-        expected=str(expected.value),
+        expected=expected.shown,
         observed=observed,
         reason=expected.reason,
         why_not=why_not,

@@ -22,7 +22,7 @@ class WeightConversion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeTraits:
-    """How a CRI runtime and its OCI runtime behave where versions differ.
+    """How a CRI runtime and its OCI runtime behave where versions differ; None where that is not known.
 
     name: as reasons print it. flavour: which CRI runtime names the cgroup.
     weight: the shares to weight conversion.
@@ -37,10 +37,10 @@ class RuntimeTraits:
 
     name: str
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD
-    weight: WeightConversion = WeightConversion.LINEAR
+    weight: WeightConversion | None = WeightConversion.LINEAR
     hugetlb: bool = False
-    swap_follows_memory: bool = True
-    systemd_rounds_quota: bool = False
+    swap_follows_memory: bool | None = True
+    systemd_rounds_quota: bool | None = False
     subgroup: str = ""
 
 

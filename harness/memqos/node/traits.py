@@ -14,9 +14,9 @@ __all__ = ["traits_of"]
 def traits_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> RuntimeTraits:
     """The traits of containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
 
-    hugetlb: whether the CRI runtime is configured to pass huge page limits on. A version that is not understood
-    counts as the oldest; so does an OCI runtime that the table does not know, which is taken for an old runc, and
-    a CRI runtime, which is taken for an old containerd.
+    hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
+    leaves open stays open. So does all that versions of runc differ in, for an OCI runtime that the table does not
+    know, and all that versions of containerd differ in, for such a CRI runtime.
     """
     found = versions.runtime_traits(
         versions.traits_of(cri, cri_version)

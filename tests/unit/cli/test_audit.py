@@ -280,16 +280,43 @@ def test_crun_is_found_by_where_its_containers_are(told, changed):
     assert any(one["cgroup"].endswith(".scope/container") for one in document["findings"])
 
 
-def test_runtimes_that_nobody_names_are_said(told, changed):
+def test_of_runtimes_that_nobody_names_nothing_is_expected_that_versions_differ_in(told, changed):
     def bare(data):
         for name in ("containerd", "runc", "systemd"):
             del data["node"][name]
 
     code, out, _ = told("--tree", changed(bare))
     assert code == 0
-    assert "taken to run on containerd 1.7.24 and runc 1.1.15: neither the tree nor --runtime names others" in out
+    assert "taken to run on containerd of unknown version and runc of unknown version: what versions do" in out
+    assert "not observable: cpu.weight of container a of pod default/burst-cpu-only-n1: versions of the runtime" in out
     assert "taken to run on" not in told("--tree", TIERED)[1]
-    assert "taken to run on" not in told("--tree", changed(bare), "--runtime", "runc@1.1.14")[1]
+    _, out, _ = told("--tree", changed(bare), "--runtime", "runc@1.1.14")
+    assert "taken to run on containerd of unknown version: " in out
+    assert "cpu.weight of" not in out
+
+
+def test_a_runtime_without_a_version_is_not_taken_for_an_old_one(told, changed):
+    """crun says UNKNOWN if it was built without its history."""
+
+    def unknown(data):
+        data["node"]["crun"] = "crun version UNKNOWN\ncommit: 1"
+        scopes(data, "/container")
+
+    _, out, _ = told("--tree", changed(unknown), "--json")
+    document = json.loads(out)
+    assert document["runtimes"] == ["containerd 1.7.24~ds1", "crun of unknown version"]
+    assert document["counts"]["deviates"] == 0
+    [weight] = [
+        one
+        for one in document["findings"]
+        if (one["knob"], one["subject"]) == ("cpu.weight", "container a of pod default/burst-cpu-only-n1")
+    ]
+    assert (weight["verdict"], weight["expected"]) == ("not observable", "17 or 4")
+
+
+def test_containers_below_their_scopes_are_cruns_whatever_the_recording_names(told, changed):
+    _, out, _ = told("--tree", changed(lambda data: scopes(data, "/container")), "--json")
+    assert json.loads(out)["runtimes"] == ["containerd 1.7.24~ds1", "crun of unknown version"]
 
 
 def test_fields_on_top_of_the_recorded_configuration(told, changed, tmp_path):

@@ -104,6 +104,12 @@ def test_a_named_runtime_makes_the_plan(told):
     assert "    cpu.max           33300 100000\n" in out
 
 
+def test_what_the_releases_of_a_version_differ_in_is_shown_as_such(told):
+    _, out, _ = told("--runtime", "runc@1.3")
+    assert "    cpu.weight        43 or 13\n" in out
+    assert "    cpu.max           34000 100000 or 33300 100000\n" in out
+
+
 @pytest.mark.parametrize(("text", "cri", "oci"), [
     ("runc@1.3.6", "containerd 1.7.24", "runc 1.3.6"),
     ("cri-o@v1.36", "cri-o v1.36", "runc 1.1.15"),
@@ -123,6 +129,7 @@ def test_runtimes_by_name_and_version(text, cri, oci):
     (("--runtime", "runc@1+crun@1"), "two runtimes of one kind"),
     (("--runtime", "runc@1.1", "--weight", "linear"), "--runtime says it already"),
     (("--translate", "oci", "--weight", "linear"), "name them with --runtime"),
+    (("--translate", "oci", "--runtime", "runc@1.3"), "not every release that 'runc 1.3' may mean"),
     (("--translate", "klingon"), "'klingon' is not one of"),
     (("--systemd", "239"), "is not in the range"),
     (("--usage", "shop/web/app=1"), "--usage is for --protection"),

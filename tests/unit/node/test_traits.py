@@ -15,8 +15,9 @@ from memqos.node.traits import traits_of
         ("crun", "1.21", WeightConversion.LINEAR),
         ("crun", "1.23", WeightConversion.QUADRATIC),
         ("crun", "1.28.1", WeightConversion.QUADRATIC),
-        ("runc", "unknown", WeightConversion.LINEAR),
-        ("youki", "9.9", WeightConversion.LINEAR),
+        ("runc", "unknown", None),
+        ("runc", "", None),
+        ("youki", "9.9", None),
     ],
 )
 def test_the_weight_conversion_follows_the_version(oci, version, weight):
@@ -52,7 +53,8 @@ def test_the_one_table_of_versions_decides():
     assert (old.subgroup, new.subgroup, crun.subgroup) == ("", "", "container")
 
 
-def test_a_cri_runtime_that_nobody_knows_is_taken_for_an_old_containerd():
-    traits = traits_of(cri="other", cri_version="9", oci="runc", oci_version="1.1", hugetlb=False)
+def test_of_runtimes_that_nobody_knows_nothing_is_taken_for_granted():
+    traits = traits_of(cri="other", cri_version="9", oci="youki", oci_version="1.1", hugetlb=False)
 
-    assert (traits.name, traits.swap_follows_memory) == ("other 9 with runc 1.1", False)
+    assert traits.name == "other 9 with youki 1.1"
+    assert (traits.swap_follows_memory, traits.weight, traits.systemd_rounds_quota) == (None, None, None)

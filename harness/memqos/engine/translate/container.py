@@ -9,7 +9,7 @@ from memqos.engine.translate import docker, oci
 from memqos.engine.translate.cri import unsaid
 from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.engine.translate.writes import Host, RuntimeWrites
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
@@ -53,7 +53,7 @@ def translate(
         docker=docker.host_config(
             sent,
             swap_controller=node.swap_controller,
-            swap_follows_memory=runtimes.traits.swap_follows_memory,
+            swap_follows_memory=runtimes.cri.has(Feature.SWAP_FOLLOWS_MEMORY),
         ),
         writes=writes,
         files=files,

@@ -1,11 +1,12 @@
 """What differs between versions of container runtimes and OCI runtimes: one table, facts without behaviour.
 
-Sources: the runtimes' own repositories at their release tags. The first version that does a thing is given; a version
-that cannot be read counts as the oldest.
+Sources: the runtimes' own repositories at their release tags. The first version that does a thing is given. What a text
+leaves open, such as which release of 1.3 it means, or all of it where it is no version, is in doubt, and not guessed.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,17 +80,32 @@ _SINCE: Mapping[Runtime, Mapping[Feature, tuple[int, ...]]] = {
 }
 
 
+_NUMBERS = {Runtime.CRUN: 2}
+"""How many numbers name a release, where it is not three."""
+
+_BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
+"""How a build of a commit after a release says so: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What one version of one runtime does; `version` is the text that it was made from."""
+    """What one version of one runtime does; `version` is the text that it was made from, "" where nothing tells it.
+
+    in_doubt: what some of the versions that the text may mean do, and others do not.
+    """
 
     runtime: Runtime
     version: str
     features: frozenset[Feature]
+    in_doubt: frozenset[Feature] = frozenset()
 
     def has(self, feature: Feature) -> bool:
-        """Whether this version behaves so."""
+        """Whether this version behaves so for certain."""
         return feature in self.features
+
+    def known(self, feature: Feature) -> bool | None:
+        """Whether this version behaves so; None where that is in doubt."""
+        return None if feature in self.in_doubt else feature in self.features
 
     @property
     def weight(self) -> WeightConversion:
@@ -105,7 +121,7 @@ class Traits:
         return "container" if self.runtime is Runtime.CRUN else ""
 
     def __str__(self) -> str:
-        return f"{self.runtime} {self.version}"
+        return f"{self.runtime} {self.version}" if self.version else f"{self.runtime} of unknown version"
 
 
 def traits_of(runtime: Runtime | str, version: str) -> Traits:
@@ -114,10 +130,29 @@ def traits_of(runtime: Runtime | str, version: str) -> Traits:
     ValueError for a runtime that is not in `Runtime`.
     """
     runtime = Runtime(runtime)
+    oldest, newest = _span(runtime, version)
+    since = _SINCE[runtime]
+    return Traits(
+        runtime=runtime,
+        version=version,
+        features=frozenset(feature for feature, first in since.items() if first <= oldest),
+        in_doubt=frozenset(feature for feature, first in since.items() if oldest < first <= newest),
+    )
+
+
+def _span(runtime: Runtime, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The oldest and the newest release whose behaviour a version may have; every one for a text that is none."""
     match = re.match(r"v?(\d+(?:\.\d+)*)", version, re.ASCII)
-    numbers = tuple(int(part) for part in match[1].split(".")) if match else _ALWAYS
-    features = frozenset(feature for feature, since in _SINCE[runtime].items() if numbers >= since)
-    return Traits(runtime=runtime, version=version, features=features)
+    if match is None:
+        return _ALWAYS, (math.inf,)
+    numbers = tuple(int(part) for part in match[1].split("."))
+    of_a_release = _NUMBERS.get(runtime, 3)
+    if len(numbers) < of_a_release:
+        return numbers, (*numbers, math.inf)
+    # crun writes a commit after 1.22 as 1.22.0.0.0.5-1a2b.
+    if _BETWEEN_RELEASES.search(version) or len(numbers) > 3:  # noqa: PLR2004
+        return numbers, (*numbers[: of_a_release - 1], numbers[of_a_release - 1] + 1)
+    return numbers, numbers
 
 
 def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
@@ -128,10 +163,10 @@ def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
     return RuntimeTraits(
         name=f"{cri} with {oci}",
         flavour=RuntimeFlavour.CRIO if cri.runtime is Runtime.CRIO else RuntimeFlavour.CONTAINERD,
-        weight=oci.weight,
+        weight=None if Feature.QUADRATIC_WEIGHT in oci.in_doubt else oci.weight,
         hugetlb=hugetlb,
-        swap_follows_memory=cri.has(Feature.SWAP_FOLLOWS_MEMORY),
-        systemd_rounds_quota=oci.has(Feature.ROUNDED_QUOTA_IN_FILE),
+        swap_follows_memory=cri.known(Feature.SWAP_FOLLOWS_MEMORY),
+        systemd_rounds_quota=oci.known(Feature.ROUNDED_QUOTA_IN_FILE),
         subgroup=oci.subgroup,
     )
 

@@ -41,6 +41,44 @@ def test_versions(runtime, version, feature, has):
 
 
 @pytest.mark.parametrize(
+    ("runtime", "version", "feature", "known"),
+    [
+        ("runc", "unknown", Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "", Feature.CPUSET_BYTES_IN_ORDER, None),
+        ("runc", "1", Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "1.3", Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "1.2", Feature.QUADRATIC_WEIGHT, False),
+        ("runc", "1.4", Feature.QUADRATIC_WEIGHT, True),
+        ("runc", "1.3.1+dev", Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "1.3.2+dev", Feature.QUADRATIC_WEIGHT, True),
+        ("runc", "1.3.0+dev", Feature.QUADRATIC_WEIGHT, False),
+        ("runc", "1.3.1-5-g1a2b3c4d", Feature.ROUNDED_QUOTA_IN_FILE, None),
+        ("runc", "1.3.1+ds1-2", Feature.ROUNDED_QUOTA_IN_FILE, False),
+        ("crun", "1.22", Feature.QUADRATIC_WEIGHT, False),
+        ("crun", "1.22.0.0.0.5-1a2b", Feature.QUADRATIC_WEIGHT, None),
+        ("crun", "1.23.1", Feature.QUADRATIC_WEIGHT, True),
+        ("crun", "UNKNOWN", Feature.QUADRATIC_WEIGHT, None),
+        ("containerd", "1.6", Feature.SWAP_FOLLOWS_MEMORY, None),
+        ("containerd", "unknown", Feature.UPDATE_KEEPS_UNIFIED, True),
+    ],
+)
+def test_what_a_version_leaves_open_is_in_doubt(runtime, version, feature, known):
+    assert traits_of(runtime, version).known(feature) is known
+
+
+def test_runtimes_of_unknown_versions_leave_a_plan_what_they_all_do():
+    found = runtime_traits(traits_of("containerd", ""), traits_of("crun", ""), hugetlb=True)
+    assert found == RuntimeTraits(
+        name="containerd of unknown version with crun of unknown version",
+        weight=None,
+        hugetlb=True,
+        swap_follows_memory=None,
+        systemd_rounds_quota=False,
+        subgroup="container",
+    )
+
+
+@pytest.mark.parametrize(
     ("runtime", "linear", "quadratic"), [(Runtime.RUNC, "1.3.1", "1.3.2"), (Runtime.CRUN, "1.22", "1.23")]
 )
 def test_weights(runtime, linear, quadratic):

@@ -1,0 +1,93 @@
+"""What versions of a runtime do differently is not expected of one whose version is not known, and never conforms."""
+
+from dataclasses import replace
+
+from memqos.engine.difference import differences
+from memqos.engine.document import plan_document
+from memqos.engine.expect import expect
+from memqos.engine.explain import knob_reasons, plan_tree
+from memqos.engine.finding import Verdict
+from memqos.engine.release import Variant
+from memqos.engine.verdict import judge
+from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
+from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.model.reading import CgroupReading, Reading
+from memqos.model.traits import RuntimeTraits, WeightConversion
+from tests.unit.engine.pods import NODE, container, pod
+
+UNKNOWN = RuntimeTraits(
+    name="containerd and runc of unknown versions", weight=None, swap_follows_memory=None, systemd_rounds_quota=None
+)
+POD = pod(container({"cpu": "1"}, {"cpu": "333m", "memory": "1Gi"}))
+
+
+def planned(one=POD, driver=CgroupDriver.SYSTEMD, traits=UNKNOWN, node=NODE):
+    return expect([one], node=node, release="1.27", driver=driver, traits=traits)
+
+
+def own(plan):
+    return plan.pods[0].containers[0].cgroup.knobs
+
+
+def test_where_versions_differ_both_values_are_planned_and_none_expected():
+    knobs = own(planned())
+    assert knobs[Knob.CPU_WEIGHT].undecided == (Number(100), Number(39))
+    assert knobs[Knob.CPU_MAX].undecided == (CpuMax(34000, 100000), CpuMax(33300, 100000))
+    assert knobs[Knob.MEMORY_SWAP_MAX].undecided == (Bytes(0), MAX)
+    assert knobs[Knob.CPU_WEIGHT].shown == "100 or 39"
+    assert "in older versions the linear" in knobs[Knob.CPU_WEIGHT].reason.rule
+    assert "older versions leave swap alone" in knobs[Knob.MEMORY_SWAP_MAX].reason.rule
+
+
+def test_what_all_versions_agree_on_is_expected():
+    assert own(planned())[Knob.MEMORY_MAX].undecided == ()
+    assert own(planned(driver=CgroupDriver.CGROUPFS))[Knob.CPU_MAX].undecided == ()
+    small = planned(pod(container({"cpu": "1m"}, {"cpu": "340m"})))
+    assert own(small)[Knob.CPU_WEIGHT].undecided == ()
+    assert own(small)[Knob.CPU_WEIGHT].shown == "1"
+    assert own(small)[Knob.CPU_MAX].undecided == ()
+    assert own(small)[Knob.MEMORY_SWAP_MAX].written is ABSENT
+
+
+def test_on_cgroup_v1_too():
+    knobs = own(planned(node=replace(NODE, cgroup_version=CgroupVersion.V1)))
+    assert knobs[Knob.CPU_CFS_QUOTA_US].undecided == (Number(34000), Number(33300))
+    assert knobs[Knob.CPU_CFS_PERIOD_US].undecided == ()
+    assert [str(value) for value in knobs[Knob.MEMORY_MEMSW_LIMIT_IN_BYTES].undecided] == [
+        "1073741824",
+        "9223372036854771712",
+    ]
+    assert knobs[Knob.CPU_SHARES].undecided == ()
+
+
+def test_the_cgroups_of_the_kubelet_are_decided():
+    plan = planned()
+    assert not [
+        one for cgroup in plan.cgroups() if not cgroup.container for one in cgroup.knobs.values() if one.undecided
+    ]
+
+
+def test_whatever_the_file_holds_it_is_not_observable():
+    plan = planned()
+    path = plan.pods[0].cgroup.path.child("cri-containerd-0a1b.scope")
+    for weight in ("100", "39", "7"):
+        files = {Knob.CPU_WEIGHT.value: f"{weight}\n", Knob.MEMORY_MAX.value: "1073741824\n"}
+        reading = Reading(source="test", at=0.0, cgroups={path: CgroupReading(path=path, files=files)})
+        findings = {
+            one.knob: one for one in judge(plan, reading, ids={("uid-p", "c"): "0a1b"}) if one.cgroup == str(path)
+        }
+        found = findings["cpu.weight"]
+        assert (found.verdict, found.expected, found.observed) == (Verdict.NOT_OBSERVABLE, "100 or 39", weight)
+        assert found.why_not == "versions of the runtime differ here, and which one this is is not known"
+        assert findings["memory.max"].verdict is Verdict.CONFORMS
+
+
+def test_it_is_shown_as_such():
+    plan = planned()
+    assert "    cpu.weight        100 or 39\n" in plan_tree(plan)
+    assert "cpu.weight of container c of pod default/p: 100 or 39\n" in knob_reasons(plan, Knob.CPU_WEIGHT)
+    documents = {one["container"]: one["knobs"] for one in plan_document(plan, variant=Variant.SHIPPED)["cgroups"]}
+    assert documents["c"]["cpu.weight"]["undecided"] == ["100", "39"]
+    assert "undecided" not in documents["c"]["memory.max"]
+    [change] = differences(planned(traits=replace(UNKNOWN, weight=WeightConversion.LINEAR)), plan)
+    assert (change.what, change.before, change.after) == ("cpu.weight", "39", "100 or 39")
