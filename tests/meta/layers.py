@@ -5,10 +5,11 @@ and the standard library; third-party packages are listed by their import name.
 """
 
 LAYERS: dict[str, frozenset[str]] = {
-    # L0: the vocabulary of failure, and time
+    # L0: the vocabulary of failure, failures that repeat themselves, and time
     "errors": frozenset(),
     "version": frozenset(),
     "clock": frozenset({"errors"}),
+    "repetition": frozenset({"errors"}),
     # L1, L2: pure
     "model": frozenset({"errors"}),
     "engine": frozenset({"errors", "model"}),
@@ -37,8 +38,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "config": frozenset({"errors", "model", "engine"}),
     "node": frozenset(
         {
-            "errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe", "enforce",
-            "catalog", "claims", "config",
+            "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe",
+            "enforce", "catalog", "claims", "config",
         }
     ),
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config"}),

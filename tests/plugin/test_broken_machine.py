@@ -2,20 +2,26 @@
 
 import json
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 CONFTEST = """
 import contextlib
+import os
 from types import SimpleNamespace
 
 from memqos.errors import MachineError
 from memqos.plugin import lane
 from memqos.vm.qemu.state import MachineState
 
+NUMBERS = iter(range(100))
+
 
 class Machine:
-    def __init__(self, name):
-        self.name, self.state, self.provenance = name, MachineState.READY, {}
+    def __init__(self, profile):
+        self.profile, self.name = profile, f"{profile}-{next(NUMBERS)}"
+        self.state, self.provenance = MachineState.READY, {"checkpoint": profile}
 
     def check_alive(self, doing=""):
         if self.state is MachineState.BROKEN:
@@ -24,21 +30,39 @@ class Machine:
     def mark_dirty(self, reason):
         self.provenance.setdefault("dirty", reason)
 
+    def recheck(self):
+        with open("checked", "a") as file:
+            file.write(f"{self.name}\\n")
+        return self.name != os.environ.get("DAMAGED")
+
 
 @contextlib.contextmanager
 def open_station(config, profile, topology):
     machine = Machine(profile)
-    node = SimpleNamespace(machine=machine, leftovers=lambda: (), why_not=lambda need: None)
-    print(f"opened {profile}")
     yield SimpleNamespace(
-        id=profile, key=(profile, topology), machine=machine, node=node, log=None, folder=None,
-        capture=lambda folder: None,
+        id=machine.name, key=(profile, topology), machine=machine, folder=None, capture=lambda folder: None,
+        node=SimpleNamespace(machine=machine, leftovers=lambda: (), why_not=lambda need: None),
+        log=SimpleNamespace(go_to=lambda folder: None),
     )
-    machine.check_alive()
 
 
 lane.open_station = open_station
 """
+
+
+@pytest.fixture
+def results(suite, run, pytester):
+    """Run modules with these bodies on machines that are made up, and read what came of it."""
+
+    def go(*bodies, arguments=()):
+        for name, body in zip(("first", "second"), bodies, strict=False):
+            suite(body, name=name)
+        (pytester.path / "suites" / "conftest.py").write_text(CONFTEST)
+        go.run = run(*arguments)
+        return json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+
+    return go
+
 
 BREAKS = """
 from memqos.vm.qemu.state import MachineState
@@ -47,7 +71,7 @@ def test_before(qos_node):
     pass
 
 def test_breaks(qos_node):
-    if qos_node.machine.name == "trixie":
+    if qos_node.machine.profile == "trixie":
         qos_node.machine.state = MachineState.BROKEN
         qos_node.machine.check_alive()
 
@@ -56,14 +80,123 @@ def test_after(qos_node):
 """
 
 
-def test_another_profile_and_another_module_get_another_machine(suite, run, pytester):
-    suite(BREAKS, name="first")
-    suite("def test_it(qos_node): pass", name="second")
-    (pytester.path / "suites" / "conftest.py").write_text(CONFTEST)
-    run("--memqos-profile=bookworm,trixie,forky")
-    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
-    assert [result["id"].partition("::")[2] for result in results if result["outcome"] == "machinery"] == [
-        "test_breaks[trixie]",
-        "test_after[trixie]",
+def test_another_profile_and_another_module_get_another_machine(results):
+    found = results(BREAKS, "def test_it(qos_node): pass", arguments=["--memqos-profile=bookworm,trixie,forky"])
+    assert [one["id"].partition("::")[2] for one in found if one["outcome"] == "machinery"] == ["test_breaks[trixie]"]
+    assert [one["outcome"] for one in found].count("conforms") == 11
+
+
+MODULE = """
+import os
+from memqos.vm.qemu.state import MachineState
+
+@pytest.fixture(scope="session", autouse=True)
+def once():
+    with open("sessions", "a") as file:
+        file.write("began\\n")
+    yield
+    with open("sessions", "a") as file:
+        file.write("ended\\n")
+
+@pytest.fixture(scope="module")
+def population(qos_node):
+    if os.environ.get("REFUSED"):
+        raise MachineryError("the runtime does not answer.")
+    return qos_node
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(8))
+def test_it(population, qos_node, qos_evidence, number):
+    machine = population.machine
+    assert machine is qos_node.machine
+    if number == 2:
+        machine.state = MachineState.BROKEN
+        machine.check_alive()
+    qos_evidence.settle(finding("conforms"))
+    if number == 5:
+        # As when somebody kills QEMU: nobody hears of it until somebody looks.
+        machine.state = MachineState.BROKEN
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_the_rest_of_a_module_goes_on_on_a_new_machine(results, pytester, arguments):
+    found = results(MODULE, arguments=arguments)
+    assert [(one["outcome"], one["machine"]) for one in found] == [
+        ("conforms", "trixie-0"),
+        ("conforms", "trixie-0"),
+        ("machinery", "trixie-0"),
+        ("conforms", "trixie-1"),
+        ("conforms", "trixie-1"),
+        ("conforms", "trixie-1"),
+        ("conforms", "trixie-2"),
+        ("conforms", "trixie-2"),
     ]
-    assert [result["outcome"] for result in results].count("conforms") == 10
+    assert (pytester.path / "sessions").read_text() == "began\nended\n"
+
+
+def test_what_fails_alike_everywhere_is_not_tried_again_and_one_line_says_so(results, monkeypatch):
+    monkeypatch.setenv("REFUSED", "1")
+    found = results(MODULE, MODULE)
+    assert [one["reason"] for one in found] == [
+        *["the runtime does not answer."] * 3,
+        *["as before: the runtime does not answer."] * 5,
+        "the runtime does not answer.",
+        *["as before: the runtime does not answer."] * 7,
+    ]
+    assert results.run.ret == 3
+    results.run.stdout.fnmatch_lines(["· nothing but machinery on trixie/two-zones: * is not tried any more"])
+
+
+FAILS_LATE = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(8))
+def test_it(qos_node, qos_evidence, number):
+    if number >= 1 and qos_node.machine.name == "trixie-0":
+        raise MachineryError(f"the pod 'p{number}' does not start: Deadline Exceeded after {number} s.")
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+def test_a_runtime_that_stopped_working_is_tried_again_on_a_new_machine(results):
+    found = results(FAILS_LATE)
+    assert [one["outcome"] for one in found] == ["conforms", *["machinery"] * 3, *["conforms"] * 4]
+    assert [one["machine"] for one in found] == ["trixie-0"] * 4 + ["trixie-1"] * 4
+
+
+DIFFERENT = """
+@pytest.mark.parametrize("word", ["one", "two", "three", "four", "five"])
+def test_it(qos_node, word):
+    raise MachineryError(f"{word} went wrong.")
+"""
+
+
+def test_different_failures_are_all_told(results):
+    told = [one["reason"] for one in results(DIFFERENT)]
+    assert told == [f"{word} went wrong." for word in ("one", "two", "three", "four", "five")]
+
+
+FAILS_TWICE = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(4))
+def test_it(qos_node, qos_evidence, number):
+    if number in {1, 3}:
+        raise MachineryError("a shim was killed by SIGILL.")
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("damaged", "machines"),
+    [
+        ("trixie-0", ["trixie-0", "trixie-0", "trixie-1", "trixie-1"]),
+        ("", ["trixie-0", "trixie-0", "trixie-0", "trixie-0"]),
+    ],
+)
+def test_a_failure_has_the_checkpoint_checked_once_and_a_damaged_one_is_left(
+    results, pytester, monkeypatch, damaged, machines
+):
+    monkeypatch.setenv("DAMAGED", damaged)
+    found = results(FAILS_TWICE)
+    assert [one["machine"] for one in found] == machines
+    assert (pytester.path / "checked").read_text() == "trixie-0\n"

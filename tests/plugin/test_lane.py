@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.errors import MachineError, MachineryError
+from memqos.plugin import keeping
 from memqos.plugin import lane as module
 from memqos.plugin.lane import Lane
+from memqos.vm.boot import DAMAGED
 from memqos.vm.qemu.state import MachineState
 
 TRIXIE = ("trixie", "two-zones")
@@ -21,6 +23,7 @@ class World:
         self.events = []
         self.told = []
         self.refuses = set()
+        self.damaged = set()
         self.failed = False
         self.numbers = iter(range(100))
 
@@ -29,6 +32,10 @@ class World:
         if (profile, topology) in self.refuses:
             self.events.append(f"refused {profile}")
             raise MachineError("it does not boot.")
+        if (profile, topology) in self.damaged:
+            self.damaged.remove((profile, topology))
+            self.events.append(f"found {profile} damaged")
+            raise MachineError("its runtime was killed by SIGILL.", data={DAMAGED: "trixie-0"})
         name = f"{profile}-{next(self.numbers)}"
         self.events.append(f"opened {name}")
         yield Station(name)
@@ -52,6 +59,11 @@ class Machine:
     def __init__(self):
         self.state = MachineState.READY
         self.provenance = {}
+        self.failure = None
+
+    def check_alive(self):
+        if self.failure is not None:
+            raise self.failure
 
     def mark_dirty(self, reason):
         self.state = MachineState.DIRTY
@@ -62,7 +74,7 @@ class Machine:
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(module, "open_station", made.open_station)
-    monkeypatch.setattr(module, "_is_for_keeps", lambda _: made.failed)
+    monkeypatch.setattr(module, "is_for_keeps", lambda _: made.failed)
     monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
     return made
 
@@ -148,6 +160,29 @@ def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(
     assert world.events == ["refused trixie", "opened forky-0", "closed forky-0"]
 
 
+def test_a_machine_whose_checkpoint_was_damaged_is_tried_once_more(world):
+    world.damaged.add(TRIXIE)
+    with Lane(None) as lane, lane.opened(*TRIXIE) as station:
+        assert station.id == "trixie-0"
+    assert world.events == ["found trixie damaged", "opened trixie-0", "closed trixie-0"]
+
+
+def test_a_module_needs_another_machine_when_its_own_is_dead_or_spoilt(world):
+    with Lane(None) as lane:
+        assert lane.lost == ""
+        lane.spoil("nothing is open.")
+        with lane.opened(*TRIXIE) as station:
+            assert lane.lost == ""
+            station.machine.failure = MachineError("QEMU ended with status -9.\nThe console said nothing.")
+            assert lane.lost == "QEMU ended with status -9."
+            station.machine.failure = None
+            lane.spoil("its checkpoint is damaged")
+            assert lane.lost == "its checkpoint is damaged"
+        assert world.told == ["trixie-0 is given up: its checkpoint is damaged"]
+        with lane.opened(*TRIXIE):
+            assert lane.lost == ""
+
+
 def test_a_lane_closes_what_is_open_when_a_test_raises(world):
     with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(*TRIXIE):
         raise KeyboardInterrupt
@@ -173,6 +208,6 @@ def test_a_machine_that_is_to_be_kept_is_not_used_by_another_module(world):
     ],
 )
 def test_which_machine_is_left_as_it_is(monkeypatch, state, kept, last, left):
-    monkeypatch.setattr(module, "_is_for_keeps", lambda _: kept)
-    monkeypatch.setattr(module, "_is_last", lambda _: last)
-    assert module._leaves(None, SimpleNamespace(state=state)) is left
+    monkeypatch.setattr(keeping, "is_for_keeps", lambda _: kept)
+    monkeypatch.setattr(keeping, "_is_last", lambda _: last)
+    assert keeping.leaves(None, SimpleNamespace(state=state)) is left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
@@ -14,6 +14,7 @@ from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.node.population import AdmittedPod, knob_files
+from memqos.repetition import Repetition
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -38,7 +39,8 @@ LOGS = "/var/log/pods"
 class Admission:
     """Starts and removes pods through one runtime.
 
-    parallel: pods at the same time (>= 1). flavour, subgroup: as in the runtime's traits.
+    parallel: pods at the same time (>= 1). flavour, subgroup: as in the runtime's traits. repetition: the pods that did
+    not start, from one plan to the next: a runtime that hangs costs minutes for each.
     """
 
     runtime: Runtime
@@ -47,6 +49,7 @@ class Admission:
     flavour: RuntimeFlavour
     subgroup: str = ""
     parallel: int = 1
+    repetition: Repetition = field(default_factory=Repetition)
 
     def start(
         self, plan: Plan, pods: Sequence[Pod], *, standing: Mapping[str, AdmittedPod], into: dict[str, AdmittedPod]
@@ -55,7 +58,8 @@ class Admission:
 
         standing: pods whose sandboxes, and whose containers as far as they still have any, are used again.
         into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
-        that does not come up keeps its MachineryError and does not keep the others from starting.
+        that does not come up keeps its MachineryError and does not keep the others from starting, unless several in a
+        row fail alike: then the rest is not tried, and has that failure as well.
         """
         by_uid = {pod.uid: pod for pod in pods}
         for planned in plan.pods:
@@ -66,6 +70,7 @@ class Admission:
                 admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
                 admitted.containers, admitted.early = before.containers, before.early
             into[planned.uid] = admitted
+        self.repetition.try_again()
         missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
         self._for_each(missing, lambda admitted: self._start_pod(plan, admitted))
 
@@ -91,12 +96,18 @@ class Admission:
 
     def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
         errors: list[MachineryError] = []
+        repetition = Repetition()
 
         def tried(admitted: AdmittedPod) -> None:
+            if repetition.enough is not None:
+                return
             try:
                 work(admitted)
             except MachineryError as error:
+                repetition.failed(error)
                 errors.append(error)
+            else:
+                repetition.went_well()
 
         self._for_each(pods, tried)
         if errors:
@@ -114,6 +125,9 @@ class Admission:
                 raise
 
     def _start_pod(self, plan: Plan, admitted: AdmittedPod) -> None:
+        admitted.failure = self.repetition.enough
+        if admitted.failure is not None:
+            return
         deadline = Deadline.after(POD_SECONDS)
         try:
             self._start_sandbox(admitted, deadline)
@@ -122,7 +136,10 @@ class Admission:
                 if container.kind is not ContainerKind.EPHEMERAL:
                     self._start_container(plan, admitted, container, planned[container.name], deadline=deadline)
         except MachineryError as error:
+            self.repetition.failed(error)
             admitted.failure = error
+        else:
+            self.repetition.went_well()
 
     def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         if admitted.sandbox is None:

@@ -19,6 +19,7 @@ from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
 from memqos.plugin.recording import Recording, results_folder
+from memqos.plugin.recovery import Recovery
 
 __all__: list[str] = []
 
@@ -85,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     manager = config.pluginmanager
     manager.register(collecting, "memqos-collecting")
     manager.register(outcomes.Outcomes(config), "memqos-outcomes")
+    manager.register(Recovery(config), "memqos-recovery")
     manager.register(fixtures, "memqos-fixtures")
     if not is_worker:
         manager.register(Recording(config), "memqos-recording")

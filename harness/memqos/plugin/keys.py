@@ -13,8 +13,10 @@ import pytest
 from memqos.config.settings import Settings
 from memqos.engine.finding import Finding
 from memqos.errors import UsageError
+from memqos.report.outcome import Outcome
 
 __all__ = [
+    "ATTRIBUTE",
     "FAILED",
     "LANE",
     "MARKERS",
@@ -27,6 +29,7 @@ __all__ = [
     "Notes",
     "is_ours",
     "node_fixture",
+    "outcome_of_phase",
     "plain_id",
     "slug",
     "worker_id",
@@ -44,6 +47,9 @@ class Notes:
     machine: str = ""
     folder: Path | None = None
 
+
+ATTRIBUTE = "memqos"
+"""The name under which a report carries what memqos knows of its phase, as JSON."""
 
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
@@ -86,6 +92,12 @@ def is_ours(item: pytest.Item) -> bool:
 def node_fixture(names: Iterable[str]) -> str:
     """Which of NODES is among the names of a test's fixtures, "" if none is."""
     return next((name for name in NODES if name in names), "")
+
+
+def outcome_of_phase(report: pytest.TestReport) -> Outcome | None:
+    """What a phase of a memqos test says; None if it says nothing, or the test is not ours."""
+    phase = getattr(report, ATTRIBUTE, None)
+    return None if phase is None or phase["outcome"] is None else Outcome(phase["outcome"])
 
 
 def plain_id(nodeid: str) -> str:

@@ -13,19 +13,28 @@ import pytest
 from memqos.engine.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collecting import claim_of, machine_of, needs_of
-from memqos.plugin.keys import FAILED, LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, is_ours, node_fixture, slug
+from memqos.plugin.keys import (
+    ATTRIBUTE,
+    FAILED,
+    LANE,
+    NOTES,
+    RESULTS,
+    SETTINGS_KEY,
+    Notes,
+    is_ours,
+    node_fixture,
+    slug,
+)
 from memqos.plugin.text import error_text, failure_text
 from memqos.report.as_json import as_json
 from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.summary import finding_line
 
 if TYPE_CHECKING:
-    from memqos.plugin.lane import Lane, Station
+    from memqos.plugin.lane import Lane
+    from memqos.plugin.station import Station
 
-__all__ = ["ATTRIBUTE", "Outcomes"]
-
-ATTRIBUTE = "memqos"
-"""The name under which a report carries what memqos knows of its phase, as JSON."""
+__all__ = ["Outcomes"]
 
 _STATUS = {
     Outcome.CONFORMS: ("passed", ".", "CONFORMS"),

@@ -13,7 +13,7 @@ from memqos.model.pod import Pod
 from memqos.node.population import Population
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import RESULTS, slug
-from memqos.plugin.lane import Station
+from memqos.plugin.station import Station
 from memqos.plugin.telling import Telling
 
 __all__ = ["populated"]

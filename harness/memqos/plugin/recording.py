@@ -17,8 +17,7 @@ from memqos import claims
 from memqos.clock import utc_now
 from memqos.config.settings import Settings
 from memqos.errors import ExitCode, UsageError
-from memqos.plugin.keys import RESULTS, SETTINGS_KEY, is_ours, plain_id
-from memqos.plugin.outcomes import ATTRIBUTE
+from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, plain_id
 from memqos.report import junit, matrix, summary
 from memqos.report.as_json import as_json, result_from
 from memqos.report.bundle import Bundle

@@ -13,7 +13,7 @@ from memqos.model.topology import Topology
 from memqos.vm.cache.entry import Image
 from memqos.vm.cache.keys import client_key
 from memqos.vm.cache.store import Cache
-from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint
+from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint
 from memqos.vm.checkpoint.restore import restored
 from memqos.vm.checkpoint.stored import Checkpoint
 from memqos.vm.guest.installing import install
@@ -29,7 +29,10 @@ from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["boot"]
+__all__ = ["DAMAGED", "boot"]
+
+DAMAGED = "damaged checkpoint"
+"""In the data of an error that a machine failed with whose checkpoint turned out to be damaged: another try may do."""
 
 BOOT_SECONDS = 300
 """From QEMU's start to all units being up: twenty seconds alone on a host, minutes where others use its processors."""
@@ -61,7 +64,7 @@ def boot(
     temporary_logs: log_dir is removed if we are killed, and with a machine that was kept; otherwise it stays.
 
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
-    MachineryError for what failed.
+    MachineryError for what failed. A MachineryError in the context has the checkpoint checked in full.
     """
     choices = check_options(options or BootOptions())
     words = kernel_words(profile, choices.options)
@@ -79,7 +82,12 @@ def boot(
                 machine = stack.enter_context(launch(making.ingredients, cache=image_cache, deadline=deadline))
                 making.prepare(machine)
         machine.profile, machine.image = profile, making.image
-        yield machine
+        try:
+            yield machine
+        except MachineryError as error:
+            if not machine.recheck():
+                error.data[DAMAGED] = str(machine.provenance.get("checkpoint", ""))
+            raise
 
 
 def _making(
@@ -144,7 +152,9 @@ def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress
 
     def attempt(checkpoint: Checkpoint) -> Machine:
         deadline = Deadline.after(RESTORE_SECONDS)
-        return stack.enter_context(restored(making.ingredients, checkpoint, cache=cache, deadline=deadline))
+        machine = stack.enter_context(restored(making.ingredients, checkpoint, cache=cache, deadline=deadline))
+        machine.recheck = lambda: recheck_checkpoint(checkpoint, cache, progress=progress)
+        return machine
 
     try:
         checkpoint = ensure_checkpoint(making, cache, progress=progress)

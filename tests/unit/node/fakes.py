@@ -29,7 +29,7 @@ FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_
 
 
 class Runtime(FakeRuntime):
-    """A fake runtime that counts sandboxes, ends init containers, and fails for the pods in `broken`."""
+    """A fake runtime that counts sandboxes, ends init containers, and fails for the pods in `broken` and `hanging`."""
 
     def __init__(self, cgroups: FakeCgroups, runtimes: Runtimes) -> None:
         super().__init__(cgroups, runtimes=runtimes)
@@ -37,8 +37,13 @@ class Runtime(FakeRuntime):
         self.handles: dict[str, ContainerHandle] = {}
         self.init_exit_code = 0
         self.broken: set[str] = set()
+        self.asked: list[str] = []
+        self.hanging: set[str] = set()
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
+        self.asked.append(spec.name)
+        if spec.name in self.hanging:
+            raise RuntimeCallError("the runtime hangs.")
         if spec.name in self.broken:
             raise RuntimeCallError(f"no sandbox for {spec.name}.")
         self.sandboxes.append(spec.name)

@@ -110,6 +110,50 @@ def test_a_pod_that_cannot_start_is_an_error_of_its_own_tests_only():
     assert bench.planned_cgroups == []
 
 
+def test_after_three_pods_that_failed_alike_the_rest_of_a_population_is_not_tried():
+    bench = Bench()
+    pods = [pod(name) for name in "abcdef"]
+    bench.runtime.hanging = set("abcdef")
+
+    with bench.node.keeping_pods():
+        with bench.node.admitted(pods, kubelet()) as population:
+            assert bench.runtime.asked == ["a", "b", "c"]
+            told = [admitted.failure.what for admitted in population.failures]
+        assert told == ["the runtime hangs."] * 3 + ["as before: the runtime hangs."] * 3
+        with bench.node.admitted(pods, kubelet()) as population:
+            # The machine is the same, so that one attempt tells that nothing has changed.
+            assert bench.runtime.asked == ["a", "b", "c", "a"]
+            assert len(population.failures) == 6
+        bench.runtime.hanging = set()
+        with bench.node.admitted(pods, kubelet()) as population:
+            assert population.failures == ()
+
+
+def test_failures_that_are_not_in_a_row_are_each_tried():
+    bench = Bench()
+    bench.runtime.hanging = {"a", "b", "d", "e"}
+
+    with bench.node.admitted([pod(name) for name in "abcdef"], kubelet()) as population:
+        assert len(population.failures) == 4
+        assert not [one for one in population.failures if "as before" in one.failure.what]
+
+
+def test_removing_is_not_tried_for_ever_either(monkeypatch):
+    bench = Bench()
+    asked = []
+
+    def hang(sandbox, *, deadline):
+        asked.append(sandbox.id)
+        raise RuntimeCallError("the runtime hangs.")
+
+    with (
+        pytest.raises(RuntimeCallError, match=r"the runtime hangs\."),
+        bench.node.admitted([pod(name) for name in ("one", "two", "three", "four", "five")], kubelet()),
+    ):
+        monkeypatch.setattr(bench.runtime, "remove_sandbox", hang)
+    assert len(asked) == 3
+
+
 def test_a_value_that_the_kernel_refuses_is_machinery_and_leaves_nothing_behind():
     bench = Bench()
     bench.agent.refused = "kubepods-burstable.slice"

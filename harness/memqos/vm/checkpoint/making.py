@@ -22,6 +22,7 @@ from memqos.vm.checkpoint.stored import (
     Checkpoint,
     checkpoint_key,
     checkpoints_folder,
+    damaged_files,
     load_checkpoint,
     prune_checkpoints,
     seal,
@@ -32,7 +33,7 @@ from memqos.vm.qemu.launch import Ingredients, launch, spec_of
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator, RamFiles, RamUse
 
-__all__ = ["MAKING_PREFIX", "Making", "discard_checkpoint", "ensure_checkpoint"]
+__all__ = ["MAKING_PREFIX", "Making", "discard_checkpoint", "ensure_checkpoint", "recheck_checkpoint"]
 
 MAKING_PREFIX = ".making-"
 
@@ -141,6 +142,16 @@ def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
         if found is None or found.manifest == checkpoint.manifest:
             with contextlib.suppress(FileNotFoundError):
                 remove_entry(checkpoint.folder)
+
+
+def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> bool:
+    """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
+    damaged = damaged_files(checkpoint)
+    found = f"{', '.join(damaged)} changed since it was made, and it is made again" if damaged else "it is whole"
+    progress.note(f"after a failure in its machine the checkpoint '{checkpoint.name}' was checked in full: {found}.")
+    if damaged:
+        discard_checkpoint(checkpoint, cache, progress=progress)
+    return not damaged
 
 
 def _make(making: Making, folder: Path, cache: Cache) -> None:

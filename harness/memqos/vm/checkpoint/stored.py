@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.vm.cache.manifest import read_manifest, write_manifest
+from memqos.vm.cache.manifest import read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, disk_bytes, remove_entry
 from memqos.vm.qemu.launch import ROOT_OVERLAY
 
@@ -31,6 +31,7 @@ __all__ = [
     "Checkpoint",
     "checkpoint_key",
     "checkpoints_folder",
+    "damaged_files",
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
@@ -130,13 +131,32 @@ def checkpoints_folder(cache: Cache) -> Path:
 
 def seal(folder: Path, facts: Mapping[str, object]) -> None:
     """Make the folder a checkpoint: its files are frozen, and the manifest is written."""
-    write_manifest(folder / MANIFEST, facts, mode=0o400, times=True)
+    whole = {file.name: whole_digest(file) for file in sorted(folder.iterdir())}
+    write_manifest(folder / MANIFEST, {**facts, "whole": whole}, mode=0o400, times=True)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
     """The checkpoint in a folder, or None if it is not whole or not as it was written."""
     manifest = read_manifest(folder / MANIFEST, needed=frozenset({STATE, ROOT_OVERLAY}))
     return None if manifest is None else Checkpoint(folder=folder, manifest=manifest)
+
+
+def damaged_files(checkpoint: Checkpoint) -> list[str]:
+    """The files that are not what they were when the checkpoint was made, by all that is in them; takes seconds.
+
+    Of one that was made before whole files were hashed nothing can be vouched for: all of its files.
+    """
+    files, whole = checkpoint.manifest["files"], checkpoint.manifest.get("whole")
+    names = sorted(files) if isinstance(files, dict) else []
+    known = whole if isinstance(whole, dict) else {}
+    return [name for name in names if not _holds(checkpoint.folder / name, known.get(name))]
+
+
+def _holds(path: Path, digest: object) -> bool:
+    try:
+        return digest is not None and whole_digest(path) == digest
+    except OSError:
+        return False
 
 
 def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:

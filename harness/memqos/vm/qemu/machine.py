@@ -52,6 +52,8 @@ class Machine:
         }
         self.profile: Profile | None = None
         self.image: Image | None = None
+        self.recheck: Callable[[], bool] = lambda: True
+        """Whether what it was restored from is all that it was; takes seconds, and is asked after a failure."""
         self.state = MachineState.OFF
         self._qemu = qemu
         self._group = group

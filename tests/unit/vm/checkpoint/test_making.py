@@ -3,9 +3,11 @@
 import contextlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from memqos.catalog.profiles import load_profile
 from memqos.errors import MachineError, NoSpaceError
 from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm import boot as module
@@ -135,7 +137,7 @@ def world(monkeypatch):
     def restored(ingredients, checkpoint, *, cache, deadline):
         if checkpoint.name in bad:
             raise MachineError("the migration failed.\nThe console said nothing.")
-        yield f"machine of {checkpoint.name}"
+        yield SimpleNamespace(name=f"machine of {checkpoint.name}")
 
     monkeypatch.setattr(module, "ensure_checkpoint", ensure)
     monkeypatch.setattr(module, "restored", restored)
@@ -152,7 +154,7 @@ def test_a_checkpoint_that_gives_no_machine_is_made_again_and_said_once(world, m
     made, discarded, bad = world
     bad.add("c1")
     notes = Notes()
-    assert restore(making, notes) == "machine of c2"
+    assert restore(making, notes).name == "machine of c2"
     assert (made, discarded) == (["c1", "c2"], ["c1"])
     assert notes.notes == ["the checkpoint 'c1' gives no machine, and is made again: the migration failed."]
 
@@ -174,3 +176,14 @@ def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
     assert restore(making, notes) is None
     [told] = notes.notes
     assert told.startswith("There is no room for a checkpoint, so the machine is booted: the disk has 3 MiB free")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_fails_in_a_restored_machine_has_its_checkpoint_checked_in_full(monkeypatch, making, tmp_path, whole):
+    machine = SimpleNamespace(provenance={"checkpoint": "c1"}, recheck=lambda: whole)
+    monkeypatch.setattr(module, "_making", lambda *_, **__: making)
+    monkeypatch.setattr(module, "_restore", lambda *_: machine)
+    booting = module.boot(load_profile("trixie"), TOPOLOGY, image_cache=None, log_dir=tmp_path / "log")
+    with pytest.raises(MachineError, match="the runtime was killed") as caught, booting:
+        raise MachineError("the runtime was killed by SIGILL.")
+    assert (module.DAMAGED in caught.value.data) is not whole

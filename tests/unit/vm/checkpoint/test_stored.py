@@ -6,9 +6,11 @@ import os
 import pytest
 
 from memqos.vm.cache.store import Cache, remove_entry
+from memqos.vm.checkpoint.making import recheck_checkpoint
 from memqos.vm.checkpoint.stored import (
     checkpoint_key,
     checkpoints_folder,
+    damaged_files,
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
@@ -133,3 +135,61 @@ def test_the_key_changes_with_every_argument_and_fact():
     }
     assert len(keys) == 4
     assert checkpoint_key(["a"], {"x": 1, "y": 2}) == checkpoint_key(["a"], {"y": 2, "x": 1})
+
+
+def flip_unseen(path, offset):
+    """Change a byte between the samples, and leave the file's times as they were."""
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    overwrite(path, offset, b"y")
+    os.utime(path, ns=times)
+
+
+def test_one_byte_between_the_samples_is_found_when_all_is_looked_at(make):
+    folder = make("a")
+    assert damaged_files(load_checkpoint(folder)) == []
+    flip_unseen(folder / "zone0.ram", 32 * MIB + 5000)
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint is not None
+    assert damaged_files(checkpoint) == ["zone0.ram"]
+
+
+def test_a_byte_in_a_hole_is_found_and_zeros_in_one_are_no_damage(make):
+    folder = make("a")
+    ram = folder / "zone0.ram"
+    times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
+    overwrite(ram, 50 * MIB, bytes(MIB))
+    os.utime(ram, ns=times)
+    assert damaged_files(load_checkpoint(folder)) == []
+    flip_unseen(ram, 60 * MIB + 5000)
+    assert damaged_files(load_checkpoint(folder)) == ["zone0.ram"]
+
+
+def test_of_a_checkpoint_without_hashes_of_whole_files_nothing_is_vouched_for(make):
+    folder = make("a")
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    del manifest["whole"]
+    (folder / "checkpoint.json").write_text(json.dumps(manifest))
+    assert damaged_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "zone0.ram"]
+
+
+def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cache):
+    folder = make("a")
+    notes = Notes()
+    assert recheck_checkpoint(load_checkpoint(folder), cache, progress=notes)
+    assert folder.exists()
+    flip_unseen(folder / "zone0.ram", 32 * MIB + 5000)
+    assert not recheck_checkpoint(load_checkpoint(folder), cache, progress=notes)
+    assert not folder.exists()
+    said = "after a failure in its machine the checkpoint 'a' was checked in full: "
+    assert notes.notes == [
+        f"{said}it is whole.",
+        f"{said}zone0.ram changed since it was made, and it is made again.",
+    ]
+
+
+class Notes:
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)

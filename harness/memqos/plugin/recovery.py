@@ -1,0 +1,133 @@
+"""What goes on after a failure: a module on another machine, a checkpoint under suspicion, what is not tried again.
+
+A machine that broke costs the test that ran on it: what was set up for its module is torn down, and the next test of
+the same module gets a new machine. What fails alike several times in a row is taken for granted where nothing ever
+succeeded, and otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memqos.errors import MemqosError
+from memqos.plugin.collecting import machine_of
+from memqos.plugin.keys import LANE, SETTINGS_KEY, is_ours, node_fixture, outcome_of_phase
+from memqos.plugin.telling import Telling
+from memqos.repetition import ENOUGH, Repetition, as_before
+from memqos.report.outcome import Outcome
+
+if TYPE_CHECKING:
+    from memqos.plugin.lane import Lane
+
+__all__ = ["Recovery"]
+
+_OBSERVED = {Outcome.CONFORMS, Outcome.DEVIATES}
+
+
+class Recovery:
+    """Watches the outcomes of this process's memqos tests that need a machine; registered wherever tests run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._telling = Telling(config)
+        self._row = Repetition()
+        self._places: set[Hashable] = set()
+        """Where the failures of the row were."""
+        self._observed: set[Hashable] = set()
+        """Machines, by what they are and by their ids, on which something was observed."""
+        self._hopeless: dict[Hashable, MemqosError] = {}
+        """What need not be tried: places, or all of one sort of machine."""
+        self._checked: set[object] = set()
+
+    @property
+    def _lane(self) -> Lane | None:
+        return self._config.stash.get(LANE, None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Nothing is set up for what is hopeless, and nothing on a machine that has died since the last test."""
+        if not _needs_machine(item):
+            return
+        sort, place = self._place(item)
+        if (error := self._hopeless.get(sort) or self._hopeless.get(place)) is not None:
+            raise as_before(error)
+        if self._lane is not None and (why := self._lane.lost):
+            self._telling.line(f"before {item.name}: {why}")
+            _tear_down(item.session)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Take back what a module has on a machine that is lost, so that its next test gets a new one."""
+        if nextitem is not None and self._lane is not None and self._lane.lost:
+            _tear_down(item.session)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Learn from each outcome; what happens in tearing down says nothing of the next attempt."""
+        report = yield
+        outcome = outcome_of_phase(report)
+        if outcome is None or report.when == "teardown" or not _needs_machine(item):
+            return report
+        if outcome in _OBSERVED:
+            self._row.went_well()
+            self._observed |= {self._place(item)[0], self._machine_id()}
+        error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
+        if isinstance(error, MemqosError):
+            self._suspect_checkpoint()
+            self._count(item, error)
+        return report
+
+    def _count(self, item: pytest.Item, error: MemqosError) -> None:
+        """Decide what a failure means for the attempts that are to come."""
+        sort, place = self._place(item)
+        count = self._row.failed(error)
+        self._places = {place} if count == 1 else self._places | {place}
+        if count < ENOUGH or place in self._hopeless or sort in self._hopeless:
+            return
+        if self._lane is not None and self._machine_id() in self._observed:
+            self._lane.spoil(f"{ENOUGH} tests in a row failed alike on it")
+            return
+        self._hopeless[place] = error
+        if len(self._places) > 1 and sort not in self._observed:
+            self._hopeless[sort] = error
+            self._telling.line(
+                f"nothing but machinery on {'/'.join(map(str, sort))}: what is left of it is not tried any more"
+            )
+
+    def _suspect_checkpoint(self) -> None:
+        """Check, once, what the machine was restored from: it may be that which failed."""
+        station = self._lane.station if self._lane is not None else None
+        name = station.machine.provenance.get("checkpoint") if station is not None else None
+        if self._lane is None or station is None or name is None or name in self._checked:
+            return
+        self._checked.add(name)
+        if not station.machine.recheck():
+            self._lane.spoil("its checkpoint is damaged")
+
+    def _machine_id(self) -> str:
+        station = self._lane.station if self._lane is not None else None
+        return station.id if station is not None else ""
+
+    def _place(self, item: pytest.Item) -> tuple[tuple[str, str], Hashable]:
+        """The sort of machine that a test is for, and what shares a population with it there."""
+        sort = machine_of(item, self._config.stash[SETTINGS_KEY])
+        callspec = getattr(item, "callspec", None)
+        kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
+        return sort, (sort, item.path, kubelet.id if kubelet is not None else "")
+
+
+def _needs_machine(item: pytest.Item) -> bool:
+    return is_ours(item) and bool(node_fixture(getattr(item, "fixturenames", ())))
+
+
+def _tear_down(session: pytest.Session) -> None:
+    """Everything that is set up for modules; what is set up for the whole session stays.
+
+    pytest has no public word for this: by itself it tears a module down only when the next test is of another one.
+    """
+    session._setupstate.teardown_exact(session)  # type: ignore[arg-type]  # noqa: SLF001
