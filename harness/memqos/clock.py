@@ -6,6 +6,7 @@ This is the only module that imports `time`, so a test can put a clock of its ow
 from __future__ import annotations
 
 import datetime
+import reprlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from memqos.errors import DeadlineError
 __all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "utc_now", "wait"]
 
 T = TypeVar("T")
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxstring = 200
 
 
 class Clock(Protocol):
@@ -92,12 +96,14 @@ def wait(
     deadline: Deadline,
     until: Callable[[T], bool] = bool,
     every: float = 0.2,
+    shown: Callable[[T], str] | None = None,
 ) -> T:
     """Observe until `until` holds, and return that observation.
 
     condition: what is waited for, as it will be read in the error ("sshd answers").
     observe: takes one observation; its own errors pass through.
     every: seconds between observations; the last one is made at the deadline, not before it.
+    shown: the last observation in words, for the error; None for a short form of its repr.
 
     Raises DeadlineError naming the condition, the last observation and the elapsed time.
     """
@@ -107,8 +113,9 @@ def wait(
         if until(seen):
             return seen
         if last_try:
+            last = (shown or _SHORT.repr)(seen)
             raise DeadlineError(
-                f"waited {deadline.elapsed:.1f} s for '{condition}'; the last observation was {seen!r}.",
+                f"waited {deadline.elapsed:.1f} s for '{condition}'; the last observation was {last}.",
                 data={"condition": condition, "last": seen, "elapsed": deadline.elapsed},
             )
         deadline.clock.sleep(min(every, deadline.remaining))

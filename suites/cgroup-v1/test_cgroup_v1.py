@@ -5,10 +5,11 @@
       container app         64 Mi                   64 Mi, or none                0        96 Mi in steps of 1 Mi
       container beside      64 Mi                   64 Mi, or none                0        nothing
 
-The plan of each kubelet says which memory.memsw.limit_in_bytes the containers have. The pod has room, so that it is the
-container's limits that are run into. What may pass them are single pages whose charge cannot fail: no more than one
-batch of 64 (mm/memcontrol.c, try_charge_memcg). A program that is at memory.memsw.limit_in_bytes is not killed at once:
-a charge is tried again for as long as reclaim frees anything, such as pages of the program's own file.
+The plan of each kubelet says which memory.memsw.limit_in_bytes the containers have; all tests rest on both limits. The
+pod has room, so that it is the container's limits that are run into. What may pass them are single pages whose charge
+cannot fail: no more than one batch of 64 (mm/memcontrol.c, try_charge_memcg). A program that is at
+memory.memsw.limit_in_bytes is not killed at once: a charge is tried again for as long as reclaim frees anything, such
+as pages of the program's own file.
 """
 
 import pytest
@@ -16,16 +17,19 @@ import pytest
 from memqos.model.knob import Knob
 from memqos.node import ended, exceeds
 
+PREMISES = [Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES]
+
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.24")
 @pytest.mark.claim("cgroup-v1/limit-kills")
 def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """A program that asks for more than memory.limit_in_bytes is OOM-killed, and the runtime says so."""
-    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
     qos_evidence.settle(
+        course.premises,
         course.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES, forced=True),
         course.exit_code_tells_kill(),
         course.reason_tells_oom(),
@@ -37,10 +41,11 @@ def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_cata
 @pytest.mark.claim("cgroup-v1/memsw-bounds-swap")
 def test_memory_and_swap_together_are_bounded(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """With LimitedSwap a program is OOM-killed when memory and swap together are at the memory limit."""
-    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
     qos_evidence.settle(
+        course.premises,
         course.stays_within("memory.memsw.max_usage_in_bytes", Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, forced=True),
         course.exit_code_tells_kill(),
         course.reason_tells_oom(),
@@ -52,10 +57,11 @@ def test_memory_and_swap_together_are_bounded(qos_node, qos_kubelet, qos_catalog
 @pytest.mark.claim("cgroup-v1/no-memsw-swaps")
 def test_without_a_bound_the_rest_is_swapped_out(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """With UnlimitedSwap memory stays within its limit, and memory and swap together pass it."""
-    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet) as container:
+    with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES))
 
     qos_evidence.settle(
+        course.premises,
         course.exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES),
         course.ran_into("memory.failcnt"),
         course.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES, forced=True),

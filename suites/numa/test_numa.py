@@ -9,6 +9,7 @@ No tolerance: cpuset.mems binds every page of a program that starts inside (kern
 
 import pytest
 
+from memqos.model.knob import Knob
 from memqos.node import counted
 
 
@@ -17,10 +18,11 @@ from memqos.node import counted
 @pytest.mark.claim("numa/mems-pins-anonymous-memory")
 def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
     """All anonymous memory of a container is on the zone that CRI's cpuset_mems names."""
-    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, zone=qos_zone) as container:
+    pod = qos_catalog.pod("one-zone")
+    with qos_node.watched(pod, qos_kubelet, rests_on=[Knob.CPUSET_MEMS], zone=qos_zone) as container:
         course = container.until(counted("anon"))
 
     qos_evidence.settle(
-        course.shows("cpuset.mems", str(qos_zone)),
+        course.premises,
         course.anon_only_on(qos_zone),
     )

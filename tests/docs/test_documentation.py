@@ -1,5 +1,6 @@
 """What the documentation shows is what happens, and its links lead somewhere."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from memqos.engine.explain import failure
+from memqos.engine.finding import Verdict
+from memqos.node.fake import fake_node
+from memqos.plugin.catalogue import Catalogue
 from tests.docs import claims_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
@@ -66,6 +71,17 @@ def test_a_recorded_tree_is_judged_as_the_page_on_python_shows(tmp_path):
     done = subprocess.run([sys.executable, "-c", code[-1]], cwd=tmp_path, text=True, check=True, capture_output=True)
     assert sum(line.startswith("conforms ") for line in done.stdout.splitlines()) == 349
     assert not any(line.startswith("deviates") for line in done.stdout.splitlines())
+
+
+def test_the_readme_shows_a_deviation_as_it_is_told():
+    [shown] = re.findall(r"^```text\n(.*?)^```$", (DOCS.parent / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    node, catalogue = fake_node(), Catalogue()
+    pod = catalogue.pod("burstable")
+    with node.admitted([pod], catalogue.kubelet("v1.27")) as population:
+        findings = population.judge_pod(pod)
+    high = next(one for one in findings if one.knob == "memory.high" and one.subject.startswith("container"))
+    told = failure(dataclasses.replace(high, verdict=Verdict.DEVIATES, observed="max"))
+    assert matches(shown.splitlines(), told.splitlines())
 
 
 def test_the_page_of_claims_is_what_the_suites_claim():

@@ -14,7 +14,7 @@ from memqos.errors import CgroupFileError
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.reading import FileText, NoFile, Pressure, PressureLine, Unreadable
 
-__all__ = ["counters", "entry", "knob_value", "numa_stat", "number", "number_or_max", "present", "pressure", "words"]
+__all__ = ["counters", "entry", "knob_value", "numa_stat", "number", "present", "pressure", "words"]
 
 _U64_MAX = 2**64 - 1
 _AVERAGE = re.compile(r"\d{1,3}\.\d\d", re.ASCII)
@@ -38,12 +38,6 @@ def present(text: FileText | None, *, path: str) -> str:
 def number(text: str, *, path: str) -> int:
     """A file that is one number (memory.current in bytes, memory.oom.group)."""
     return _u64(_only_line(text, path), path, 1)
-
-
-def number_or_max(text: str, *, path: str) -> int | None:
-    """A file that is one number or "max"; None stands for max."""
-    line = _only_line(text, path)
-    return None if line == "max" else _u64(line, path, 1)
 
 
 def knob_value(knob: Knob, text: str, *, path: str) -> KnobValue:

@@ -60,7 +60,8 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:
         lines += reason_lines(finding.reason, indent="  ")
     lines += [f"  seen     {name}: {text}" for name, text in finding.evidence.items()]
-    if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/"):
+    # What a runtime or a process says (exit code, oom_score_adj) is in no file of the cgroup's; their names have dots.
+    if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/") and "." in finding.knob:
         hierarchy = f"/{Knob(finding.knob).controller}" if finding.knob in _ON_V1_ALONE else ""
         lines.append(f"  look     cat {mount}{hierarchy}{finding.cgroup.rstrip('/')}/{finding.knob}")
     return "\n".join(lines)

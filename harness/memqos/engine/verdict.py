@@ -15,7 +15,7 @@ from memqos.model.node import RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
-__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "judge", "judge_node", "judge_pod", "subject"]
+__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "judge", "judge_cgroup", "judge_node", "judge_pod", "subject"]
 
 ContainerIds = Mapping[tuple[str, str], str]
 """(pod uid, container name) to the id that the runtime gave the container."""
@@ -50,7 +50,7 @@ def judge_node(plan: Plan, reading: Reading) -> tuple[Finding, ...]:
     """The cgroups above pods: kubepods, the QoS classes, the reserved ones."""
     findings: list[Finding] = []
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
-        findings += _cgroup(cgroup, cgroup.path, subject(cgroup), reading)
+        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading)
     return tuple(findings)
 
 
@@ -65,7 +65,7 @@ def judge_pod(
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
-    findings = list(_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading))
+    findings = list(judge_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading))
     for container in pod.containers:
         name = subject(container.cgroup, pod)
         container_id = ids.get((uid, container.name))
@@ -78,7 +78,7 @@ def judge_pod(
         path = container_path(container.cgroup.path, container_id, plan.driver, flavour, subgroup=subgroup)
         if path not in reading.cgroups and path.parent in reading.cgroups and subgroup:
             path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
-        findings += _cgroup(container.cgroup, path, name, reading)
+        findings += judge_cgroup(container.cgroup, path, name, reading)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
             observed = text.strip()
@@ -106,7 +106,8 @@ def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:
     return f"container {cgroup.container} of pod {pod.namespace}/{pod.name}"
 
 
-def _cgroup(cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading) -> Iterator[Finding]:
+def judge_cgroup(cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading) -> Iterator[Finding]:
+    """Every knob of one planned cgroup, which was found at this path; name: what a reader calls it."""
     seen = reading.cgroups.get(path)
     for expected in cgroup.knobs.values():
         if seen is None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
+from memqos.engine.plan import Expected
+from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
@@ -29,9 +31,9 @@ __all__ = [
 
 WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     CgroupVersion.V2: (
-        "memory.current", "memory.high", "memory.max", "memory.events", "memory.pressure", "memory.numa_stat",
-        "memory.stat", "memory.swap.current", "memory.swap.peak", "memory.swap.max", "memory.swap.events",
-        "cpuset.mems",
+        "memory.current", "memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group", "memory.events",
+        "memory.pressure", "memory.numa_stat", "memory.stat", "memory.swap.current", "memory.swap.peak",
+        "memory.swap.max", "memory.swap.events", "cpuset.mems",
     ),
     CgroupVersion.V1: (
         "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",
@@ -39,7 +41,7 @@ WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
         "memory.memsw.failcnt", "memory.oom_control", "memory.stat", "cpuset.mems",
     ),
 }  # fmt: skip
-"""The files that behaviour shows in."""
+"""The files that behaviour shows in, and the knobs that it rests on."""
 
 PEAKS: Mapping[str, str] = {"memory.swap.current": "memory.swap.peak"}
 """Amounts of which the kernel keeps the most there ever was, and where (memory.swap.peak: from 6.5 on).
@@ -57,10 +59,14 @@ The kernel lets a task above memory.high go on without sleep for penalties of up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at a container: its cgroup and its pod's, the runtime's word, and what the workload reported."""
+    """One look at a container: its cgroup and its pod's, the runtime's word, and what the workload reported.
+
+    planned: what the container's control files must hold, which is what its behaviour is measured by.
+    """
 
     container: CgroupPath
     pod: CgroupPath
+    planned: Mapping[Knob, Expected]
     reading: Reading
     status: ContainerStatus
     report: tuple[ReportLine, ...]
@@ -83,9 +89,17 @@ class Sample:
         return None
 
     def number(self, file: str) -> int | None:
-        """A file of one number, in bytes; None if it is not there or says "max"."""
+        """A file that counts an amount, in bytes; None if it is not there."""
         text = self.text(file)
-        return None if text is None else parse.number_or_max(text, path=f"{self.container}/{file}")
+        return None if text is None else parse.number(text, path=f"{self.container}/{file}")
+
+    def bound(self, limit: Knob) -> int | None:
+        """The limit that the plan gives the container, in bytes as the kernel shows them; None if it gives none.
+
+        Never what the file shows: a runtime that writes a wrong limit would be measured by its own mistake.
+        """
+        expected = self.planned.get(limit)
+        return expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
 
     def pod_peak(self, file: str) -> int | None:
         """The most that the pod's cgroup, which outlives the container's, ever had of an amount; None if not told."""
@@ -111,10 +125,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something to wait for: its name as errors print it, and whether a sample shows it."""
+    """Something to wait for: its name as errors print it, whether a sample shows it, and what it shows of it."""
 
     name: str
     holds: Callable[[Sample], bool]
+    shows: Callable[[Sample], str]
 
 
 def amounts_of(sample: Sample, file: str) -> list[int]:
@@ -126,27 +141,40 @@ def amounts_of(sample: Sample, file: str) -> list[int]:
 def rises(file: str, key: str) -> Condition:
     """This counter is above zero, which it was when the cgroup was made; pressure: by more than one short sleep."""
     least = THROTTLE_US if file == "memory.pressure" else 0
-    return Condition(f"{file} {key} rises", lambda sample: (sample.counter(file, key) or 0) > least)
+    return Condition(
+        f"{file} {key} rises",
+        lambda sample: (sample.counter(file, key) or 0) > least,
+        lambda sample: f"{key} {_or_unread(sample.counter(file, key))} in {sample.pod}/{file}",
+    )
 
 
-def reaches(file: str, limit: str) -> Condition:
-    """This amount has come as close to its limit as the kernel's batches let it come."""
+def reaches(file: str, limit: Knob) -> Condition:
+    """This amount has come as close to its planned limit as the kernel's batches let it come."""
 
     def holds(sample: Sample) -> bool:
-        amounts, bound = amounts_of(sample, file), sample.number(limit)
+        amounts, bound = amounts_of(sample, file), sample.bound(limit)
         return bool(amounts) and bound is not None and max(amounts) >= bound - SLACK
 
-    return Condition(f"{file} reaches {limit}", holds)
+    return Condition(f"{file} reaches {limit}", holds, lambda sample: _beside(sample, file, limit))
 
 
-def exceeds(file: str, limit: str) -> Condition:
-    """This amount has passed what is another file's limit."""
+def exceeds(file: str, limit: Knob) -> Condition:
+    """This amount has passed what is planned as another file's limit."""
 
     def holds(sample: Sample) -> bool:
-        amount, bound = sample.number(file), sample.number(limit)
+        amount, bound = sample.number(file), sample.bound(limit)
         return amount is not None and bound is not None and amount > bound
 
-    return Condition(f"{file} exceeds {limit}", holds)
+    return Condition(f"{file} exceeds {limit}", holds, lambda sample: _beside(sample, file, limit))
+
+
+def _beside(sample: Sample, file: str, limit: Knob) -> str:
+    amount, bound = _or_unread(sample.number(file)), sample.bound(limit)
+    return f"{amount} in {sample.container}/{file}, beside a planned {limit} of {'max' if bound is None else bound}"
+
+
+def _or_unread(number: int | None) -> str:
+    return "(not there)" if number is None else str(number)
 
 
 SLACK = 256 << 10
@@ -159,20 +187,29 @@ that is left to a cgroup (mm/vmscan.c, MIN_LRU_BATCH).
 
 def ended() -> Condition:
     """The container is not running any more."""
-    return Condition("the container has ended", lambda sample: sample.status.exit_code is not None)
+    return Condition(
+        "the container has ended",
+        lambda sample: sample.status.exit_code is not None,
+        lambda sample: f"the container {sample.container} is {sample.status.state}",
+    )
 
 
 def counted(key: str) -> Condition:
     """memory.numa_stat counts all that the workload holds; the kernel brings its statistics up to date every 2 s."""
 
-    def holds(sample: Sample) -> bool:
+    def count(sample: Sample) -> int:
         text = sample.text("memory.numa_stat")
         if text is None:
-            return False
-        zones = parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {})
-        return sum(zones.values()) >= held(sample.report) > 0
+            return 0
+        return sum(parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {}).values())
 
-    return Condition(f"memory.numa_stat counts as much {key} as the workload holds", holds)
+    return Condition(
+        f"memory.numa_stat counts as much {key} as the workload holds",
+        lambda sample: count(sample) >= held(sample.report) > 0,
+        lambda sample: (
+            f"{key} {count(sample)} of {held(sample.report)} bytes held, in {sample.container}/memory.numa_stat"
+        ),
+    )
 
 
 def held(report: tuple[ReportLine, ...]) -> int:
@@ -182,7 +219,12 @@ def held(report: tuple[ReportLine, ...]) -> int:
 
 def work_done(commands: int) -> Condition:
     """The workload has reported the end of this many commands."""
+
+    def done(sample: Sample) -> int:
+        return len({line.command for line in sample.report if isinstance(line, Done)})
+
     return Condition(
         f"the workload has done {commands} commands",
-        lambda sample: len({line.command for line in sample.report if isinstance(line, Done)}) >= commands,
+        lambda sample: done(sample) >= commands,
+        lambda sample: f"it has done {done(sample)}",
     )

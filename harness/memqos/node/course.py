@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memqos.cgroupfs import parse
+from memqos.engine import verdict
+from memqos.engine.behaviour import behaviour_reason
 from memqos.engine.finding import Finding, Verdict
-from memqos.engine.plan import PlannedContainer, PlannedPod, Reason
 from memqos.model.knob import Knob
-from memqos.model.pod import Container
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
+from memqos.node.premises import Premises
 from memqos.workload.report import Done, Step
 
 __all__ = ["Course"]
@@ -24,12 +25,19 @@ OOM_EXIT_CODE = 137
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """Samples of one container from its start to the end of the watch, at least one."""
+    """Samples of one container from its start to the end of the watch, at least one.
 
-    pod: PlannedPod
-    container: Container
-    planned: PlannedContainer
+    While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
+    among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
+    """
+
+    rests_on: Premises
     samples: tuple[Sample, ...]
+
+    @property
+    def premises(self) -> tuple[Finding, ...]:
+        """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
+        return self.rests_on.judge(self.samples)
 
     def rises(self, file: str, key: str) -> Finding:
         """A counter went up from zero; pressure: by more than one short sleep."""
@@ -52,42 +60,39 @@ class Course:
         try_charge_memcg, force): as many as one batch may be above the limit.
         """
         slack = SLACK if forced else 0
-        pairs = [
-            (amount, bound)
-            for sample in self.samples
-            if (bound := sample.number(limit)) is not None
-            for amount in amounts_of(sample, file)
-        ]
-        if not pairs:
-            return self._finding(file, f"at most {limit}", None, holds=False)
-        amount, bound = max(pairs, key=lambda pair: pair[0] - pair[1])
+        bound = self.samples[0].bound(limit)
+        most = max(self._amounts(file), default=None)
+        if bound is None:
+            return self._unbounded(file, limit)
         expected = f"at most {bound + slack} ({limit}{f' and {slack}' if slack else ''})"
-        return self._finding(file, expected, amount, amount <= bound + slack, reason=self._why(limit))
+        return self._finding(file, expected, most, most is not None and most <= bound + slack)
 
     def comes_near(self, file: str, limit: Knob) -> Finding:
         """An amount came within one batch of a CPU of its limit.
 
         Not observable of a container that ended between two looks, unless its pod's peak shows that it cannot have come
-        near: the last steps of a program that is killed take less time than a look.
+        near: the last steps of a program that is killed take less time than a look. Nor of a limit within a batch of
+        zero, which everything is near to.
         """
-        bounds = [bound for sample in self.samples if (bound := sample.number(limit)) is not None]
+        bound = self.samples[0].bound(limit)
         most = max(self._amounts(file), default=None)
-        if not bounds:
-            return self._finding(file, f"near {limit}", None, holds=False)
-        least = bounds[-1] - SLACK
+        if bound is None:
+            return self._unbounded(file, limit)
+        least = bound - SLACK
+        if least <= 0:
+            why = f"the planned {limit} of {bound} is no more than the {SLACK} bytes by which it may be missed"
+            return self._finding(file, f"near {bound} ({limit})", most, holds=False, why_not=why)
         holds = most is not None and most >= least
         unseen = "" if holds or most is None else self._unseen(file, least, most)
-        expected = f"at least {least} ({limit} less {SLACK})"
-        return self._finding(file, expected, most, holds, reason=self._why(limit), why_not=unseen)
+        return self._finding(file, f"at least {least} ({limit} less {SLACK})", most, holds, why_not=unseen)
 
     def exceeds(self, file: str, limit: Knob) -> Finding:
         """An amount passed, in some sample, what is another file's limit."""
-        bounds = [bound for sample in self.samples if (bound := sample.number(limit)) is not None]
+        bound = self.samples[0].bound(limit)
         most = max(self._amounts(file), default=None)
-        if not bounds:
-            return self._finding(file, f"more than {limit}", None, holds=False)
-        expected = f"more than {bounds[-1]} ({limit})"
-        return self._finding(file, expected, most, most is not None and most > bounds[-1], reason=self._why(limit))
+        if bound is None:
+            return self._unbounded(file, limit)
+        return self._finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
 
     def ran_into(self, file: str) -> Finding:
         """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
@@ -115,11 +120,6 @@ class Course:
         """The workload itself reported that it used memory."""
         most = max((line.bytes for line in self.samples[-1].report if isinstance(line, Step | Done)), default=0)
         return self._word("report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most))
-
-    def shows(self, file: str, expected: str) -> Finding:
-        """A file had this text while the container ran."""
-        texts = [text.strip() for sample in self.samples if (text := sample.text(file)) is not None]
-        return self._finding(file, expected, texts[-1] if texts else None, texts[-1:] == [expected])
 
     def anon_only_on(self, zone: int) -> Finding:
         """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""
@@ -154,63 +154,51 @@ class Course:
         values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
         most = max(values, default=None)
         observed = None if most is None else f"{key} {most}"
-        return self._finding(file, f"{key} {expected}", observed, most is not None and holds(most))
-
-    def _why(self, limit: Knob) -> Reason | None:
-        planned = self.planned.cgroup.knobs.get(limit)
-        return None if planned is None else planned.reason
+        return self._finding(file, f"{key} {expected}", observed, most is not None and holds(most), key=key)
 
     def _word(self, what: str, expected: str, observed: str, **evidence: str) -> Finding:
         """A finding on what the runtime or the workload says, which is in no cgroup's file."""
-        return Finding(
-            verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
-            subject=self._subject,
-            cgroup="",
-            knob=what,
-            expected=expected,
-            observed=observed,
-            evidence={**self._evidence(), "cgroup": str(self.samples[-1].container), **evidence},
-        )
+        finding = self._finding(what, expected, observed, observed == expected)
+        return replace(finding, evidence={**finding.evidence, **evidence})
+
+    def _unbounded(self, file: str, limit: Knob) -> Finding:
+        return self._finding(file, f"measured by {limit}", None, holds=False, why_not=f"the plan sets no {limit}")
 
     def _finding(
-        self,
-        file: str,
-        expected: str,
-        observed: object,
-        holds: bool,
-        *,
-        reason: Reason | None = None,
-        why_not: str = "",
+        self, file: str, expected: str, observed: object, holds: bool, *, key: str = "", why_not: str = ""
     ) -> Finding:
         """A finding on a file of the container's cgroup; an observation of None was not made.
 
         why_not: why what was observed tells nothing, "" if it does.
         """
-        unseen = observed is None or bool(why_not)
-        verdict = Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES
+        why_not = self._premise_broken() or why_not
+        unread = f"{file} could not be read while the container ran" if observed is None else ""
+        unseen = why_not or unread
         return Finding(
-            verdict=verdict,
-            subject=self._subject,
+            verdict=Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            subject=verdict.subject(self.rests_on.planned.cgroup, self.rests_on.pod),
             cgroup=str(self.samples[-1].container),
             knob=file,
             expected=expected,
             observed="" if unseen else str(observed),
-            reason=reason,
-            why_not=why_not or (f"{file} could not be read while the container ran" if unseen else ""),
+            reason=behaviour_reason(file, key, self.rests_on.planned.cgroup.knobs),
+            why_not=unseen,
             evidence=self._evidence(),
         )
 
-    @property
-    def _subject(self) -> str:
-        return f"container {self.container.name} of pod {self.pod.namespace}/{self.pod.name}"
+    def _premise_broken(self) -> str:
+        broken = self.rests_on.broken(self.samples)
+        return f"what it rests on does not hold: {broken}" if broken else ""
 
     def _evidence(self) -> Mapping[str, str]:
+        """How long it was watched, the most memory in use, and the events that counters are judged by: the pod's."""
         first, last = self.samples[0], self.samples[-1]
         usage, events = _EVIDENCE[first.reading.file(first.container, "memory.usage_in_bytes") is not None]
-        counts = next((text for sample in reversed(self.samples) if (text := sample.text(events))), "")
+        texts = (sample.reading.file(sample.pod, events) for sample in reversed(self.samples))
+        counts = next((text for text in texts if isinstance(text, str)), "")
         return {
             "samples": str(len(self.samples)),
             "seconds": f"{last.reading.at - first.reading.at:.1f}",
-            events: " ".join(counts.split()),
-            usage: str(max(self._amounts(usage), default="not read")),
+            f"{events} of the pod": " ".join(counts.split()) or "not read",
+            f"{usage} of the container, at most": str(max(self._amounts(usage), default="not read")),
         }

@@ -15,6 +15,7 @@ from memqos.engine.plan import Plan, Refusal
 from memqos.engine.resize import resize_pods
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError, UsageError
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, RuntimeFlavour
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, Reading
@@ -222,8 +223,14 @@ class NodeUnderTest:
         return dataclasses.replace(reading, cgroups=cgroups)
 
     @contextlib.contextmanager
-    def watched(self, pod: Pod, kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Watch]:
-        """One pod with one container whose memory is watched while it runs."""
+    def watched(
+        self, pod: Pod, kubelet: KubeletCase, *, rests_on: Sequence[Knob], zone: int | None = None
+    ) -> Iterator[Watch]:
+        """One pod whose first app container is watched while it runs.
+
+        rests_on: the knobs without whose planned values its behaviour says nothing; UsageError for none, and for one
+        that nothing plans. zone: as in `admitted`.
+        """
         with self.admitted([pod], kubelet, zone=zone) as population:
             admitted = population.pods[pod.uid].require()
             yield Watch(
@@ -231,6 +238,7 @@ class NodeUnderTest:
                 runtime=self.runtime,
                 population=population,
                 admitted=admitted,
+                rests_on=rests_on,
                 record=self._recorder.reading,
             )
 

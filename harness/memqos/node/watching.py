@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
+from memqos.model.knob import Knob
 from memqos.model.reading import Reading
 from memqos.node.conditions import WATCHED_FILES, Condition, Sample, ended, work_done
 from memqos.node.course import Course
 from memqos.node.population import AdmittedPod, Population
+from memqos.node.premises import Premises
 from memqos.runtime.base import Runtime
 from memqos.workload.report import parse_container_log
 
@@ -25,7 +27,7 @@ SETTLE_SECONDS = 5.0
 
 
 class Watch:
-    """A pod's one app container, running."""
+    """A pod's first app container, running, and the knobs that its behaviour rests on."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Watch:
         runtime: Runtime,
         population: Population,
         admitted: AdmittedPod,
+        rests_on: Sequence[Knob],
         record: Callable[[Reading], None],
     ) -> None:
         self.population = population
@@ -44,13 +47,16 @@ class Watch:
         self._record = record
         self._handle = admitted.containers[self.container.name]
         self._path = population.path_of(admitted.pod, self.container.name)
+        planned = next(item for item in admitted.planned.containers if item.name == self.container.name)
+        self._premises = Premises(pod=admitted.planned, planned=planned, knobs=tuple(rests_on))
 
     def until(self, *conditions: Condition) -> Course:
         """What happened until each of the conditions had been seen, or nothing more could happen.
 
-        Nothing more can happen when the container has ended, or SETTLE_SECONDS after its work was done. Raises
-        DeadlineError naming the conditions that were not seen, if the container still works at the end of the time:
-        then there is nothing to judge yet.
+        Nothing more can happen when the container has ended, or SETTLE_SECONDS after its work was done; and nothing
+        that says anything, once a knob that the behaviour rests on is not as planned. Raises DeadlineError naming the
+        conditions that were not seen, if the container still works at the end of the time: then there is nothing to
+        judge yet.
         """
         samples: list[Sample] = []
         unseen = {condition.name: condition for condition in conditions}
@@ -67,18 +73,20 @@ class Watch:
             return sample
 
         def is_over(sample: Sample) -> bool:
-            return not unseen or gone.holds(sample) or any(deadline.expired for deadline in settled)
+            if not unseen or gone.holds(sample) or any(deadline.expired for deadline in settled):
+                return True
+            return bool(self._premises.broken([sample]))
 
-        name = " and ".join(condition.name for condition in conditions)
-        wait(name, look, until=is_over, deadline=Deadline.after(WATCH_SECONDS))
+        wait(
+            " and ".join(condition.name for condition in conditions),
+            look,
+            until=is_over,
+            deadline=Deadline.after(WATCH_SECONDS),
+            shown=lambda sample: "; ".join(condition.shows(sample) for condition in unseen.values()),
+        )
         # What the runtime and the counters say of an end comes a moment after it.
         look()
-        return Course(
-            pod=self._admitted.planned,
-            container=self.container,
-            planned=next(item for item in self._admitted.planned.containers if item.name == self.container.name),
-            samples=tuple(samples),
-        )
+        return Course(rests_on=self._premises, samples=tuple(samples))
 
     def sample(self) -> Sample:
         """One look."""
@@ -91,6 +99,7 @@ class Watch:
         return Sample(
             container=self._path,
             pod=pod,
+            planned=self._premises.planned.cgroup.knobs,
             reading=reading,
             status=self._runtime.status(self._handle, deadline=deadline),
             report=parse_container_log(

@@ -21,9 +21,15 @@ def failure_text(findings: Iterable[Finding]) -> str:
     """The deviating findings, each with its reason chain; then how many conformed and what was not observable."""
     findings = tuple(findings)
     parts = [explain.failure(finding) for finding in findings if finding.verdict is Verdict.DEVIATES]
-    unseen = [finding for finding in findings if finding.verdict is Verdict.NOT_OBSERVABLE]
-    parts += [f"not observable: {finding.knob} of {finding.subject}: {finding.why_not}" for finding in unseen]
-    conforming = len(findings) - len(parts)
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for finding in findings:
+        if finding.verdict is Verdict.NOT_OBSERVABLE:
+            unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
+    parts += [
+        f"not observable: {', '.join(dict.fromkeys(knobs))} of {subject}: {why_not}"
+        for (subject, why_not), knobs in unseen.items()
+    ]
+    conforming = sum(finding.verdict is Verdict.CONFORMS for finding in findings)
     if conforming:
         parts.append(f"({conforming} other findings of this test conform)")
     return "\n\n".join(parts)

@@ -39,11 +39,9 @@ def test_memory_by_zone() -> None:
     assert parse.numa_stat(text, path="p")["anon"] == {0: 0, 1: 41943040}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("0\n", 0), ("18446744073709551615\n", 2**64 - 1), ("max\n", None), ("4096", 4096)]
-)
-def test_a_number_or_max(text: str, value: int | None) -> None:
-    assert parse.number_or_max(text, path="p") == value
+@pytest.mark.parametrize(("text", "value"), [("0\n", 0), ("18446744073709551615\n", 2**64 - 1), ("4096", 4096)])
+def test_a_number(text: str, value: int) -> None:
+    assert parse.number(text, path="p") == value
 
 
 @pytest.mark.parametrize(
@@ -160,7 +158,6 @@ def test_a_long_text_is_shown_in_part_and_kept_whole() -> None:
 
 PARSERS: list[Callable[..., object]] = [
     parse.number,
-    parse.number_or_max,
     parse.counters,
     parse.numa_stat,
     parse.pressure,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from memqos.catalog.kubelets import KubeletCase
+from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
@@ -21,7 +23,7 @@ from memqos.node.fake import FakeAgent
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
-from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import FakeTarget, Outcome
 
 ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
@@ -78,8 +80,8 @@ class Log:
 class Bench:
     """The node with everything that a test may want to look at behind it."""
 
-    def __init__(self, *, runtimes: Runtimes = TRIXIE, **facts: Any) -> None:
-        self.cgroups = FakeCgroups()
+    def __init__(self, *, runtimes: Runtimes = TRIXIE, hierarchy: Hierarchy = FAKE_HIERARCHY, **facts: Any) -> None:
+        self.cgroups = FakeCgroups(hierarchy=hierarchy, zones="0-1")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
         self.agent = FakeAgent(self.cgroups)
@@ -92,7 +94,7 @@ class Bench:
             },
         )
         fields = {
-            "node": FACTS,
+            "node": dataclasses.replace(FACTS, cgroup_version=hierarchy.version),
             "hierarchy": self.cgroups.hierarchy,
             "controllers": frozenset({"memory"}),
             "pressure": True,

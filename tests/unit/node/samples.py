@@ -2,10 +2,15 @@
 
 import json
 
+from memqos.engine.plan import ContainerResources, Expected, Level, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.model.knob import MAX, Bytes, Knob, Text
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
 from memqos.model.reading import CgroupReading, NoFile, Reading
 from memqos.node.conditions import WATCHED_FILES, Sample
+from memqos.node.course import Course
+from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerState, ContainerStatus
 from memqos.workload.report import parse_report
 
@@ -14,9 +19,54 @@ QUIET = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0
 EVENTS = "low 0\nhigh {high}\nmax 0\noom 0\noom_kill {oom_kill}\noom_group_kill 0\n"
 
 
+RULE = Reason(rule="it is so", revision="test 1", source="nowhere")
+
+
+def planned(**knobs):
+    """One pod with one container, which is planned to hold what `files` and `legacy` show."""
+    values = {
+        Knob.MEMORY_HIGH: MAX,
+        Knob.MEMORY_MAX: Bytes(4096000),
+        Knob.MEMORY_SWAP_MAX: Bytes(8192000),
+        Knob.CPUSET_MEMS: Text("1"),
+        Knob.MEMORY_LIMIT_IN_BYTES: Bytes(16384),
+        Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: Bytes(9223372036854771712),
+        **{Knob(name.replace("__", ".")): value for name, value in knobs.items()},
+    }
+    expected = {knob: Expected(knob=knob, written=value, value=value, reason=RULE) for knob, value in values.items()}
+    above = {Knob.MEMORY_MAX: Expected(knob=Knob.MEMORY_MAX, written=MAX, value=MAX, reason=RULE)}
+    app = PlannedContainer(
+        name="app",
+        resources=ContainerResources(),
+        cgroup=PlannedCgroup(level=Level.CONTAINER, path=POD, knobs=expected, pod="1", container="app"),
+        oom_score_adj=0,
+        oom_score_adj_reason=RULE,
+    )
+    web = PlannedPod(
+        name="web",
+        namespace="default",
+        uid="1",
+        qos=QosClass.BURSTABLE,
+        qos_reason=RULE,
+        cgroup=PlannedCgroup(level=Level.POD, path=POD, knobs=above, pod="1"),
+        containers=(app,),
+    )
+    return web, app
+
+
+PLANNED = planned()
+
+
+def course(*samples, rests_on=(Knob.MEMORY_SWAP_MAX,)):
+    """A course of these samples; what is watched in them rests on these knobs."""
+    pod, container = PLANNED
+    return Course(rests_on=Premises(pod=pod, planned=container, knobs=tuple(rests_on)), samples=samples)
+
+
 def files(**changes):
     texts = {
         "memory.current": "1000\n",
+        "memory.high": "max\n",
         "memory.max": "4096000\n",
         "memory.events": EVENTS.format(high=0, oom_kill=0),
         "memory.pressure": QUIET,
@@ -28,7 +78,7 @@ def files(**changes):
     return texts | {name.replace("_", "."): text for name, text in changes.items()}
 
 
-def sample(container=None, pod_files=None, *, exit_code=None, reason="", report=""):
+def sample(container=None, pod_files=None, *, exit_code=None, reason="", report="", at=1.0):
     gone = dict.fromkeys(WATCHED_FILES[CgroupVersion.V2], NoFile.NO_FILE)
     inside = gone if container is None else container
     status = ContainerStatus(
@@ -40,10 +90,17 @@ def sample(container=None, pod_files=None, *, exit_code=None, reason="", report=
     )
     cgroups = {
         APP: CgroupReading(path=APP, files=inside),
-        POD: CgroupReading(path=POD, files=pod_files or inside),
+        POD: CgroupReading(path=POD, files={**(pod_files or inside), "memory.max": "max\n"}),
     }
-    reading = Reading(source="test", at=1.0, cgroups=cgroups)
-    return Sample(container=APP, pod=POD, reading=reading, status=status, report=parse_report(report, source="test"))
+    reading = Reading(source="test", at=at, cgroups=cgroups)
+    return Sample(
+        container=APP,
+        pod=POD,
+        planned=PLANNED[1].cgroup.knobs,
+        reading=reading,
+        status=status,
+        report=parse_report(report, source="test"),
+    )
 
 
 def done(number, amount):

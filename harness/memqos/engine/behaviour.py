@@ -1,0 +1,95 @@
+"""Why something is expected to happen: the rule for each file that behaviour shows in, and the knobs behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memqos.engine.plan import Expected, Reason
+from memqos.model.knob import Knob
+
+__all__ = ["behaviour_reason"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """One sentence that holds whether the thing happens or not; knobs: whose values decide it."""
+
+    rule: str
+    source: str
+    knobs: tuple[Knob, ...] = ()
+
+
+_RULES: Mapping[str, _Rule] = {
+    "memory.events high": _Rule(
+        rule="`high` is counted each time a cgroup uses more than memory.high, and only then",
+        source="kernel cgroup-v2.rst, memory.high and memory.events; mm/memcontrol.c, mem_cgroup_handle_over_high",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
+    "memory.events max": _Rule(
+        rule="`max` is counted each time a charge would pass memory.max, before anything is reclaimed for it",
+        source="kernel cgroup-v2.rst, memory.max and memory.events; mm/memcontrol.c, try_charge_memcg",
+        knobs=(Knob.MEMORY_MAX,),
+    ),
+    "memory.events oom_kill": _Rule(
+        rule="a process is killed where memory.max is reached and nothing is left to reclaim, never for memory.high",
+        source="kernel cgroup-v2.rst, memory.max and memory.events; mm/memcontrol.c, mem_cgroup_oom",
+        knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
+    ),
+    "memory.pressure some total": _Rule(
+        rule="a task that reclaims for its own charge, or sleeps above memory.high, is stalled for memory",
+        source="kernel accounting/psi.rst; mm/memcontrol.c, mem_cgroup_handle_over_high and try_charge_memcg",
+        knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
+    ),
+    "memory.swap.current": _Rule(
+        rule="no page of a cgroup is swapped out beyond its memory.swap.max",
+        source="kernel cgroup-v2.rst, memory.swap.max; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
+        knobs=(Knob.MEMORY_SWAP_MAX,),
+    ),
+    "memory.numa_stat": _Rule(
+        rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
+        source="kernel cgroup-v2.rst, cpuset.mems",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
+    "memory.failcnt": _Rule(
+        rule="each charge that would pass memory.limit_in_bytes is counted",
+        source="kernel cgroup-v1/memory.rst, failcnt",
+        knobs=(Knob.MEMORY_LIMIT_IN_BYTES,),
+    ),
+    "memory.max_usage_in_bytes": _Rule(
+        rule="memory in use does not pass memory.limit_in_bytes",
+        source="kernel cgroup-v1/memory.rst, limit_in_bytes",
+        knobs=(Knob.MEMORY_LIMIT_IN_BYTES,),
+    ),
+    "memory.memsw.max_usage_in_bytes": _Rule(
+        rule="memory and swap in use together do not pass memory.memsw.limit_in_bytes",
+        source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
+        knobs=(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES,),
+    ),
+    "memory.memsw.usage_in_bytes": _Rule(
+        rule="what memory.limit_in_bytes has no room for is swapped out, as far as memory.memsw.limit_in_bytes lets it",
+        source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
+        knobs=(Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
+    ),
+    "state": _Rule(
+        rule="a container runs on as long as its first process is not killed and does not end",
+        source="CRI ContainerState",
+    ),
+    "exit code": _Rule(rule="a process that SIGKILL ended gives 128 + 9", source="CRI ContainerStatus.exit_code"),
+    "reason": _Rule(
+        rule="a container whose memory cgroup counted `oom_kill` ended for the reason OOMKilled",
+        source="CRI ContainerStatus.reason",
+    ),
+    "report": _Rule(rule="a program that is not killed says how far it came", source="the workload's own report"),
+}
+
+
+def behaviour_reason(file: str, key: str, planned: Mapping[Knob, Expected]) -> Reason:
+    """Why something is expected of a container whose plan is this one, with the reasons for its knobs behind it.
+
+    file: a file that behaviour shows in, or the name of something that the runtime or the workload says; key: of an
+    events file, or of memory.pressure, "" elsewhere. KeyError for what has no rule.
+    """
+    rule = _RULES[f"{file} {key}".rstrip()]
+    because = tuple(planned[knob].reason for knob in rule.knobs if knob in planned)
+    return Reason(rule=rule.rule, revision="", source=rule.source, because=because)

@@ -1,0 +1,128 @@
+"""A kernel's memory in miniature: what a program's anonymous memory and page cache do in a fake cgroup.
+
+It obeys the files as they are, right or wrong, as a kernel does; so a suite that measures by what the files show cannot
+see on it that they are wrong.
+"""
+
+import json
+
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+from memqos.model.quantity import Quantity
+from memqos.runtime.base import ContainerState
+from tests.unit.node.fakes import Bench
+
+PAGE = 4096
+UNBOUNDED = 1 << 62
+STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+
+
+class MemoryBench(Bench):
+    """The fake node, on which the program of each container has taken all that its cgroup lets it take.
+
+    breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
+    """
+
+    def __init__(self, breaks=None, **facts):
+        super().__init__(**facts)
+        self.breaks = breaks
+        self.doomed = {}
+        self.args = {}
+        create, start, status = self.runtime.create, self.runtime.start, self.runtime.status
+
+        def created(sandbox, spec, *, deadline):
+            handle = create(sandbox, spec, deadline=deadline)
+            self.args[handle.id] = spec.args
+            return handle
+
+        def started(container, *, deadline):
+            start(container, deadline=deadline)
+            self._run(container)
+
+        def looked_at(container, *, deadline):
+            looks = self.doomed.get(container.id)
+            seen = status(container, deadline=deadline)
+            if looks is not None and seen.state is ContainerState.RUNNING:
+                self.doomed[container.id] = looks + 1
+                if looks:
+                    self.runtime.finish(container, exit_code=137, reason="OOMKilled")
+            return seen
+
+        self.runtime.create, self.runtime.start, self.runtime.status = created, started, looked_at
+
+    def _kill(self, *_):
+        """Whoever kills here kills all."""
+        self.runtime.finish_all()
+        return 0, b"", b""
+
+    def _run(self, container):
+        path = self.runtime._known(container, "test").cgroup
+        if self.breaks is not None:
+            self.cgroups.show(path, *self.breaks)
+        anon, file = asked(self.args[container.id])
+        legacy = self.cgroups.hierarchy.version is CgroupVersion.V1
+        killed = self._on_v1(path, anon) if legacy else self._on_v2(path, anon, file)
+        if killed:
+            self.doomed[container.id] = 0
+        line = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": anon, "max_us": 1}
+        report = json.dumps(line if not killed else line | {"event": "step", "of": anon})
+        self.target._plain._files[container.log_path] = f"2026-01-01T00:00:00Z stdout F {report}\n".encode()
+
+    def _on_v2(self, path, anon, file):
+        high, limit, swap_limit = (
+            self._amount(path, name) for name in ("memory.high", "memory.max", "memory.swap.max")
+        )
+        swap = min(max(0, anon - min(high, limit)), swap_limit, self.node.facts.swap)
+        resident = anon - swap
+        throttled = resident > high and high < limit
+        used = min(high + PAGE, limit) if throttled else min(resident, limit)
+        killed = resident > limit and not throttled
+        events = {"low": 0, "high": int(throttled), "max": int(killed or (swap or used + file > limit))}
+        for cgroup in (path, path.parent):
+            text = "".join(f"{key} {value}\n" for key, value in {**events, "oom": 0, "oom_kill": int(killed)}.items())
+            self.cgroups.show(cgroup, "memory.events", text)
+            if throttled or swap:
+                self.cgroups.show(cgroup, "memory.pressure", STALLED)
+        self.cgroups.show(path, "memory.current", f"{used}\n")
+        self.cgroups.show(path, "memory.swap.current", f"{swap}\n")
+        zones = self.cgroups.text(path, "cpuset.mems").strip()
+        shares = {zone.id: 0 for zone in self.node.facts.zones} | {int(zones[:1] or 0): used}
+        spread = " ".join(f"N{zone}={amount}" for zone, amount in shares.items())
+        self.cgroups.show(path, "memory.numa_stat", f"anon {spread}\nfile N0=0 N1=0\n")
+        return killed
+
+    def _on_v1(self, path, anon):
+        limit, both = (self._amount(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
+        used = min(anon, limit)
+        total = min(anon, both)
+        # One that may swap waits for the disk; one that may not is killed where it would pass its limits.
+        self.cgroups.show(path, "memory.usage_in_bytes", f"{used}\n")
+        self.cgroups.show(path, "memory.max_usage_in_bytes", f"{used}\n")
+        self.cgroups.show(path, "memory.memsw.usage_in_bytes", f"{total}\n")
+        self.cgroups.show(path, "memory.memsw.max_usage_in_bytes", f"{total}\n")
+        self.cgroups.show(path, "memory.failcnt", f"{int(anon > limit)}\n")
+        return anon > both or (anon > limit and not self.node.facts.swap)
+
+    def _amount(self, path, name):
+        text = self.cgroups.text(path, name).strip()
+        return UNBOUNDED if text == "max" else int(text)
+
+
+def asked(args):
+    """Bytes of anonymous memory and of page cache that a workload's commands ask for."""
+    commands = [command.split() for command in " ".join(args).split(" , ")]
+    anon = sum(amount(words[1]) for words in commands if words[0] == "anon")
+    return anon, sum(amount(words[2]) for words in commands if words[0] == "file")
+
+
+def amount(text):
+    return int(Quantity.parse(text).value)
+
+
+def other_values(knob: Knob):
+    """What a wrong runtime may leave in a file: the kernel's default, nothing at all, and a page more."""
+    return {
+        Knob.CPUSET_MEMS: ("", "0-1"),
+        Knob.MEMORY_LIMIT_IN_BYTES: ("9223372036854771712", "4096", "67112960"),
+        Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: ("9223372036854771712", "4096", "67112960"),
+    }.get(knob, ("max", "0", "67112960"))

@@ -1,0 +1,145 @@
+"""No behaviour conforms while a knob that it rests on is not as planned, however the kernel behaves with it."""
+
+import contextlib
+import functools
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.kubelets import load_kubelets
+from memqos.engine.finding import Verdict
+from memqos.errors import NonconformanceError, UsageError
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+from memqos.node import watching
+from memqos.node.premises import Premises
+from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.evidence import Evidence, Folder
+from memqos.plugin.keys import Notes
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
+from tests.unit.node.memory import MemoryBench, other_values
+from tests.unit.node.samples import PLANNED, course, files, sample
+
+SUITES = Path(__file__).parents[3] / "suites"
+CATALOGUE = Catalogue()
+KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
+
+
+def watching_tests():
+    """Every test of the suites that watches a container, with each kubelet that it names."""
+    for file in sorted(SUITES.glob("*/test_*.py")):
+        if "qos_node.watched(" not in file.read_text():
+            continue
+        spec = importlib.util.spec_from_file_location(f"suite_{file.stem}", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if "qos_node.watched(" in inspect.getsource(function):
+                marks = {mark.name: mark.args for mark in function.pytestmark}
+                for kubelet in marks["kubelet"]:
+                    yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
+
+
+def findings_of(function, kubelet, folder, breaks=None):
+    """What a suite's test finds on a node whose containers' cgroups show `breaks`."""
+    bench = MemoryBench(breaks, hierarchy=FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY)
+    notes = Notes()
+    given = {
+        "qos_node": bench.node,
+        "qos_kubelet": kubelet,
+        "qos_catalog": CATALOGUE,
+        "qos_zone": 1,
+        "qos_evidence": Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding),
+    }
+    wanted = inspect.signature(function).parameters
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(**{name: given[name] for name in wanted})
+    return notes.findings
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "wait", functools.partial(watching.wait, every=0.0))
+
+
+@pytest.mark.parametrize(("function", "kubelet"), list(watching_tests()))
+def test_every_behaviour_conforms_on_a_right_node(function, kubelet, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path)
+
+    assert findings
+    assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}, findings
+
+
+def broken_premises():
+    """Each of these tests with each knob that it rests on, and what a wrong runtime may leave there."""
+    for one in watching_tests():
+        function, _ = one.values
+        rests_on = function.__globals__.get("PREMISES", [Knob.CPUSET_MEMS])
+        for knob in rests_on:
+            for text in other_values(knob):
+                yield pytest.param(*one.values, knob, text, id=f"{one.id}-{knob}-{text or 'empty'}")
+
+
+@pytest.mark.parametrize(("function", "kubelet", "knob", "text"), list(broken_premises()))
+def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, knob, text, tmp_path):
+    """Unless that is what is planned: then there is nothing wrong."""
+    findings = findings_of(function, kubelet, tmp_path, breaks=(knob, f"{text}\n"))
+    premises = [finding for finding in findings if finding.knob == knob and "container" in finding.subject]
+    behaviours = [finding for finding in findings if finding.knob not in list(Knob)]
+
+    assert len(premises) == 1
+    if premises[0].expected == text:
+        assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
+        return
+    assert (premises[0].verdict, premises[0].observed) == (Verdict.DEVIATES, text)
+    assert premises[0].reason is not None
+    assert {finding.verdict for finding in behaviours} == {Verdict.NOT_OBSERVABLE}
+    assert all(f"does not hold: {knob} of container" in finding.why_not for finding in behaviours)
+
+
+def test_a_premise_that_is_lost_later_is_told_with_its_time():
+    """As by a runtime or a service manager that writes the file again after two seconds."""
+    before, after = sample(files(), at=5.0), sample(files(memory_swap_max="max\n"), at=7.5)
+    [finding] = course(before, after).premises
+
+    assert (finding.verdict, finding.expected, finding.observed) == (Verdict.DEVIATES, "8192000", "max")
+    assert finding.evidence == {"seen": "2.5 s after the watch began"}
+    behaviour = course(before, after).stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX)
+    assert behaviour.verdict is Verdict.NOT_OBSERVABLE
+    assert behaviour.why_not == (
+        "what it rests on does not hold: memory.swap.max of container app of pod default/web is max, planned is 8192000"
+    )
+
+
+def test_a_premise_that_was_never_read_is_not_observable():
+    [finding] = course(sample(None)).premises
+
+    assert finding.verdict is Verdict.NOT_OBSERVABLE
+    assert finding.why_not == "there is no such file: the controller is missing or not enabled there"
+
+
+def test_a_premise_of_a_container_that_is_gone_was_seen_while_it_ran():
+    [finding] = course(sample(files()), sample(None, files(), exit_code=137)).premises
+
+    assert finding.verdict is Verdict.CONFORMS
+
+
+def test_the_pods_own_knobs_are_premises_too():
+    findings = course(sample(files()), rests_on=[Knob.MEMORY_MAX]).premises
+
+    assert [(finding.subject, finding.expected) for finding in findings] == [
+        ("pod default/web", "max"),
+        ("container app of pod default/web", "4096000"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"), [((), "no knob is named"), ((Knob.MEMORY_LOW, Knob.MEMORY_MAX), "nothing plans memory.low for")]
+)
+def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
+    pod, container = PLANNED
+    with pytest.raises(UsageError, match=words):
+        Premises(pod=pod, planned=container, knobs=knobs)
