@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.catalog.recorded_trees import load_tree, recognise
+from memqos.catalog.recognising import recognise
+from memqos.catalog.recorded_trees import load_tree
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -11,12 +12,36 @@ from memqos.errors import ManifestError
 __all__ = ["JsonFields", "parse_json"]
 
 
-def parse_json(content: bytes, *, file: str) -> object:
-    """A file's JSON; raises ManifestError for what is none."""
+def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
+    """A file's JSON; raises ManifestError for what is none, and for an object that has a key twice."""
+
+    def error(what: str, line: int = 0) -> ManifestError:
+        return ManifestError.at(what, file=file, line=line, next_step=next_step)
+
+    def single(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+            raise error(f"the key '{twice[:80]}' is there twice in one object.")
+        return found
+
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError.at(f"is not JSON: {error}.", file=file) from error
+        return json.loads(content.decode("utf-8-sig"), parse_constant=_no_number, object_pairs_hook=single)
+    except UnicodeDecodeError as problem:
+        raise error(f"byte {problem.start} is not UTF-8.") from None
+    except json.JSONDecodeError as problem:
+        # Where a text or object begins that does not end is the column.
+        what = problem.msg.removesuffix(" starting at")
+        raise error(f"this is not JSON, at column {problem.colno}: {what}.", problem.lineno) from None
+    except ValueError as problem:
+        # What Python says of a number with thousands of digits comes with advice behind a colon.
+        raise error(f"this is not JSON that memqos takes: {str(problem).partition(':')[0]}.") from None
+    except RecursionError:
+        raise error("the nesting is deeper than memqos reads.") from None
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
 
 
 @dataclass(frozen=True, slots=True)

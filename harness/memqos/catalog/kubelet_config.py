@@ -6,6 +6,7 @@ the places kept here.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,13 @@ _PERCENT = re.compile(r"[0-9]{1,3}%", re.ASCII)
 _WHOLE_PERCENT = 100
 _LONGEST_FACTOR = 40
 _FACTOR = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
+
+_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+_SIGNALS = (
+    "memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available",
+    "imagefs.inodesFree", "containerfs.available", "containerfs.inodesFree", "pid.available",
+)  # fmt: skip
+"""Source: kubelet `eviction.signalToResource`; that of containers' file systems came with 1.29."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -110,12 +118,12 @@ class _Reader:
             cpu_cfs_quota_period_us=self._microseconds("cpuCFSQuotaPeriod"),
             cpu_manager_policy=self._text("cpuManagerPolicy"),
             enforce_node_allocatable=self._list("enforceNodeAllocatable"),
-            eviction_hard=self._texts("evictionHard"),
+            eviction_hard=self._thresholds("evictionHard"),
             fail_cgroup_v1=self._flag("failCgroupV1"),
             fail_swap_on=self._flag("failSwapOn"),
-            kube_reserved=self._amounts("kubeReserved"),
+            kube_reserved=self._reserved("kubeReserved"),
             kube_reserved_cgroup=self._text("kubeReservedCgroup") or "",
-            system_reserved=self._amounts("systemReserved"),
+            system_reserved=self._reserved("systemReserved"),
             system_reserved_cgroup=self._text("systemReservedCgroup") or "",
             memory_manager_policy=self._text("memoryManagerPolicy"),
             memory_reservation_policy=self._policy(),
@@ -132,9 +140,10 @@ class _Reader:
         )
 
     def _error(self, name: str, what: str, *, got: object = None, next_step: str = "") -> ManifestError:
-        node = self._node.get(name.partition(".")[0])
-        for part in name.split(".")[1:]:
-            node = node.get(part) if isinstance(node, MappingNode) else node
+        # At most two deep, and a key of a map may have dots of its own.
+        top, _, key = name.partition(".")
+        node = self._node.get(top)
+        node = (node.get(key) or node) if isinstance(node, MappingNode) else node
         line = node.line if node is not None else self._node.line
         origin = self._origin.get(name, "")
         file, line = (origin, 0) if origin.startswith("--") else (self._place.file, line)
@@ -214,8 +223,22 @@ class _Reader:
             raise self._error(name, f"'{node.text[:80]}' is not a decimal number.", got=node.text[:80])
         return Fraction(node.text)
 
-    def _amounts(self, name: str) -> dict[str, Quantity] | None:
+    def _known(self, name: str, known: Sequence[str], what: str) -> dict[str, str] | None:
+        """The texts of a map whose keys the kubelet knows; `what` is what a key is."""
         texts = self._texts(name)
+        for key in texts or {}:
+            if key not in known:
+                close = difflib.get_close_matches(key[:80], known, n=1, cutoff=0.6)
+                step = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}."
+                raise self._error(f"{name}.{key[:80]}", f"'{key[:80]}' is {what}.", got=key[:80], next_step=step)
+        return texts
+
+    def _thresholds(self, name: str) -> dict[str, str] | None:
+        return self._known(name, _SIGNALS, "no eviction signal that a kubelet knows")
+
+    def _reserved(self, name: str) -> dict[str, Quantity] | None:
+        """A reservation. Source: kubelet `parseResourceList`, which refuses every other resource."""
+        texts = self._known(name, _RESERVABLE, "no resource that a kubelet reserves")
         if texts is None:
             return None
         found = {}

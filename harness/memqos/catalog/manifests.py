@@ -127,6 +127,8 @@ def _pod(node: MappingNode, place: Place) -> Pod:
         priority=_whole(spec, "priority"),
         priority_class_name=_text(spec, "priorityClassName"),
         static=annotations.get(_SOURCE, "api") != "api" or _MIRROR in annotations,
+        node=_text(spec, "nodeName"),
+        phase=_text(status, "phase") if isinstance(status := node.get("status"), MappingNode) else "",
         file=place.file,
         origin=origin.lines,
     )

@@ -18,12 +18,12 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["PAGE_SIZES", "facts_of", "load_facts", "zones_of"]
+__all__ = ["CPUS", "PAGE_SIZES", "SWAPPINESS", "facts_of", "load_facts", "zones_of"]
 
 PAGE_SIZES = (4096, 16384, 65536)
-_MOST_CPUS = 8192
+CPUS = range(1, 8192 + 1)
+SWAPPINESS = range(200 + 1)
 _MOST_PIDS = 1 << 22
-_MOST_SWAPPINESS = 200
 _NEAR, _FAR = 10, 20
 _LARGEST_ID = 1023
 _FIELDS = """
@@ -65,7 +65,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     return NodeFacts(
         memory=memory,
         swap=_bytes(node, "swap", place),
-        cpus=_whole(node, "cpus", place, range(1, _MOST_CPUS + 1), bare.cpus),
+        cpus=_whole(node, "cpus", place, CPUS, bare.cpus),
         page_size=_whole(node, "pageSize", place, PAGE_SIZES, bare.page_size),
         zones=zones,
         hugepage_sizes=tuple(quantity_of(one, place).value for one in sizes.items)
@@ -74,7 +74,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
         cgroup_version=_version(node, place),
         swap_controller=_flag(node, "swapController", default=bare.swap_controller),
         pids=_pids(node, place),
-        swappiness=_whole(node, "swappiness", place, range(_MOST_SWAPPINESS + 1), bare.swappiness),
+        swappiness=_whole(node, "swappiness", place, SWAPPINESS, bare.swappiness),
         kernel=_word(node, "kernel"),
         origin=file,
     )

@@ -12,7 +12,7 @@ from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.errors import ManifestError, UsageError
 from memqos.model.pod import Pod
 
-__all__ = ["load_pod_catalog", "load_pods", "read_text"]
+__all__ = ["distinct", "load_pod_catalog", "load_pods", "read_text"]
 
 STDIN = "-"
 
@@ -40,22 +40,23 @@ def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
     Raises UsageError for a file that cannot be read, ManifestError for what Kubernetes would refuse, also when the same
     pod is given twice.
     """
-    pods: list[Pod] = []
-    for path in paths:
-        name = "standard input" if str(path) == STDIN else str(path)
-        pods += _new(pods_of(read_text(path), name), pods, name)
-    return tuple(pods)
+    return tuple(distinct(pod for path in paths for pod in _read(path)))
 
 
-def _new(found: Iterable[Pod], known: list[Pod], file: str) -> Iterator[Pod]:
-    taken = {(pod.namespace, pod.name): pod for pod in known}
-    uids = {pod.uid: pod for pod in known}
-    for pod in found:
+def _read(path: str | Path) -> tuple[Pod, ...]:
+    return pods_of(read_text(path), "standard input" if str(path) == STDIN else str(path))
+
+
+def distinct(pods: Iterable[Pod]) -> Iterator[Pod]:
+    """These pods; ManifestError for one whose name, or uid, another one has already."""
+    taken: dict[tuple[str, str], Pod] = {}
+    uids: dict[str, Pod] = {}
+    for pod in pods:
         other = taken.get((pod.namespace, pod.name)) or uids.get(pod.uid)
         if other is not None:
             raise ManifestError.at(
                 f"the pod {pod.namespace}/{pod.name} (uid {pod.uid}) is already there, from {other.file}.",
-                file=file,
+                file=pod.file,
                 field="metadata.name",
                 next_step="Give every pod a name and a uid of its own.",
             )

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import pods_of
-from memqos.catalog.pods import read_text
+from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
+from memqos.catalog.pods import distinct, read_text
 from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.engine.translate.versions import Runtime, traits_of
 from memqos.engine.verdict import OOM_SCORE_ADJ
@@ -25,11 +27,10 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 
-__all__ = ["Recognised", "RecordedContainer", "RecordedTree", "load_tree", "recognise"]
+__all__ = ["RecordedContainer", "RecordedTree", "load_tree"]
 
 SANDBOX = "(sandbox)"
 _FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
-_CONFIG_HASH = 32
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
@@ -52,10 +53,10 @@ class RecordedTree:
     """What a file holds. release "", node, settings, pods None: the file does not say.
 
     pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
-    sandboxes: the names of all pods that have one, with their uids. checkpoint: the Memory Manager's state file under
-    the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to their versions, as
-    far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the containers' cgroups
-    show.
+    sandboxes: the uids of all pods that have one, or a container, with their names. checkpoint: the Memory Manager's
+    state file under the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to
+    their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
+    containers' cgroups show.
     """
 
     source: str
@@ -68,20 +69,6 @@ class RecordedTree:
     pods: tuple[Pod, ...] | None = None
     checkpoint: str | None = None
     runtimes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised:
-    """Pods with the names and uids that the tree has for them.
-
-    present: pods of which the tree has a container or sandbox; absent: the others. ids: for the verdict.
-    strangers: names of pods that run in the tree and were not given.
-    """
-
-    present: tuple[Pod, ...]
-    absent: tuple[Pod, ...]
-    ids: Mapping[tuple[str, str], str]
-    strangers: tuple[str, ...]
 
 
 def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
@@ -102,51 +89,14 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         source=file,
         reading=Reading(source=file, at=0.0, cgroups=cgroups),
         containers=tuple(one for one in containers if one.name != SANDBOX),
-        sandboxes={one.pod: one.uid for one in containers},
+        sandboxes={one.uid: one.pod for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
         settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
-        pods=None if manifests is None else tuple(_pods(_typed(data, "pods", list, file), file)),
+        pods=None if manifests is None else tuple(distinct(_pods(_typed(data, "pods", list, file), file))),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
     )
-
-
-def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) -> Recognised:
-    """Find the pods in the tree, by name.
-
-    A pod that a kubelet reads from a file is there as `<name>-<node name>`, with a hash of its configuration as uid:
-    such a pod is static, whatever its manifest says. static: all of them are.
-    """
-    given = tuple(pods)
-    suffix = _suffix(given, tree.sandboxes)
-    present, absent = [], []
-    for pod in given:
-        name = next((one for one in (pod.name, pod.name + suffix) if one in tree.sandboxes), None)
-        if name is None:
-            absent.append(replace(pod, static=static or pod.static))
-            continue
-        uid = tree.sandboxes[name]
-        from_file = name != pod.name and len(uid) == _CONFIG_HASH
-        present.append(replace(pod, name=name, uid=uid, static=static or pod.static or from_file))
-    known = {pod.name for pod in present}
-    return Recognised(
-        present=tuple(present),
-        absent=tuple(absent),
-        ids={(one.uid, one.name): one.id for one in tree.containers},
-        strangers=tuple(sorted(tree.sandboxes.keys() - known)),
-    )
-
-
-def _suffix(pods: Iterable[Pod], sandboxes: Mapping[str, str]) -> str:
-    """What the kubelet put behind the names of static pods ("-n1"): the ending that fits most of them; "" for none."""
-    fits: dict[str, int] = {}
-    for pod in pods:
-        for name in sandboxes:
-            if name.startswith(f"{pod.name}-"):
-                ending = name.removeprefix(pod.name)
-                fits[ending] = fits.get(ending, 0) + 1
-    return min(fits, key=lambda ending: (-fits[ending], len(ending), ending), default="")
 
 
 def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
@@ -156,30 +106,10 @@ def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
 def _parsed(data: bytes, file: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise _error(f"the file has more than {MAX_BYTES} bytes.", file, "")
-    try:
-        found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
-    except UnicodeDecodeError as error:
-        raise _error(f"byte {error.start} is not UTF-8.", file, "") from None
-    except json.JSONDecodeError as error:
-        # Where a text or object begins that does not end is the column.
-        what = error.msg.removesuffix(" starting at")
-        raise _error(f"this is not JSON, at column {error.colno}: {what}.", file, "", error.lineno) from None
-    except ValueError as error:
-        raise _error(f"this is not JSON that memqos takes: {_first_sentence(error)}.", file, "") from None
-    except RecursionError:
-        raise _error("the nesting is deeper than any recorded tree's.", file, "") from None
+    found = parse_json(data, file=file, next_step=_FORMAT)
     if not isinstance(found, dict):
         raise _error("expected an object.", file, "")
     return found
-
-
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
-
-
-def _first_sentence(error: ValueError) -> str:
-    """What Python says of a number with thousands of digits, without its advice."""
-    return str(error).partition(":")[0]
 
 
 def _typed(data: Mapping[str, Any], field: str, kind: type[_T], file: str, prefix: str = "") -> _T:
@@ -193,12 +123,16 @@ def _typed(data: Mapping[str, Any], field: str, kind: type[_T], file: str, prefi
 
 
 def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContainer]:
+    pods: dict[str, str] = {}
     for container_id, names in _typed(data, "containers", dict, file).items():
         well_formed = isinstance(names, list) and len(names) == len(("pod", "container", "uid"))
         if not well_formed or not all(isinstance(name, str) and name for name in names):
             raise _error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
         if not (_NAME.fullmatch(container_id) and _NAME.fullmatch(names[2])):
             what = "an id and a uid have letters, digits, '-', '_' and '.'."
+            raise _error(what, file, f"containers.{container_id[:80]}")
+        if pods.setdefault(names[2], names[0]) != names[0]:
+            what = f"the uid {names[2]} belongs to the pod {pods[names[2]][:80]} already."
             raise _error(what, file, f"containers.{container_id[:80]}")
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
@@ -222,22 +156,43 @@ def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) ->
     version = _typed(given, "cgroup", str, file, "node.") if "cgroup" in given else CgroupVersion.V2.value
     if version not in list(CgroupVersion):
         raise _error(f"expected v1 or v2, got '{version[:40]}'.", file, "node.cgroup")
+    facts = _facts(given, file)
+    memory = kib(given, "mem_total_kib", "node.")
+    amounts = [kib(zones, name, "node.numa.") for name in sorted(zones, key=lambda name: int(name[4:]))]
+    if memory < max(1, sum(amounts)):
+        raise _error("a node has memory, and at least as much as its zones.", file, "node.mem_total_kib")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
-        memory=kib(given, "mem_total_kib", "node."),
+        memory=memory,
         swap=kib(given, "swap_total_kib", "node."),
-        cpus=_typed(given, "cpus", int, file, "node."),
-        page_size=_typed(given, "page_size", int, file, "node.") if "page_size" in given else 4096,
+        cpus=facts["cpus"],
+        page_size=facts["page_size"],
         zones=tuple(
-            NumaZone(id=int(name[4:]), memory=kib(zones, name, "node.numa."))
-            for name in sorted(zones, key=lambda name: int(name[4:]))
+            NumaZone(id=number, memory=amount)
+            for number, amount in zip(sorted(int(name[4:]) for name in zones), amounts, strict=True)
         ),
         cgroup_version=CgroupVersion(version),
         swap_controller=counts_swap or version == CgroupVersion.V2,
-        swappiness=_typed(given, "swappiness", int, file, "node.") if "swappiness" in given else 60,
+        swappiness=facts["swappiness"],
         kernel=str(given.get("kernel", "")),
         origin=f"{file} node",
     )
+
+
+def _facts(given: Mapping[str, Any], file: str) -> dict[str, int]:
+    """The numbers that a node has one of a few, or a range, of."""
+    found = {}
+    for name, allowed, absent in (
+        ("cpus", CPUS, None),
+        ("page_size", PAGE_SIZES, PAGE_SIZES[0]),
+        ("swappiness", SWAPPINESS, 60),
+    ):
+        number = _typed(given, name, int, file, "node.") if name in given or absent is None else absent
+        if number not in allowed:
+            known = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
+            raise _error(f"{number} is not one of {known}.", file, f"node.{name}")
+        found[name] = number
+    return found
 
 
 def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str) -> dict[str, str]:

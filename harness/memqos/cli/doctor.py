@@ -17,6 +17,7 @@ from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile
 from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology
 from memqos.cli.measuring import Bench, median
 from memqos.cli.progress import shown_progress
+from memqos.cli.terminal import say
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
@@ -69,14 +70,14 @@ def command(as_json: bool, bench: bool) -> int:
     able = is_able(checks)
     if not as_json:
         for check in checks:
-            click.echo(line(check))
+            say(line(check))
     figures = measured(default_cache(os.environ)) if bench and able else {}
     if as_json:
         facts = {"able": able, "checks": [asdict(check) for check in checks]}
         click.echo(json.dumps({**facts, "bench": figures} if bench else facts, indent=2))
     else:
         for text in expectations(figures):
-            click.echo(text)
+            say(text)
     return ExitCode.CONFORMS if able else ExitCode.ENVIRONMENT
 
 

@@ -17,6 +17,7 @@ from memqos.catalog.pods import load_pods
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.node_options import NodeOptions, node_options, size_of
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
+from memqos.cli.terminal import say, say_ignored
 from memqos.engine.document import plan_document
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
@@ -92,7 +93,7 @@ from the reference engine, each with its reasons.
 def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: Any) -> None:
     """The page of `memqos expect`."""
     if errata:
-        click.echo(json.dumps(errata_document(), indent=1) if as_json else errata_text())
+        say(json.dumps(errata_document(), indent=1) if as_json else errata_text())
         return
     node = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
     runtime = RuntimeOptions(**{field.name: options.pop(field.name) for field in fields(RuntimeOptions)})
@@ -100,9 +101,9 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
     order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, kubelet=kubelet, **options)
     order.check()
     if order.resize:
-        click.echo(order.resizes())
+        say(order.resizes())
     else:
-        click.echo(order.changes() if order.diff or order.diff_config else order.plan_text())
+        say(order.changes() if order.diff or order.diff_config else order.plan_text())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,7 @@ class _Order:
         node = self.node.facts()
         settings = self.kubelet.settings(self.kubelet_config)
         plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
+        say_ignored(plan)
         sheltered = self._shelter(plan, node)
         if self.as_json:
             return _json(plan, self.kubelet.followed, knob, sheltered)
@@ -209,6 +211,7 @@ class _Order:
         plans = [
             self._plan(pods, release, settings[config], node) for release, config in zip(releases, configs, strict=True)
         ]
+        say_ignored(*plans)
         names = [
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)

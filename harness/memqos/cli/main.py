@@ -12,7 +12,8 @@ from typing import NoReturn
 
 import click
 
-from memqos.errors import ExitCode, MemqosError
+from memqos.cli.terminal import say
+from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.version import __version__
 
 __all__ = ["cli", "main"]
@@ -78,10 +79,20 @@ def render(error: MemqosError) -> str:
     """An error as a person reads it: what happened and where, then the next step on a line of its own."""
     kind = "finding" if error.exit_code is ExitCode.DEVIATES else "error"
     head = f"{error.where}: {error.what}" if error.where else error.what
+    if isinstance(error, UsageError):
+        # What a person gave has no business on a line of its own.
+        head = head.replace("\n", "\\n")
     lines = [f"memqos: {kind}: {head}"]
     if error.next_step:
         lines.append(f"        {error.next_step}")
     return "\n".join(lines)
+
+
+def _shown(error: click.ClickException) -> str:
+    """What click would say of an error."""
+    text = io.StringIO()
+    error.show(text)
+    return text.getvalue().rstrip("\n")
 
 
 def run(arguments: list[str]) -> int:
@@ -93,16 +104,16 @@ def run(arguments: list[str]) -> int:
     try:
         answer = cli.main(args=arguments, prog_name="memqos", standalone_mode=False)
     except MemqosError as error:
-        click.echo(render(error), err=True)
+        say(render(error), err=True)
         return error.exit_code
     except click.UsageError as error:
-        error.show()
+        say(_shown(error), err=True)
         return ExitCode.USAGE
     except click.ClickException as error:
-        error.show()
+        say(_shown(error), err=True)
         return ExitCode.MACHINERY
     except (click.Abort, KeyboardInterrupt):
-        click.echo("memqos: interrupted.", err=True)
+        say("memqos: interrupted.", err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough; python would complain again when it closes stdout.

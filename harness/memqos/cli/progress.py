@@ -8,6 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.status import Status
 
+from memqos.cli.terminal import harmless
 from memqos.clock import SYSTEM_CLOCK
 from memqos.vm.host.progress import Progress
 
@@ -62,7 +63,7 @@ class _Lines:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        self._console.print(f"memqos: {text}", markup=False)
+        self._console.print(f"memqos: {harmless(text)}", markup=False)
 
 
 class _Spinner:
@@ -97,4 +98,4 @@ class _Spinner:
         """The sentence, above the live line; once."""
         if text not in self._told:
             self._told.add(text)
-            self._console.print(text, markup=False, style="yellow")
+            self._console.print(harmless(text), markup=False, style="yellow")

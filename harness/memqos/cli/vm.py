@@ -13,6 +13,7 @@ from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
 from memqos.catalog.topologies import topology_names
 from memqos.cli import vm_machine, vm_removing
 from memqos.cli.progress import shown_progress
+from memqos.cli.terminal import say
 from memqos.clock import utc_now
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
@@ -72,7 +73,7 @@ def build(profiles: tuple[str, ...], everything: bool) -> None:
     cache = default_cache(os.environ)
     with shown_progress() as progress:
         for profile in chosen:
-            click.echo(str(ensure_image(profile, cache, progress=progress).folder))
+            say(str(ensure_image(profile, cache, progress=progress).folder))
 
 
 @command.command(name="list")
@@ -93,7 +94,7 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(facts, indent=2, sort_keys=True))
         return
     for line in listing(facts, cache):
-        click.echo(line)
+        say(line)
 
 
 def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | str]:

@@ -18,6 +18,7 @@ from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
 from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
+from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
@@ -116,7 +117,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
         machine.check_alive("its shell was open")
         if given["keep"]:
             left = keep(machine)
-            click.echo(
+            say(
                 f"kept as {left.name}: `memqos vm shell {left.name}` enters it, `memqos vm rm {left.name}` ends it",
                 err=True,
             )

@@ -10,6 +10,7 @@ import click
 
 from memqos.catalog.profiles import load_profile, profile_names
 from memqos.cli.progress import shown_progress
+from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
 from memqos.vm.cache.entry import images_of, list_images, load_image
 from memqos.vm.cache.store import Cache, default_cache, disk_bytes, leftovers, remove_entry
@@ -51,7 +52,7 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
     for name in names or sorted(images | checkpoints):
         if name in kept:
             end_kept(name, os.environ)
-            click.echo(f"ended {name}")
+            say(f"ended {name}")
         elif name in checkpoints:
             _remove(checkpoints_folder(cache) / name)
         else:
@@ -91,7 +92,7 @@ def prune(dry_run: bool) -> None:
     ]
     if dry_run:
         for folder in (*checkpoints, *images, *rest):
-            click.echo(f"would remove {folder}  {mib(_used(folder))}")
+            say(f"would remove {folder}  {mib(_used(folder))}")
         return
     # Checkpoints first: an image would take its own along.
     for folder in checkpoints:
@@ -101,7 +102,7 @@ def prune(dry_run: bool) -> None:
     for folder in rest:
         used = _used(folder)
         shutil.rmtree(folder, ignore_errors=True)
-        click.echo(f"removed {folder}  {mib(used)}")
+        say(f"removed {folder}  {mib(used)}")
 
 
 def current_images(cache: Cache) -> set[str]:
@@ -134,7 +135,7 @@ def _remove(folder: Path) -> None:
     if folder.exists():
         used = _used(folder)
         remove_entry(folder)
-        click.echo(f"removed {folder}  {mib(used)}")
+        say(f"removed {folder}  {mib(used)}")
 
 
 def _used(folder: Path) -> int:

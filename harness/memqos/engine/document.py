@@ -1,7 +1,8 @@
 """A plan as a JSON document: the stable form that `memqos expect --json` prints.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
-cgroups, unavailable (control file to the reason why no cgroup has it), refusals.
+cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
+release does not know), refusals.
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
@@ -46,6 +47,7 @@ def plan_document(plan: Plan, *, variant: Variant) -> Document:
         "pods": [_pod(pod) for pod in plan.pods],
         "cgroups": [_cgroup(cgroup) for cgroup in plan.cgroups()],
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
+        "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
         "refusals": [
             {
                 "pod": refusal.pod,

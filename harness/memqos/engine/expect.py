@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from memqos.engine import layout
 from memqos.engine.cgroup_files import CgroupFiles
 from memqos.engine.defaulting import seen_by
 from memqos.engine.fit import node_room
+from memqos.engine.ignored import ignored
 from memqos.engine.kubelet import Kubelet, resolve
-from memqos.engine.node_cgroups import Demand, kubepods_rulings, qos_rulings, reserved_cgroups, reserved_rulings
+from memqos.engine.node_cgroups import (
+    Demand,
+    kubepods_rulings,
+    qos_rulings,
+    reserved_cgroups,
+    reserved_rulings,
+    summed_knobs,
+)
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -68,9 +76,15 @@ def expect(
     kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
     room = node_room(kubelet) if fit else None
-    placement = place([seen_by(pod, kubelet) for pod in pods], kubelet, table, room=room)
-    ordered = sorted(placement.pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
-    return _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
+    given = tuple(pods)
+    placement = place([seen_by(pod, kubelet) for pod in given], kubelet, table, room=room)
+    ordered = sorted(placement.pods, key=_by_name)
+    plan = _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
+    return replace(plan, ignored=ignored(sorted(given, key=_by_name), kubelet))
+
+
+def _by_name(pod: Pod) -> tuple[str, str, str]:
+    return pod.namespace, pod.name, pod.uid
 
 
 class _Planner:
@@ -95,20 +109,17 @@ class _Planner:
             release=str(kubelet.release),
             driver=kubelet.driver,
             revisions={family.value: name for family, name in kubelet.revisions.items()},
-            node=self._cgroup(
-                Level.NODE, self._path(self._root), kubepods_rulings(demand, kubelet) if per_qos else None
-            ),
-            qos=tuple(
-                self._cgroup(
-                    Level.QOS, self._path(layout.qos_name(self._root, qos)), qos_rulings(qos, demand, kubelet), qos=qos
-                )
-                for qos in classes
-            ),
+            node=self._summed(Level.NODE, self._root, demand, lambda some: kubepods_rulings(some, kubelet))
+            if per_qos
+            else PlannedCgroup(level=Level.NODE, path=self._path(self._root), knobs={}),
+            qos=tuple([self._class(qos, demand) for qos in classes]),
             reserved=tuple(
-                self._cgroup(
-                    Level.RESERVED,
-                    layout.reserved_path(cgroup, kubelet.driver),
-                    reserved_rulings(field, reserved, whole=whole, kubelet=kubelet),
+                PlannedCgroup(
+                    level=Level.RESERVED,
+                    path=layout.reserved_path(cgroup, kubelet.driver),
+                    knobs=self._files.of(
+                        Level.RESERVED, reserved_rulings(field, reserved, whole=whole, kubelet=kubelet)
+                    ),
                 )
                 for field, (cgroup, reserved, whole) in reserved_cgroups(kubelet).items()
             ),
@@ -161,17 +172,26 @@ class _Planner:
     def _path(self, name: layout.CgroupName) -> CgroupPath:
         return layout.cgroup_path(name, self._kubelet.driver)
 
-    def _cgroup(
+    def _class(self, qos: QosClass, demand: Demand) -> PlannedCgroup:
+        name = layout.qos_name(self._root, qos)
+        return self._summed(Level.QOS, name, demand, lambda some: qos_rulings(qos, some, self._kubelet), qos)
+
+    def _summed(
         self,
         level: Level,
-        path: CgroupPath,
-        rulings: Rulings | None,
-        *,
+        name: layout.CgroupName,
+        demand: Demand,
+        rulings: Callable[[Demand], Rulings],
         qos: QosClass | None = None,
     ) -> PlannedCgroup:
-        """A cgroup with every planned knob; rulings None is a cgroup that is not the kubelet's own: without knobs."""
-        knobs = {} if rulings is None else self._files.of(level, rulings)
-        return PlannedCgroup(level=level, path=path, knobs=knobs, qos=qos)
+        """A cgroup above pods, with every planned knob."""
+        return PlannedCgroup(
+            level=level,
+            path=self._path(name),
+            knobs=self._files.of(level, rulings(demand)),
+            qos=qos,
+            summed=summed_knobs(rulings),
+        )
 
 
 def _container(

@@ -12,7 +12,7 @@ from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 
-__all__ = ["amount", "failure", "knob_reasons", "plan_tree", "reason_lines", "translations_text"]
+__all__ = ["amount", "failure", "knob_reasons", "one_line", "plan_tree", "reason_lines", "translations_text"]
 
 MOUNT = "/sys/fs/cgroup"
 _ON_V1_ALONE = frozenset(knobs_of(CgroupVersion.V1)) - frozenset(knobs_of(CgroupVersion.V2))
@@ -29,6 +29,11 @@ def amount(value: KnobValue) -> str:
             if value.count >= size and value.count % size == 0:
                 return f"{value} ({value.count // size}{unit})"
     return str(value)
+
+
+def one_line(text: str) -> str:
+    """A text that may be out of a file, as a part of one line."""
+    return text.replace("\n", "\\n")
 
 
 def reason_lines(reason: Reason, *, indent: str = "") -> list[str]:
@@ -54,7 +59,7 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
         Verdict.DEVIATES: f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}",
         Verdict.NOT_OBSERVABLE: f"{finding.knob} of {finding.subject} could not be observed: {finding.why_not}",
     }[finding.verdict]
-    lines = [head, f"  cgroup   {finding.cgroup}"]
+    lines = [one_line(head), f"  cgroup   {finding.cgroup}"]
     if finding.verdict is Verdict.NOT_OBSERVABLE:
         lines.append(f"  expected {finding.expected}")
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:

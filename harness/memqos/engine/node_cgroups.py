@@ -7,7 +7,7 @@ made, for all pods that are active then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.cpu import MIN_SHARES, milli_to_shares, quotient
@@ -24,7 +24,7 @@ from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import QosClass, ResourceList
 from memqos.model.quantity import Quantity
 
-__all__ = ["Demand", "kubepods_rulings", "qos_rulings", "reserved_cgroups", "reserved_rulings"]
+__all__ = ["Demand", "kubepods_rulings", "qos_rulings", "reserved_cgroups", "reserved_rulings", "summed_knobs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,20 @@ class Demand:
     guaranteed_memory: int = 0
     burstable_memory: int = 0
     burstable_milli_cpu: int = 0
+
+
+_NOBODY = Demand()
+_SOMEBODY = Demand(guaranteed_memory=1 << 30, burstable_memory=1 << 30, burstable_milli_cpu=1000)
+
+
+def summed_knobs(rulings: Callable[[Demand], Rulings]) -> frozenset[Knob]:
+    """The knobs of a cgroup that are made from what pods request: they change when there are pods at all."""
+    without, with_pods = rulings(_NOBODY), rulings(_SOMEBODY)
+    return frozenset(
+        knob
+        for knob in {*without, *with_pods}
+        if knob not in without or knob not in with_pods or without[knob].written != with_pods[knob].written
+    )
 
 
 def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:

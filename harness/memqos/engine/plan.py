@@ -15,6 +15,7 @@ from memqos.model.pod import ContainerKind, QosClass
 __all__ = [
     "ContainerResources",
     "Expected",
+    "Ignored",
     "Input",
     "Level",
     "Plan",
@@ -91,6 +92,8 @@ class PlannedCgroup:
 
     A container's own path ends in a name that only the runtime knows (its id): `path` is then the pod's cgroup, and
     `engine.layout` says what the leaf is called once the id is known.
+
+    summed: the knobs whose values are made from what all pods of the node request.
     """
 
     level: Level
@@ -99,6 +102,7 @@ class PlannedCgroup:
     qos: QosClass | None = None
     pod: str = ""
     container: str = ""
+    summed: frozenset[Knob] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +171,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """A field that was given and that the release does not know: where it was written, and what comes of it there."""
+
+    field: str
+    origin: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The expected state of one node with these pods under one release and configuration.
 
@@ -174,6 +187,7 @@ class Plan:
     cgroups, if enforced.
     revisions: rule family to revision, in the words that reasons use.
     unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
+    ignored: what was given though the release does not know it.
     """
 
     release: str
@@ -186,6 +200,7 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     cgroup_version: CgroupVersion = CgroupVersion.V2
     unavailable: Mapping[Knob, Reason] = field(default_factory=dict)
+    ignored: tuple[Ignored, ...] = ()
 
     def cgroups(self) -> Iterator[PlannedCgroup]:
         """Every planned cgroup, parents before children."""

@@ -1,7 +1,7 @@
 """What the kubelet of a release refuses in its configuration, as far as the rules read it.
 
 Source: kubelet `validation.ValidateKubeletConfiguration`, `cm.NewContainerManager`. A field that a release does not
-know yet is ignored, as its kubelet does (it falls back to lenient decoding).
+know yet is no fault: `engine.ignored` says what its kubelet does about it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def why_not_on(version: CgroupVersion, settings: KubeletSettings, release: Relea
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
-    """Gates that are locked, and names that are a known gate's but for their case; other gates are not the rules'."""
+    """Gates that are locked, or not there yet, and names that are a known gate's but for their case.
+
+    Other gates are not the rules'. A gate that a kubelet does not know keeps it from starting, unlike a field.
+    """
     known = {gate.lower(): gate for gate in Gate}
     for name in settings.feature_gates:
         meant = known.get(name.lower())
@@ -85,6 +88,9 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
     for gate in Gate:
         now = stage(gate, release)
         wanted = settings.feature_gates.get(gate)
+        if now is None and wanted is not None:
+            what = f"the kubelet of {release} does not know the gate {gate}, and does not start."
+            yield f"featureGates.{gate}", what, "Leave it out."
         if now is not None and now.locked and wanted is not None and wanted is not now.default:
             what = f"the gate {gate} is locked to {str(now.default).lower()} in {release}."
             yield f"featureGates.{gate}", what, "Leave it out."

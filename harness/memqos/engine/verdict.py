@@ -5,25 +5,32 @@ What could not be observed says why and never conforms; everything is judged, no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from memqos.engine.finding import Finding, Verdict
 from memqos.engine.layout import container_path
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod
-from memqos.model.knob import KnobValue
+from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
-__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "judge", "judge_cgroup", "judge_node", "judge_pod", "subject"]
+__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "Unsure", "judge", "judge_cgroup", "judge_node", "judge_pod", "subject"]
 
 ContainerIds = Mapping[tuple[str, str], str]
 """(pod uid, container name) to the id that the runtime gave the container."""
+
+Unsure = Callable[[PlannedCgroup, Knob], str]
+"""Why the plan itself cannot be sure of a knob of a cgroup; "" where it is."""
 
 OOM_SCORE_ADJ = "oom_score_adj"
 """Not a control file: a reading may keep the value of a container's first process under this name."""
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
+
+
+def _sure(_cgroup: PlannedCgroup, _knob: Knob) -> str:
+    return ""
 
 
 def judge(
@@ -33,24 +40,26 @@ def judge(
     ids: ContainerIds,
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
     subgroup: str = "",
+    unsure: Unsure = _sure,
 ) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
     ids: which cgroup a planned container became; a container without an id is not observable. oom_score_adj is
     judged for the containers of which the reading holds it. flavour, subgroup: as in the runtime's traits; where the
-    reading has no such cgroup below a container's scope, the scope itself is judged.
+    reading has no such cgroup below a container's scope, the scope itself is judged. unsure: what it gives a reason for
+    is not observable, whatever the file holds.
     """
-    findings = list(judge_node(plan, reading))
+    findings = list(judge_node(plan, reading, unsure=unsure))
     for pod in plan.pods:
-        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour, subgroup=subgroup)
+        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour, subgroup=subgroup, unsure=unsure)
     return tuple(findings)
 
 
-def judge_node(plan: Plan, reading: Reading) -> tuple[Finding, ...]:
+def judge_node(plan: Plan, reading: Reading, *, unsure: Unsure = _sure) -> tuple[Finding, ...]:
     """The cgroups above pods: kubepods, the QoS classes, the reserved ones."""
     findings: list[Finding] = []
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
-        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading)
+        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading, unsure)
     return tuple(findings)
 
 
@@ -62,10 +71,11 @@ def judge_pod(
     ids: ContainerIds,
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
     subgroup: str = "",
+    unsure: Unsure = _sure,
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
-    findings = list(judge_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading))
+    findings = list(judge_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading, unsure))
     for container in pod.containers:
         name = subject(container.cgroup, pod)
         container_id = ids.get((uid, container.name))
@@ -78,7 +88,7 @@ def judge_pod(
         path = container_path(container.cgroup.path, container_id, plan.driver, flavour, subgroup=subgroup)
         if path not in reading.cgroups and path.parent in reading.cgroups and subgroup:
             path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
-        findings += judge_cgroup(container.cgroup, path, name, reading)
+        findings += judge_cgroup(container.cgroup, path, name, reading, unsure)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
             observed = text.strip()
@@ -106,14 +116,20 @@ def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:
     return f"container {cgroup.container} of pod {pod.namespace}/{pod.name}"
 
 
-def judge_cgroup(cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading) -> Iterator[Finding]:
+def judge_cgroup(
+    cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading, unsure: Unsure = _sure
+) -> Iterator[Finding]:
     """Every knob of one planned cgroup, which was found at this path; name: what a reader calls it."""
     seen = reading.cgroups.get(path)
     for expected in cgroup.knobs.values():
         if seen is None:
             yield _unseen(expected, name, path, "the reading has no such cgroup")
             continue
-        yield _knob(expected, name, path, seen.files.get(expected.knob.value))
+        text, why_not = seen.files.get(expected.knob.value), unsure(cgroup, expected.knob)
+        if why_not and isinstance(text, str):
+            yield _unseen(expected, name, path, why_not, observed=text.strip())
+        else:
+            yield _knob(expected, name, path, text)
 
 
 def _knob(expected: Expected, name: str, path: CgroupPath, text: FileText | None) -> Finding:

@@ -84,6 +84,7 @@ class Pod:
     overhead: `spec.overhead`; an empty one is none, since it does not outlive the API server.
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
+    node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" where nobody does.
     """
 
     name: str
@@ -97,6 +98,8 @@ class Pod:
     priority: int | None = None
     priority_class_name: str = ""
     static: bool = False
+    node: str = field(default="", compare=False)
+    phase: str = field(default="", compare=False)
     file: str = field(default="", compare=False)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -104,6 +107,16 @@ class Pod:
     def all_containers(self) -> tuple[Container, ...]:
         """Init containers, then app containers, then ephemeral ones."""
         return self.init_containers + self.containers + self.ephemeral_containers
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all its containers have come to their end for good: the kubelet has no cgroup for such a pod."""
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whether no scheduler has bound it to a node yet."""
+        return self.phase == "Pending" and not self.node
 
     @property
     def is_critical(self) -> bool:

@@ -97,6 +97,14 @@ def test_durations(text, microseconds):
     ("text", "where", "says"),
     [
         ("memoryThrottlngFactor: 0.9", "k.yaml:3: memoryThrottlngFactor", "Did you mean 'memoryThrottlingFactor'"),
+        (
+            "kubeReserved: {memry: 1Gi}",
+            "k.yaml:3: kubeReserved.memry",
+            "'memry' is no resource that a kubelet reserves.",
+        ),
+        ("systemReserved: {memry: 1Gi}", "k.yaml:3: systemReserved.memry", "Did you mean 'memory'?"),
+        ("kubeReserved: {hugepages-2Mi: 1Gi}", "k.yaml:3", "Known: cpu, memory, ephemeral-storage, pid."),
+        ("evictionHard: {memory.availabel: 1Gi}", "k.yaml:3: evictionHard", "Did you mean 'memory.available'?"),
         ("memoryThrottlingFactor: '0.9'", "k.yaml:3: memoryThrottlingFactor", "expected a number, got '0.9'"),
         ("memoryThrottlingFactor: 0x1", "k.yaml:3: memoryThrottlingFactor", "not a decimal number"),
         (f"memoryThrottlingFactor: 0.{'9' * 50}", "k.yaml:3", "not a decimal number"),

@@ -149,7 +149,13 @@ def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):
     assert words in message
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_is_said(content):
-    with pytest.raises(ManifestError, match=r"mine\.json: is not JSON"):
+@pytest.mark.parametrize(("content", "says"), [
+    (b"{", r"mine\.json:1: this is not JSON, at column 2"),
+    (b"\xff", r"mine\.json: byte 0 is not UTF-8"),
+    (b"[" * 100_000, r"mine\.json: the nesting is deeper"),
+    (b'{"cpus": 1, "zones": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
+     r"mine\.json: the key 'memoryMiB' is there twice in one object"),
+])  # fmt: skip
+def test_what_is_no_json_is_said(content, says):
+    with pytest.raises(ManifestError, match=says):
         parse_topology("mine", content, file="mine.json")

@@ -361,3 +361,20 @@ def test_why_a_file_is_not_there(told):
     code, out, _ = told(BURSTABLE, "--kubernetes", "1.34", "--cgroup", "v1", "--why", "memory.high")
     assert code == 0
     assert out.startswith("memory.high does not exist on cgroup v1: nothing on cgroup v1 throttles a cgroup")
+
+
+def test_fields_that_the_release_does_not_know_are_said(told, tmp_path):
+    """A kubelet goes on without them, so that the plan does, but nobody should believe that they count."""
+    config = str(tmp_path / "kubelet.yaml")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (tmp_path / "kubelet.yaml").write_text(f"{head}memoryReservationPolicy: TieredReservation\n")
+    code, out, err = told(BURSTABLE, "--kubernetes", "1.27", "--kubelet-config", config)
+    assert (code, out.startswith("Kubernetes 1.27")) == (0, True)
+    assert err == (
+        f"memqos: note: {config}:3: memoryReservationPolicy: the kubelet of 1.27 does not know this field, which came "
+        'with 1.36: it logs "Using lenient decoding as strict decoding failed" and goes on without it.\n'
+    )
+    code, out, err = told(BURSTABLE, "--diff", "1.27", "1.28", "--kubelet-config", config, "--json")
+    assert [line.partition(": the kubelet of ")[2][:4] for line in err.splitlines()] == ["1.27", "1.28"]
+    code, out, _ = told(BURSTABLE, "--kubernetes", "1.27", "--kubelet-config", config, "--json")
+    assert [one["field"] for one in json.loads(out)["ignored"]] == ["memoryReservationPolicy"]

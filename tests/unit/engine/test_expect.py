@@ -15,6 +15,8 @@ from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings
 from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod
 from tests.unit.engine.reading import BURSTABLE, MI, TIERED, knobs, memory, written
 
+HALF_RESERVED = KubeletSettings(feature_gates={"QOSReserved": True}, qos_reserved={"memory": 50})
+
 
 # The same Burstable container (64Mi to 200Mi) under each revision: what its files get.
 @pytest.mark.parametrize(
@@ -243,3 +245,15 @@ def test_capacity_without_enforcement():
         assert node.knobs[Knob.CPU_WEIGHT].written == Number(weight)
     nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}), eviction_hard={})
     assert expect([], node=NODE, settings=nothing_left, release="1.36").node.knobs[Knob.MEMORY_MAX].written is ABSENT
+
+
+@pytest.mark.parametrize(("release", "settings", "kubepods", "burstable", "best_effort"), [
+    ("1.27", KubeletSettings(), set(), {"cpu.weight"}, set()),
+    ("1.27", ON, {"memory.min"}, {"cpu.weight", "memory.min"}, set()),
+    ("1.36", ON, set(), {"cpu.weight"}, set()),
+    ("1.37", TIERED, {"memory.min", "memory.low"}, {"cpu.weight", "memory.low"}, set()),
+    ("1.27", HALF_RESERVED, set(), {"cpu.weight", "memory.max"}, {"memory.max"}),
+])  # fmt: skip
+def test_the_files_that_are_made_from_all_pods(release, settings, kubepods, burstable, best_effort):
+    plan = expect([], node=NODE, settings=settings, release=release)
+    assert [set(cgroup.summed) for cgroup in (plan.node, *plan.qos)] == [kubepods, burstable, best_effort]

@@ -100,7 +100,7 @@ def test_pod_level_resources_by_release():
     one = pod(container(), resources=own)
     gates = {"PodLevelResources": True, "MemoryQoS": True}
     for release, gate, qos, limit in (
-        ("1.31", gates, QosClass.BEST_EFFORT, None),
+        ("1.31", {"MemoryQoS": True}, QosClass.BEST_EFFORT, None),
         ("1.32", {"MemoryQoS": True}, QosClass.BEST_EFFORT, None),
         ("1.32", gates, QosClass.BURSTABLE, Bytes(2 << 30)),
         ("1.34", {"MemoryQoS": True}, QosClass.BURSTABLE, Bytes(2 << 30)),

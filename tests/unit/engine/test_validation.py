@@ -38,6 +38,12 @@ NODE = NodeFacts(memory=8 << 30)
             "Known there: LimitedSwap, UnlimitedSwap",
         ),
         ("1.34", {"feature_gates": {"NodeSwap": False}}, "featureGates.NodeSwap", "locked to true"),
+        (
+            "1.31",
+            {"feature_gates": {"PodLevelResources": False}},
+            "featureGates.PodLevelResources",
+            "the kubelet of 1.31 does not know the gate PodLevelResources, and does not start",
+        ),
         ("1.36", {"feature_gates": {"memoryqos": True}}, "featureGates.memoryqos", "there is no feature gate"),
         (
             "1.31",

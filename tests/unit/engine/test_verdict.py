@@ -99,6 +99,18 @@ def test_what_cannot_be_observed_never_conforms(text, why_not):
     assert worst(judge(plan, seen, ids=IDS)) is Verdict.NOT_OBSERVABLE
 
 
+def test_what_the_plan_is_not_sure_of_is_not_observable():
+    plan = planned()
+    seen = with_file(reading(plan), "/kubepods/burstable", "memory.min", "1\n")
+    cut = replace(seen, cgroups={path: one for path, one in seen.cgroups.items() if str(path) != "/kubepods"})
+    findings = judge(plan, cut, ids=IDS, unsure=lambda cgroup, knob: "who knows" if knob in cgroup.summed else "")
+    unseen = {(one.subject, one.knob): (one.why_not, one.observed) for one in only(findings, Verdict.NOT_OBSERVABLE)}
+    assert unseen.pop(("burstable", "memory.min")) == ("who knows", "1")
+    assert unseen.pop(("burstable", "cpu.weight")) == ("who knows", "1")
+    assert {why for why, _ in unseen.values()} == {"the reading has no such cgroup"}
+    assert only(findings, Verdict.DEVIATES) == []
+
+
 def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
     plan = planned()
     texts = {
@@ -201,6 +213,18 @@ def test_a_deviation_decides_over_everything():
     assert worst([conforms, unseen]) is Verdict.NOT_OBSERVABLE
     assert worst([conforms]) is Verdict.CONFORMS
     assert worst([]) is Verdict.NOT_OBSERVABLE
+
+
+def test_what_a_file_held_begins_no_line_of_its_own():
+    finding = Finding(
+        verdict=Verdict.DEVIATES,
+        subject="web",
+        cgroup="/a",
+        knob="memory.max",
+        expected="1",
+        observed="max\nall is well",
+    )
+    assert failure(finding).splitlines()[0] == "memory.max of web is max\\nall is well, expected 1"
 
 
 def test_a_failure_reads_well():

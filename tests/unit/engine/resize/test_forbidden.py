@@ -17,7 +17,8 @@ NEW = container({"cpu": "1", "memory": "80Mi"}, {"memory": "128Mi"})
 
 
 def said(old, new, release, **gates):
-    settings = KubeletSettings(feature_gates={"InPlacePodVerticalScaling": True, **gates})
+    known = {} if release == "1.26" else {"InPlacePodVerticalScaling": True}
+    settings = KubeletSettings(feature_gates={**known, **gates})
     [found] = resize_pods([old], [new], node=NODE, settings=settings, release=release).resizes
     assert found.outcome is not ResizeOutcome.FORBIDDEN or found.steps == ()
     return found.message if found.outcome is ResizeOutcome.FORBIDDEN else found.outcome.value
@@ -117,8 +118,8 @@ LEVEL = resources({"cpu": "2", "memory": "200Mi", "hugepages-2Mi": "2Mi"}, {"mem
 
 
 @pytest.mark.parametrize(("release", "gate", "new", "answer"), [
-    ("1.32", False, LEVEL, "pods with pod-level resources cannot be resized"),
-    ("1.34", False, LEVEL, "pods with pod-level resources cannot be resized"),
+    ("1.32", None, LEVEL, "pods with pod-level resources cannot be resized"),
+    ("1.34", None, LEVEL, "pods with pod-level resources cannot be resized"),
     ("1.35", False, LEVEL,
      f"resize of pods with pod-level resources is forbidden while the gate {POD_LEVEL_GATE} is off"),
     ("1.36", True, None, "pod-level resources cannot be removed"),
@@ -129,7 +130,9 @@ LEVEL = resources({"cpu": "2", "memory": "200Mi", "hugepages-2Mi": "2Mi"}, {"mem
     ("1.36", True, replace(LEVEL, limits=amounts({"memory": "400Mi"})), "InProgress"),
 ])  # fmt: skip
 def test_pod_level_resources(release, gate, new, answer):
-    gates = {"PodLevelResources": True, "InPlacePodLevelResourcesVerticalScaling": gate}
+    gates = {"PodLevelResources": True}
+    if gate is not None:
+        gates["InPlacePodLevelResourcesVerticalScaling"] = gate
     old = pod(OLD, resources=LEVEL)
     wanted = replace(old, resources=new, containers=(NEW,) if new is LEVEL else old.containers)
     assert said(old, wanted, release, **gates) == answer

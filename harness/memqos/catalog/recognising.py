@@ -1,0 +1,105 @@
+"""Which pods of a recorded tree are the given ones, and what became of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from memqos.catalog.recorded_trees import RecordedTree
+from memqos.errors import ManifestError
+from memqos.model.pod import Pod
+
+__all__ = ["Recognised", "recognise"]
+
+_CONFIG_HASH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised:
+    """Pods with the names and uids that the tree has for them.
+
+    present: pods of which the tree has a container or sandbox; absent: the others. ids: for the verdict.
+    strangers: names of pods that run in the tree and were not given. ambiguous: names that several pods of the tree
+    have, none of which is a given one by its uid.
+    """
+
+    present: tuple[Pod, ...]
+    absent: tuple[Pod, ...]
+    ids: Mapping[tuple[str, str], str]
+    strangers: tuple[str, ...]
+    ambiguous: frozenset[str] = frozenset()
+
+
+def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) -> Recognised:
+    """Find the pods in the tree: by their uids, else by name, else by what a kubelet makes of the name.
+
+    A pod that a kubelet reads from a file is there as `<name>-<node name>`, with a hash of its configuration as uid:
+    such a pod is static, whatever its manifest says. static: all of them are. Pods of one name, in two namespaces, are
+    told apart by their uids alone. Raises ManifestError for a container that the tree has twice.
+    """
+    given = tuple(pods)
+    uids = _uids_by_name(tree, {pod.uid for pod in given})
+    suffix = _suffix(given, uids)
+    present, absent = [], []
+    for pod in given:
+        uid = pod.uid if pod.uid in tree.sandboxes else _taken(pod, suffix, uids)
+        if uid is None:
+            absent.append(replace(pod, static=static or pod.static))
+            continue
+        name = tree.sandboxes[uid]
+        from_file = name != pod.name and len(uid) == _CONFIG_HASH
+        present.append(replace(pod, name=name, uid=uid, static=static or pod.static or from_file))
+    known = {pod.uid for pod in present}
+    return Recognised(
+        present=tuple(present),
+        absent=tuple(absent),
+        ids=_ids(tree),
+        strangers=tuple(sorted(name for uid, name in tree.sandboxes.items() if uid not in known)),
+        ambiguous=frozenset(name for name, several in uids.items() if len(several) > 1),
+    )
+
+
+def _uids_by_name(tree: RecordedTree, given: Container[str]) -> dict[str, list[str]]:
+    """The uids that no given pod has. Of a name that several pods have, those that still have a cgroup, if one has."""
+    found: dict[str, list[str]] = {}
+    for uid, name in tree.sandboxes.items():
+        if uid not in given:
+            found.setdefault(name, []).append(uid)
+    for name, uids in found.items():
+        if len(uids) > 1:
+            found[name] = [uid for uid in uids if _has_cgroup(tree, uid, uid.replace("-", "_"))] or uids
+    return found
+
+
+def _has_cgroup(tree: RecordedTree, *ids: str) -> bool:
+    return any(one in part for path in tree.reading.cgroups for part in path.parts for one in ids)
+
+
+def _taken(pod: Pod, suffix: str, uids: dict[str, list[str]]) -> str | None:
+    """Take the uid of the one pod that has this pod's name in the tree; None for no pod, and for several."""
+    for name in (pod.name, pod.name + suffix):
+        if len(uids.get(name, ())) == 1:
+            return uids.pop(name)[0]
+    return None
+
+
+def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
+    """The ids of containers; of one that was started again, the id that has a cgroup."""
+    found: dict[tuple[str, str], str] = {}
+    for one in tree.containers:
+        other = found.get((one.uid, one.name))
+        if other is not None and not _has_cgroup(tree, one.id):
+            continue
+        if other is not None and _has_cgroup(tree, other):
+            what = f"container {one.name} of pod {one.pod} has a cgroup as {other[:80]} already."
+            step = "A container runs once: leave out the one that has ended."
+            raise ManifestError.at(what, file=tree.source, field=f"containers.{one.id[:80]}", next_step=step)
+        found[one.uid, one.name] = one.id
+    return found
+
+
+def _suffix(pods: Iterable[Pod], names: Iterable[str]) -> str:
+    """What the kubelet put behind the names of static pods ("-n1"): the ending that fits most of them; "" for none."""
+    fits = Counter(name.removeprefix(pod.name) for pod in pods for name in names if name.startswith(f"{pod.name}-"))
+    return min(fits, key=lambda ending: (-fits[ending], len(ending), ending), default="")

@@ -1,0 +1,70 @@
+"""What `memqos audit` answers, as text and as JSON."""
+
+from __future__ import annotations
+
+from memqos.cli.auditing import Answer, Question
+from memqos.engine.document import reason_document
+from memqos.engine.explain import failure, one_line
+from memqos.engine.finding import Verdict
+
+__all__ = ["answer_document", "answer_text"]
+
+FORMAT = 1
+
+
+def answer_text(question: Question, answer: Answer) -> str:
+    """The answer for people: what deviates and why, what could not be observed, and how many of each."""
+    parts = [failure(finding) for finding in answer.of(Verdict.DEVIATES)]
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for finding in answer.of(Verdict.NOT_OBSERVABLE):
+        unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
+    parts += [one_line(f"not observable: {', '.join(knobs)} of {name}: {why}") for (name, why), knobs in unseen.items()]
+    if answer.strangers:
+        parts.append(f"not judged, since they were not given: pods {one_line(', '.join(answer.strangers))}")
+    if answer.elsewhere:
+        parts.append(f"{_pods(answer.elsewhere)} given that no scheduler bound to this node: not looked for")
+    if answer.ended:
+        parts.append(f"{_pods(answer.ended)} given whose phase is Succeeded or Failed: not looked for")
+    unknown = [str(one) for one in (question.runtimes.cri, question.runtimes.oci) if not one.version]
+    if unknown:
+        parts.append(
+            f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
+        )
+    counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in Verdict)
+    parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
+    return "\n\n".join(parts)
+
+
+def _plural(verdict: Verdict) -> str:
+    return {Verdict.CONFORMS: "conform", Verdict.DEVIATES: "deviate"}.get(verdict, verdict.value)
+
+
+def answer_document(question: Question, answer: Answer) -> dict[str, object]:
+    """The answer as JSON; docs/reference/recorded-trees.md names its fields."""
+    return {
+        "memqos_format": FORMAT,
+        "tree": question.tree.source,
+        "release": answer.plan.release,
+        "driver": answer.plan.driver.value,
+        "variant": question.variant.value,
+        "runtimes": [str(question.runtimes.cri), str(question.runtimes.oci)],
+        "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
+        "findings": [
+            {
+                "verdict": one.verdict.value,
+                "subject": one.subject,
+                "cgroup": one.cgroup,
+                "knob": one.knob,
+                "expected": one.expected,
+                "observed": one.observed,
+                "why_not": one.why_not,
+                "reason": reason_document(one.reason) if one.reason else None,
+            }
+            for one in answer.findings
+        ],
+        "not_judged": list(answer.strangers),
+    }
+
+
+def _pods(count: int) -> str:
+    return "1 pod was" if count == 1 else f"{count} pods were"

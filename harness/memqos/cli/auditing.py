@@ -1,0 +1,214 @@
+"""The judgement behind `memqos audit`: which pods of the tree are planned, what is judged, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from memqos.catalog.recognising import recognise
+from memqos.catalog.recorded_trees import RecordedTree
+from memqos.engine import layout
+from memqos.engine.expect import expect
+from memqos.engine.finding import Finding, Verdict
+from memqos.engine.numa.admit import start
+from memqos.engine.numa.policies import MemoryPolicy, Policies
+from memqos.engine.numa.restore import StartRefusal, restore
+from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.release import Release, Variant
+from memqos.engine.translate.versions import Runtimes
+from memqos.engine.verdict import Unsure, judge
+from memqos.errors import ExitCode, UsageError
+from memqos.model.knob import ABSENT, Knob
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
+from memqos.model.pod import Pod
+from memqos.model.traits import RuntimeTraits
+
+__all__ = ["Answer", "Question", "judged"]
+
+ADMISSION = "admission"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is judged: the tree, and everything that the plan is made from."""
+
+    tree: RecordedTree
+    release: str
+    node: NodeFacts
+    settings: KubeletSettings
+    pods: tuple[Pod, ...]
+    driver: CgroupDriver | None
+    variant: Variant
+    static: bool
+    runtimes: Runtimes
+    traits: RuntimeTraits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The plan, the findings, and what was not judged.
+
+    strangers: the pods of the tree that nobody gave. elsewhere, ended: how many of the given pods are bound to another
+    node, or to none yet, and how many have come to their end.
+    """
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    strangers: tuple[str, ...]
+    elsewhere: int
+    ended: int
+
+    def of(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """The findings with one verdict."""
+        return tuple(finding for finding in self.findings if finding.verdict is verdict)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Deviating outweighs conforming; a tree of which nothing was observed is not judged at all."""
+        if self.of(Verdict.DEVIATES):
+            return ExitCode.DEVIATES
+        return ExitCode.CONFORMS if self.of(Verdict.CONFORMS) else ExitCode.NOTHING_OBSERVED
+
+
+def judged(question: Question) -> Answer:
+    """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
+    found = recognise(question.pods, question.tree, static=question.static)
+    here = frozenset(_pod_cgroups(question))
+    ended = {pod.uid for pod in (*found.present, *found.absent) if pod.has_ended and pod.uid not in here}
+    nodes = {pod.node for pod in found.present if pod.node}
+    elsewhere = {pod.uid for pod in found.absent if _is_elsewhere(pod, nodes)} - ended
+    present = [pod for pod in found.present if pod.uid not in ended]
+    absent = [pod for pod in found.absent if pod.uid not in ended | elsewhere]
+    # Pods that are not there must be refused, or are missing: what they would have changed is not in the tree.
+    plan = _plan(question, (*present, *absent))
+    refused = {refusal.pod for refusal in plan.refusals}
+    missing = [pod for pod in absent if pod.uid not in refused]
+    if missing:
+        plan = _plan(question, [*present, *(pod for pod in absent if pod.uid in refused)])
+    planned = {pod.uid for pod in plan.pods}
+    nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
+    strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
+    traits = question.traits
+    findings = judge(
+        plan,
+        question.tree.reading,
+        ids=found.ids,
+        flavour=traits.flavour,
+        subgroup=traits.subgroup,
+        unsure=_unsure(question, len(strangers)),
+    )
+    return Answer(
+        plan=plan,
+        findings=(
+            *findings,
+            *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
+            *(_missing_pod(pod, several=pod.name in found.ambiguous) for pod in missing),
+        ),
+        strangers=strangers,
+        elsewhere=len(elsewhere),
+        ended=len(ended),
+    )
+
+
+def _pod_cgroups(question: Question) -> Iterator[str]:
+    """The uids of all pods that have a cgroup in the tree."""
+    settings = question.settings
+    driver = question.driver or settings.cgroup_driver or CgroupDriver.CGROUPFS
+    if settings.cgroups_per_qos is False:
+        return
+    root = layout.kubepods_name(settings.cgroup_root)
+    for path in question.tree.reading.cgroups:
+        uid = layout.pod_uid(layout.name_of_path(path, driver), root)
+        if uid:
+            yield uid
+
+
+def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
+    """Whether a pod is bound to another node than the pods of the tree, or waits for one."""
+    return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
+
+
+def _unsure(question: Question, strangers: int) -> Unsure:
+    """What cannot be held against the plan while pods of the tree were not given."""
+    zones = _zones_unknown(question, strangers)
+
+    def why(cgroup: PlannedCgroup, knob: Knob) -> str:
+        if strangers and knob in cgroup.summed:
+            return f"it is made from what all pods of the node request, and {_count(strangers)} not given"
+        if knob is Knob.CPUSET_MEMS and cgroup.knobs[knob].written is not ABSENT:
+            return zones
+        return ""
+
+    return why
+
+
+def _zones_unknown(question: Question, strangers: int) -> str:
+    """Why nobody knows which zones are free for the given pods; "" if it is known."""
+    policies = Policies.of(question.settings, Release.parse(question.release))
+    if not strangers or question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:
+        return ""
+    return f"other pods may hold memory of its zones: {_count(strangers)} not given, nor is memory_manager_state there"
+
+
+def _count(strangers: int) -> str:
+    return "1 of them was" if strangers == 1 else f"{strangers} of them were"
+
+
+def _table(question: Question) -> ZoneTable | None:
+    """What the Memory Manager of the recording holds: pods keep their zones, in whatever order they came."""
+    policies = Policies.of(question.settings, Release.parse(question.release))
+    if question.tree.checkpoint is None or policies.memory is MemoryPolicy.NONE:
+        return None
+    table = restore(question.tree.checkpoint, start(question.node, question.settings, policies), policies)
+    if isinstance(table, StartRefusal):
+        raise UsageError(
+            f"with this configuration and node no kubelet goes on from the recorded state: {table.message}.",
+            where=f"{question.tree.source}: memory_manager_state",
+            next_step="Give the configuration and the node of the recording.",
+        )
+    return table
+
+
+def _plan(question: Question, pods: Sequence[Pod]) -> Plan:
+    return expect(
+        pods,
+        node=question.node,
+        settings=question.settings,
+        release=question.release,
+        driver=question.driver,
+        variant=question.variant,
+        traits=question.traits,
+        table=_table(question),
+    )
+
+
+def _missing_pod(pod: Pod, *, several: bool) -> Finding:
+    return Finding(
+        verdict=Verdict.NOT_OBSERVABLE,
+        subject=f"pod {pod.namespace}/{pod.name}",
+        cgroup="",
+        knob=ADMISSION,
+        expected="running",
+        observed="",
+        why_not="the tree has several pods of this name, and none of its uid"
+        if several
+        else "the tree has no container of this pod",
+    )
+
+
+def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator[Finding]:
+    """Pods that are refused: those which run nevertheless deviate. unsure: why the refusals themselves are not sure."""
+    for refusal in plan.refusals:
+        runs = refusal.pod in running
+        verdict = Verdict.DEVIATES if runs else Verdict.CONFORMS
+        yield Finding(
+            verdict=Verdict.NOT_OBSERVABLE if unsure else verdict,
+            subject=f"pod {refusal.name}",
+            cgroup="",
+            knob=ADMISSION,
+            expected=f"refused ({refusal.reason_name})",
+            observed="running" if runs else "not running",
+            reason=refusal.reason,
+            why_not=unsure,
+        )
