@@ -24,9 +24,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "vm.host": frozenset({"errors", "clock"}),
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.profile", "third:qemu"}),
-    "vm.guest": frozenset({"errors", "clock", "model", "target", "vm.qemu", "vm.options"}),
+    "vm.guest": frozenset({"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.options"}),
     "vm.image": frozenset(
-        {"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest", "vm.profile", "vm.options"}
+        {
+            "errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest", "vm.profile",
+            "vm.brought", "vm.options",
+        }
     ),
     "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),
     "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,15 @@ class Settings(Mapping[str, SettingValue]):
         return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
     @property
+    def stated_runtime(self) -> tuple[str, str] | None:
+        """The OCI runtime's name and version as a person states them, None if nobody does; "" for a name not said."""
+        value = self._values["runtime_version"].value
+        if not isinstance(value, str):
+            return None
+        name, _, version = value.rpartition("@")
+        return name, version
+
+    @property
     def results(self) -> Path | None:
         """The folder for results, None if one is to be made from the time."""
         return self._path("results")
@@ -106,8 +116,8 @@ def _convert(setting: Setting, given: object, origin: str) -> Plain:
         return tuple(Path(file) for file in _listed(given))
     text = "yes" if given is True else "no" if given is False else str(given)
     match setting.kind:
-        case Kind.WORD:
-            return _word(setting, text, origin)
+        case Kind.WORD | Kind.RUNTIME:
+            return (_word if setting.kind is Kind.WORD else _runtime)(setting, text, origin)
         case Kind.WORDS:
             words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
             if setting.default and not words:
@@ -136,4 +146,13 @@ def _word(setting: Setting, text: str, origin: str) -> str:
         raise UnknownNameError.of(setting.name, text, list(setting.choices), where=origin)
     if not text:
         raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return text
+
+
+def _runtime(setting: Setting, text: str, origin: str) -> str:
+    name, at, version = text.rpartition("@")
+    if at and name not in setting.choices:
+        raise UnknownNameError.of("OCI runtime", name, list(setting.choices), where=origin)
+    if not re.fullmatch(r"v?\d[\w.+~-]*", version, re.ASCII):
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
     return text

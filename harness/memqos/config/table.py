@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["SETTINGS", "Kind", "Plain", "Setting"]
+__all__ = ["OCI_RUNTIMES", "SETTINGS", "Kind", "Plain", "Setting"]
 
 Plain = str | int | bool | Path | tuple[str, ...] | tuple[Path, ...] | None
 """What a setting's value may be; None is "not set"."""
@@ -22,6 +22,7 @@ class Kind(Enum):
     WORDS = "words, separated by commas"
     COUNT = "a whole number, 1 or more"
     FLAG = "yes or no"
+    RUNTIME = "a version such as 1.3.6, or one with its runtime's name, such as crun@1.21"
     FILE = "an existing file"
     FILES = "existing files, each with an option of its own"
     FOLDER = "a folder"
@@ -58,6 +59,8 @@ class Setting:
         return self.name.replace("-", "_")
 
 
+OCI_RUNTIMES = ("runc", "crun")
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="profile",
@@ -91,7 +94,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="runtime",
         kind=Kind.WORD,
         default="runc",
-        choices=("runc", "crun"),
+        choices=OCI_RUNTIMES,
         metavar="NAME",
         help="OCI runtime below containerd",
     ),
@@ -116,6 +119,14 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="PATH",
         help="put this file in the place of the OCI runtime inside the machine; the image's own stays beside it "
         "as NAME.dist",
+    ),
+    Setting(
+        name="runtime-version",
+        kind=Kind.RUNTIME,
+        metavar="[NAME@]VERSION",
+        choices=OCI_RUNTIMES,
+        help="expect what this version of the OCI runtime does, such as 1.3.6 or crun@1.21, whatever the runtime says "
+        "that it is",
     ),
     Setting(
         name="runtime-deb",

@@ -8,7 +8,11 @@ from memqos.engine.translate import versions
 from memqos.engine.translate.versions import Runtime
 from memqos.model.traits import RuntimeTraits
 
-__all__ = ["traits_of"]
+__all__ = ["UNKNOWN", "traits_of"]
+
+UNKNOWN = "of unknown version"
+
+_OCI = (Runtime.RUNC, Runtime.CRUN)
 
 
 def traits_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> RuntimeTraits:
@@ -22,9 +26,7 @@ def traits_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb
         versions.traits_of(cri, cri_version)
         if cri in {Runtime.CONTAINERD, Runtime.CRIO}
         else versions.traits_of(Runtime.CONTAINERD, ""),
-        versions.traits_of(oci, oci_version)
-        if oci in {Runtime.RUNC, Runtime.CRUN}
-        else versions.traits_of(Runtime.RUNC, ""),
+        versions.traits_of(oci, oci_version) if oci in _OCI else versions.traits_of(Runtime.RUNC, ""),
         hugetlb=hugetlb,
     )
-    return replace(found, name=f"{cri} {cri_version} with {oci} {oci_version}")
+    return replace(found, name=f"{cri} {cri_version or UNKNOWN} with {oci} {oci_version or UNKNOWN}")

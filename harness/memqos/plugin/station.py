@@ -16,10 +16,9 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
 from memqos.model.node import CgroupDriver, NodeFacts
-from memqos.model.traits import RuntimeTraits
-from memqos.node.traits import traits_of
 from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.evidence import Folder, MachineLog, capture
+from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
 from memqos.plugin.keeping import keep_after_failure, leaves
 from memqos.plugin.keys import RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
@@ -87,6 +86,8 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
         stack.callback(keep_after_failure, config, machine)
         log = MachineLog(folder)
         runtime = stack.enter_context(_connected(machine, settings, log))
+        version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
+        in_use = runtimes_in_use(version, machine.provenance, settings)
         facts = target_facts(machine.target, deadline=Deadline.after(FIRST_WORD_SECONDS))
         amended = config.hook.pytest_memqos_node_facts(facts=facts.node, config=config)
         node = NodeUnderTest(
@@ -95,7 +96,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             facts=facts if amended is None else _with_node(facts, amended),
             recorder=log,
             driver=CgroupDriver(settings.word("driver")),
-            traits=_traits(machine, runtime),
+            traits=in_use.traits,
             parallel=settings.parallel,
             disposable=True,
             check_alive=machine.check_alive,
@@ -104,7 +105,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
         )
         key = (profile, topology)
         station = Station(id=machine_id, key=key, machine=machine, node=node, log=log, folder=folder)
-        folder.write("machine.json", _provenance(station, runtime, profile, topology))
+        folder.write("machine.json", _provenance(station, in_use, profile, topology))
         telling.line(f"{machine_id}: {profile}/{topology} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
         yield station
 
@@ -130,22 +131,6 @@ def _connected(machine: Machine, settings: Settings, log: MachineLog) -> context
     return connected()
 
 
-def _traits(machine: Machine, runtime: CriRuntime) -> RuntimeTraits:
-    version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
-    oci = runtime.name.rpartition("+")[2]
-    # memqos's own configuration of containerd turns the hugetlb controller on (vm/guest).
-    config = machine.provenance.get("containerd_config")
-    hugetlb = config.get("hugetlb") is True if isinstance(config, dict) else True
-    oci_version = _versions(machine).get(oci, "")
-    return traits_of(cri=version.name, cri_version=version.version, oci=oci, oci_version=oci_version, hugetlb=hugetlb)
-
-
-def _versions(machine: Machine) -> dict[str, str]:
-    """Version by component, of what is in use in the machine."""
-    versions = machine.provenance.get("versions")
-    return {str(name): str(version) for name, version in versions.items()} if isinstance(versions, dict) else {}
-
-
 def _with_node(facts: TargetFacts, node: NodeFacts) -> TargetFacts:
     return dataclasses.replace(facts, node=node)
 
@@ -156,20 +141,16 @@ def _next_number(config: pytest.Config) -> int:
     return number
 
 
-def _provenance(station: Station, runtime: CriRuntime, profile: str, topology: str) -> dict[str, Any]:
+def _provenance(station: Station, in_use: RuntimesInUse, profile: str, topology: str) -> dict[str, Any]:
     """What a bundle says of a machine."""
     machine = station.machine
-    version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
-    own = runtime.name.rpartition("+")[2]
-    replaced = " (a given file)" if "runtime_binary" in machine.provenance else ""
-    oci = f"{own} {_versions(machine).get(own, '?')}{replaced}"
     return {
         "id": station.id,
         "profile": profile,
         "topology": topology,
         "kernel": station.node.facts.kernel,
-        "runtimes": [f"{version.name} {version.version}", oci],
-        "cri": version.api_version,
+        "runtimes": in_use.shown,
+        "cri": in_use.cri.api_version,
         **{key: value for key, value in machine.provenance.items() if key not in {"topology"}},
         "image_manifest": machine.image.manifest if machine.image else {},
         "facts": station.node.facts,

@@ -16,7 +16,7 @@ from memqos.vm.cache.store import Cache
 from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint
 from memqos.vm.checkpoint.restore import restored
 from memqos.vm.checkpoint.stored import Checkpoint
-from memqos.vm.guest.installing import install
+from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.view import Declared, verify_guest
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import SILENT, Progress, step
@@ -57,7 +57,8 @@ def boot(
 ) -> Iterator[Machine]:
     """A ready, pristine machine of this profile and topology; QEMU and its files are gone when the context ends.
 
-    It is restored from a checkpoint, which is made first if the cache has none, unless the options say otherwise.
+    It is restored from a checkpoint, which is made first if the cache has none, unless the options say otherwise. What
+    programs and configuration a person brings is put into it then, so that a new build of a program costs no boot.
 
     log_dir: receives serial.log (the console) and qemu.log; made if it is not there.
     keepable: the machine may be left running at the end, with `memqos.vm.kept.keep`.
@@ -83,6 +84,7 @@ def boot(
                 making.prepare(machine)
         machine.profile, machine.image = profile, making.image
         try:
+            put_in(machine, choices)
             yield machine
         except MachineryError as error:
             if not machine.recheck():

@@ -1,15 +1,13 @@
 """What a person chooses of a machine and puts into it, checked before anything is started.
 
-Everything here that changes the guest is in `Choices.fingerprint` or in the kernel's command line, so that nothing that
-was saved of one machine is taken for another.
+What changes the guest before it is saved is in `Choices.fingerprint` or in the kernel's command line, so that nothing
+that was saved of one machine is taken for another. The rest, in LATE, is put into each clone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,17 +15,18 @@ from pathlib import Path
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
+from memqos.vm.brought import Brought, bring, check_config, check_deb, check_initrd, check_kernel, check_program
 from memqos.vm.profile import Profile
 
-__all__ = ["BootOptions", "Brought", "Choices", "boot_options", "check_options", "kernel_words"]
+__all__ = ["BootOptions", "Choices", "boot_options", "check_options", "kernel_words"]
 
 RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 """Read by the guest's memqos-cgroup.service."""
 
-X86_64 = (62).to_bytes(2, "little")
-"""An ELF file's machine, at byte 18."""
-
 HUGETLB = "disable_hugetlb_controller"
+
+LATE = frozenset({"--runtime-binary", "--containerd-binary", "--containerd-config"})
+"""The options whose files are put into a machine that runs, each time: that takes seconds, and a boot a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +85,6 @@ def boot_options(values: Mapping[str, object]) -> BootOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
-    """One file that a person brings: the option that named it, its path, the hash of its content, and its bytes."""
-
-    option: str
-    path: Path
-    sha256: str
-    size: int
-
-    def content(self) -> bytes:
-        """What is in it; raises UsageError if that is not what was checked any more."""
-        data = _read(self.path, self.option)
-        if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise UsageError(f"'{self.path}' was changed while it was in use.", where=self.option)
-        return data
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """What a bundle says of it."""
-        return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """Boot options whose files were read and found fit."""
 
@@ -119,21 +96,29 @@ class Choices:
         return tuple(file for file in self.brought if file.option == option)
 
     @property
+    def saved(self) -> tuple[Brought, ...]:
+        """The files that a checkpoint of the machine holds, or that it boots from."""
+        return tuple(file for file in self.brought if file.option not in LATE)
+
+    @property
+    def late(self) -> tuple[Brought, ...]:
+        """The files that are put into each machine."""
+        return tuple(file for file in self.brought if file.option in LATE)
+
+    @property
     def fingerprint(self) -> str:
-        """12 hexadecimal digits that change with every file's content and use; empty if nothing was brought.
+        """12 hexadecimal digits that change with the content and use of every saved file; empty without any.
 
         The order of packages of one kind counts, paths do not. cgroup and recursiveprot are words of the kernel's
         command line, and not in here.
         """
-        if not self.brought:
-            return ""
-        facts = [self.options.runtime_name, *([file.option, file.sha256] for file in self.brought)]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+        facts = [[file.option, file.sha256] for file in self.saved]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12] if facts else ""
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of the files, by option as a Python identifier; empty if nothing was brought."""
-        options = dict.fromkeys(file.option for file in self.brought)
+        """What a bundle says of the saved files, by option as a Python identifier; empty without any."""
+        options = dict.fromkeys(file.option for file in self.saved)
         return {
             option.removeprefix("--").replace("-", "_"): [file.facts for file in self.of(option)] for option in options
         }
@@ -171,15 +156,15 @@ def check_options(options: BootOptions) -> Choices:
             "a kernel comes from --kernel-image or from --kernel-deb, not from both.", where="--kernel-image"
         )
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [
-        ("--runtime-binary", options.runtime_binary, _check_program),
-        ("--containerd-binary", options.containerd_binary, _check_program),
-        ("--containerd-config", options.containerd_config, _check_config),
-        *(("--runtime-deb", path, _check_deb) for path in options.runtime_debs),
-        *(("--kernel-deb", path, _check_deb) for path in options.kernel_debs),
-        ("--kernel-image", options.kernel_image, _check_kernel),
-        ("--initrd", options.initrd, _check_initrd),
+        ("--runtime-binary", options.runtime_binary, check_program),
+        ("--containerd-binary", options.containerd_binary, check_program),
+        ("--containerd-config", options.containerd_config, check_config),
+        *(("--runtime-deb", path, check_deb) for path in options.runtime_debs),
+        *(("--kernel-deb", path, check_deb) for path in options.kernel_debs),
+        ("--kernel-image", options.kernel_image, check_kernel),
+        ("--initrd", options.initrd, check_initrd),
     ]
-    brought = tuple(_brought(option, path, check) for option, path, check in given if path is not None)
+    brought = tuple(bring(option, path, check) for option, path, check in given if path is not None)
     return Choices(options=options, brought=brought)
 
 
@@ -191,65 +176,3 @@ def passes_hugetlb(config: bytes) -> bool:
     plugins = tomllib.loads(config.decode()).get("plugins", {})
     names = ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
     return any(plugins.get(name, {}).get(HUGETLB) is False for name in names)
-
-
-def _brought(option: str, path: Path, check: Callable[[Path, str, bytes], None]) -> Brought:
-    data = _read(path, option)
-    check(path, option, data)
-    return Brought(option=option, path=path.absolute(), sha256=hashlib.sha256(data).hexdigest(), size=len(data))
-
-
-def _read(path: Path, option: str) -> bytes:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"'{path}' is not a file.", where=option, next_step="Name the file itself.")
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"'{path}' cannot be read: {error.strerror}.", where=option) from error
-
-
-def _check_program(path: Path, option: str, data: bytes) -> None:
-    if not os.access(path, os.X_OK):
-        raise UsageError(f"'{path}' is not executable.", where=option, next_step=f"chmod +x '{path}'")
-    if data.startswith(b"\x7fELF"):
-        if data[18:20] != X86_64:
-            raise UsageError(f"'{path}' is built for another CPU than x86-64, which the machines have.", where=option)
-    elif not data.startswith(b"#!"):
-        raise UsageError(f"'{path}' is neither a program (ELF) nor a script (#!).", where=option)
-
-
-def _check_config(path: Path, option: str, data: bytes) -> None:
-    try:
-        tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"'{path}' is not TOML: {error}.", where=option) from error
-
-
-def _check_deb(path: Path, option: str, data: bytes) -> None:
-    if not data.startswith(b"!<arch>\ndebian-binary"):
-        raise UsageError(f"'{path}' is not a Debian package.", where=option)
-
-
-def _check_kernel(path: Path, option: str, data: bytes) -> None:
-    if data[0x202:0x206] != b"HdrS":
-        raise UsageError(
-            f"'{path}' is not a kernel that QEMU can start.",
-            where=option,
-            next_step="Name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-…), not vmlinux.",
-        )
-
-
-def _check_initrd(path: Path, option: str, data: bytes) -> None:
-    starts = (
-        b"070701",
-        b"070702",
-        b"\x1f\x8b",
-        b"\x28\xb5\x2f\xfd",
-        b"\xfd7zXZ",
-        b"\x02\x21\x4c\x18",
-        b"\x04\x22\x4d\x18",
-        b"BZh",
-        b"\x5d\x00",
-    )
-    if not data.startswith(starts):
-        raise UsageError(f"'{path}' is not an initrd: neither a cpio archive nor a compressed one.", where=option)

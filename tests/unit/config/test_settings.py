@@ -86,3 +86,26 @@ def test_names_of_options_and_variables_follow_the_setting():
         "MEMQOS_RUNTIME_BINARY",
         "runtime_binary",
     )
+
+
+def test_a_runtimes_version_is_stated_with_or_without_its_name():
+    assert resolve({}, {}).stated_runtime is None
+    assert resolve({"runtime_version": "1.3.6"}, {}).stated_runtime == ("", "1.3.6")
+    assert resolve({}, {"MEMQOS_RUNTIME_VERSION": "crun@v1.21"}).stated_runtime == ("crun", "v1.21")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("newest", "--runtime-version: 'newest' is not a version such as 1.3.6"),
+        ("", "--runtime-version: '' is not a version"),
+        ("runc@", "--runtime-version: 'runc@' is not a version"),
+        ("youki@0.5", "there is no OCI runtime 'youki'"),
+        ("@1.3", "there is no OCI runtime ''"),
+        ("1.3.6 or so", "'1.3.6 or so' is not a version"),
+        ("1.3\x1b[31m", "is not a version"),
+    ],
+)
+def test_what_is_no_version_of_a_runtime_is_refused(text, words):
+    with pytest.raises(UsageError, match=words):
+        resolve({"runtime_version": text}, {})

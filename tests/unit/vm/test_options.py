@@ -1,5 +1,6 @@
 """What a person brings into a machine: what is refused, what changes the fingerprint, what the command line gets."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from memqos.vm.options import BootOptions, boot_options, check_options, kernel_w
 from memqos.vm.profile import LegacyBoot
 from tests.unit.vm.samples import PROFILE
 
-ELF = b"\x7fELF" + bytes(14) + (62).to_bytes(2, "little")
-ARM = b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little")
+
+def elf(*, kind=2, machine=62, ends=120):
+    """A program of one segment, which fills the file up to `ends`."""
+    header = struct.pack("<4s12xHHIQQQIHHH6x", b"\x7fELF", kind, machine, 1, 0, 64, 0, 0, 64, 56, 1)
+    return header + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, ends, ends, 0x1000)
+
+
+ELF = elf()
 DEB = b"!<arch>\ndebian-binary   "
 KERNEL = bytes(0x202) + b"HdrS"
 V3 = """
@@ -37,26 +44,33 @@ def test_nothing_brought_is_no_fingerprint():
     assert (choices.fingerprint, choices.provenance) == ("", {})
 
 
-def test_every_files_content_and_use_is_in_the_fingerprint(write):
-    elf, script = write(ELF), write(b"#!/bin/sh\n", "script")
-    same = write(ELF, "copy")
+def test_the_content_and_use_of_every_saved_file_is_in_the_fingerprint(write):
     given = [
-        BootOptions(runtime_binary=elf),
-        BootOptions(runtime_binary=elf, runtime_name="crun"),
-        BootOptions(runtime_binary=script),
-        BootOptions(containerd_binary=elf),
         BootOptions(runtime_debs=(write(DEB, "a"),)),
         BootOptions(kernel_debs=(write(DEB, "a"),)),
         BootOptions(runtime_debs=(write(DEB, "a"), write(DEB + b"b", "b"))),
         BootOptions(runtime_debs=(write(DEB + b"b", "b"), write(DEB, "a"))),
         BootOptions(kernel_image=write(KERNEL, "k")),
         BootOptions(kernel_image=write(KERNEL, "k"), initrd=write(b"070701", "i")),
-        BootOptions(containerd_config=write(b"version = 2", "c")),
     ]
     fingerprints = [check_options(options).fingerprint for options in given]
     assert len(set(fingerprints)) == len(given)
     assert all(len(fingerprint) == 12 for fingerprint in fingerprints)
-    assert check_options(BootOptions(runtime_binary=same)).fingerprint == fingerprints[0]
+    assert check_options(BootOptions(runtime_debs=(write(DEB, "copy"),))).fingerprint == fingerprints[0]
+
+
+def test_what_is_put_into_each_machine_needs_no_checkpoint_of_its_own(write):
+    """A vendor's every build would cost a boot otherwise, and the room of a machine's memory."""
+    program, config = write(ELF), write(b"version = 2", "c")
+    given = [
+        BootOptions(runtime_binary=program),
+        BootOptions(runtime_binary=program, runtime_name="crun"),
+        BootOptions(containerd_binary=program, containerd_config=config),
+    ]
+    chosen = [check_options(options) for options in given]
+    assert {choices.fingerprint for choices in chosen} == {""}
+    assert [len(choices.late) for choices in chosen] == [1, 1, 2]
+    assert [choices.saved for choices in chosen] == [(), (), ()]
 
 
 def test_each_file_is_recorded_with_its_hash(write):
@@ -79,7 +93,16 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
     ("option", "content", "mode", "words"),
     [
         ("runtime_binary", ELF, 0o644, "--runtime-binary: '.*' is not executable"),
-        ("runtime_binary", ARM, 0o755, "--runtime-binary: '.*' is built for another CPU"),
+        ("runtime_binary", elf(machine=183), 0o755, "--runtime-binary: '.*' is built for another CPU"),
+        ("runtime_binary", ELF[:40], 0o755, "--runtime-binary: '.*' is cut off: it has 40 bytes, and an ELF file's"),
+        ("runtime_binary", ELF[:100], 0o755, "--runtime-binary: '.*' is cut off: it has 100 bytes, .* end at 120"),
+        (
+            "runtime_binary",
+            elf(ends=4096),
+            0o755,
+            "--runtime-binary: '.*' is cut off: it has 120 bytes, .* end at 4096",
+        ),
+        ("containerd_binary", elf(kind=1), 0o755, "--containerd-binary: '.*' is an ELF file, but no program"),
         ("runtime_binary", b"text", 0o755, "--runtime-binary: '.*' is neither a program"),
         ("containerd_binary", b"", 0o755, "--containerd-binary: '.*' is neither a program"),
         ("containerd_config", b"version =", 0o644, "--containerd-config: '.*' is not TOML"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from memqos.clock import Deadline
 from memqos.errors import ImageError
 from memqos.target.base import Target, checked
@@ -17,34 +19,32 @@ VERSIONS: dict[str, tuple[str, ...]] = {
 }
 """Component to the command whose first line tells its version."""
 
+VERSION = re.compile(r"v?\d+\.\d|\d{1,5}$", re.ASCII)
+"""How a version begins; the hash of a commit, which may begin with a digit too, is none."""
+
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
 """What of a kernel's configuration decides about machines and results; recorded with the image."""
 
 
-def versions_of(target: Target, *, deadline: Deadline, strict: bool = True) -> dict[str, str]:
+def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
     """Version by component.
 
-    strict: whether a component that does not tell its version is an error; else it is left out, since a program that a
-    person brought need not know the option.
     Raises TargetError for a command that fails, ImageError for an answer without a version.
     """
     versions = {}
     for name, argv in VERSIONS.items():
-        told = target.run(argv, deadline=deadline)
-        if strict:
-            checked(told, where=target.address)
-        version = version_in(told.text) if told.status == 0 else None
-        if version is not None:
-            versions[name] = version
-        elif strict:
-            raise ImageError(f"no version is in '{told.text.strip()[:200]}'.", where=target.address)
+        told = checked(target.run(argv, deadline=deadline), where=target.address).text
+        version = version_in(told)
+        if version is None:
+            raise ImageError(f"no version is in '{told.strip()[:200]}'.", where=target.address)
+        versions[name] = version
     return versions
 
 
 def version_in(text: str) -> str | None:
-    """The version in a program's first line: the first word that begins with a digit; None if there is none."""
+    """The version in a program's first line: the first word that begins like 1.2, or is a number; None without one."""
     words = text.partition("\n")[0].split()
-    return next((word for word in words if word[:1].isdigit()), None)
+    return next((word for word in words if VERSION.match(word)), None)
 
 
 def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:

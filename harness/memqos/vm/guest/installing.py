@@ -1,18 +1,21 @@
-"""Puts what a person brings into a machine that runs, before anything is done with it."""
+"""Puts what a person brings into a machine that runs: packages before it is saved, single files in each clone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import PurePosixPath
 
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.base import CommandResult, Target, checked
-from memqos.vm.guest.facts import packages_of, versions_of
-from memqos.vm.options import Brought, Choices, passes_hugetlb
+from memqos.vm.brought import Brought
+from memqos.vm.guest.facts import packages_of
+from memqos.vm.guest.trial import Told, try_program
+from memqos.vm.options import Choices, passes_hugetlb
 from memqos.vm.qemu.machine import Machine
 
-__all__ = ["install", "install_packages"]
+__all__ = ["install", "install_packages", "put_in"]
 
 CONFIG = "/etc/containerd/config.toml"
 PACKAGES = "/var/tmp/memqos-packages"  # noqa: S108 - a folder of the guest's, which nobody else uses
@@ -21,42 +24,65 @@ INSTALL_SECONDS = 180
 
 
 def install(machine: Machine, choices: Choices) -> None:
-    """Put packages, programs and configuration in their places, and start containerd again if it concerns it.
+    """Install packages of runtimes in a machine that is to be saved, and note the files that are saved with it.
 
-    The machine's provenance then tells each file with its hash, and the versions that are in use.
-    Raises UsageError, naming the option, for what does not fit this machine: a package that does not install, a program
-    that has nothing to replace, a containerd that does not come up with what it was given.
+    The machine's provenance then tells each file with its hash, and the versions of what may have been replaced: of a
+    program that does not tell its version there is none.
+    Raises UsageError, naming the option, for a package that does not install, or that brings a program which does not
+    run or a containerd which does not come up.
     """
-    in_guest = [file for file in choices.brought if file.option in INSIDE]
     machine.provenance |= choices.provenance
-    if not choices.brought:
+    debs = choices.of("--runtime-deb")
+    if not debs:
         return
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
-    if debs := choices.of("--runtime-deb"):
-        install_packages(target, debs, deadline=deadline)
-        machine.provenance["packages"] = packages_of(target, deadline=deadline)
+    install_packages(target, debs, deadline=deadline)
+    machine.provenance["packages"] = packages_of(target, deadline=deadline)
+    given = ", ".join(str(file.path) for file in debs)
+    for name in ("containerd", "runc", "crun"):
+        if place := _place_of(target, name, deadline=deadline):
+            told = try_program(
+                target, place, name=name, option="--runtime-deb", given=f"{place} of {given}", deadline=deadline
+            )
+            _note_version(machine, name, told)
+    restart_containerd(target, debs, deadline=deadline)
+
+
+def put_in(machine: Machine, choices: Choices) -> None:
+    """Put programs and configuration in their places in a machine that is to be used, as it boots or is restored.
+
+    Each program is tried at once, and containerd started again if it concerns it. What is noted is as of `install`.
+    Raises UsageError, naming the option, for what does not fit this machine: a program that does not run or has nothing
+    to replace, a containerd that does not come up with what it was given.
+    """
+    files = choices.late
+    if not files:
+        return
+    target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
     for option, name in (("--runtime-binary", choices.options.runtime_name), ("--containerd-binary", "containerd")):
         for file in choices.of(option):
             place = replace_program(target, name, file, deadline=deadline)
-            key = option.removeprefix("--").replace("-", "_")
-            machine.provenance[key] = {
-                "runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size
+            told = try_program(target, place, name=name, option=option, given=str(file.path), deadline=deadline)
+            _note_version(machine, name, told)
+            machine.provenance[option.removeprefix("--").replace("-", "_")] = {
+                "runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size, "says": asdict(told),
             }  # fmt: skip
     for file in choices.of("--containerd-config"):
         content = file.content()
         target.write(CONFIG, content, deadline=deadline, mode=0o644)
         machine.provenance["containerd_config"] = {**file.facts, "hugetlb": passes_hugetlb(content)}
-    if any(file.option != "--runtime-binary" for file in in_guest):
-        restart_containerd(target, in_guest, deadline=deadline)
+    if any(file.option != "--runtime-binary" for file in files):
+        restart_containerd(target, files, deadline=deadline)
+
+
+def _note_version(machine: Machine, name: str, told: Told) -> None:
+    """Keep the version of what is in this program's place now, if it is this program and tells it."""
     known = machine.provenance.get("versions")
-    machine.provenance["versions"] = {
-        **(known if isinstance(known, dict) else {}),
-        **versions_of(target, deadline=deadline, strict=False),
-    }
-
-
-INSIDE = frozenset({"--runtime-binary", "--containerd-binary", "--containerd-config", "--runtime-deb"})
-"""The options whose files go into a running machine; a kernel's are there before it runs."""
+    versions = dict(known) if isinstance(known, dict) else {}
+    versions.pop(name, None)
+    if told.name == name and told.version:
+        versions[name] = told.version
+    machine.provenance["versions"] = versions
 
 
 def install_packages(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> tuple[str, ...]:
@@ -87,13 +113,17 @@ def install_packages(target: Target, files: Sequence[Brought], *, deadline: Dead
 
 def replace_program(target: Target, name: str, file: Brought, *, deadline: Deadline) -> str:
     """Put a program in the place of the one of this name, which stays beside it as NAME.dist; returns the place."""
-    found = target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline)
-    if found.status != 0:
+    place = _place_of(target, name, deadline=deadline)
+    if not place:
         raise UsageError(f"the machine has no program '{name}' that could be replaced.", where=file.option)
-    place = found.text.strip()
     checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
     target.write(place, file.content(), deadline=deadline, mode=0o755)
     return place
+
+
+def _place_of(target: Target, name: str, *, deadline: Deadline) -> str:
+    """Where the machine has a program, "" if it has none."""
+    return target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
 
 
 def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:

@@ -1,5 +1,7 @@
 """What is done in a guest to put a person's files there, and what is said of files that do not fit."""
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +10,7 @@ from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.fake import FakeTarget
 from memqos.vm.guest.facts import kernel_config_of, packages_in, version_in, versions_of
-from memqos.vm.guest.installing import PACKAGES, install
+from memqos.vm.guest.installing import PACKAGES, install, put_in
 from memqos.vm.image.derived import kernel_release
 from memqos.vm.options import BootOptions, check_options
 
@@ -21,6 +23,10 @@ VERSIONS = {
 }
 
 
+RUNC = {"status": 0, "out": "runc version 1.3.6\ncommit: 1\n", "err": ""}
+NO_ANSWER = {"status": 1, "out": "", "err": "unknown option"}
+
+
 def soon():
     return Deadline.after(5)
 
@@ -28,12 +34,14 @@ def soon():
 class Guest:
     """A target that remembers the commands it was given; each ends well unless it is told otherwise."""
 
-    def __init__(self, **outcomes):
+    def __init__(self, *, version=RUNC, features=NO_ANSWER, **outcomes):
         self.ran = []
+        self.tried = {"--version": version, "features": features}
         self.outcomes = outcomes
         names = ("sh", "mkdir", "mv", "rm", "env", "systemctl", "journalctl", "dpkg-query", "dpkg")
         commands = {(name,): self.answer for name in names}
         commands |= dict.fromkeys(VERSIONS, self.version)
+        commands[("python3", "-c")] = lambda *_: (0, json.dumps(self.tried).encode(), b"")
         places = ("/usr/bin/containerd", "/usr/sbin/runc", "/etc/containerd/config.toml", f"{PACKAGES}/keep")
         self.target = FakeTarget(files=dict.fromkeys(places, b"old"), commands=commands)
         self.machine = SimpleNamespace(target=self.target, provenance={"versions": {"runc": "1.1.15+ds1"}})
@@ -44,7 +52,7 @@ class Guest:
             if argv[0] == beginning:
                 return outcome
         if "command -v" in argv[2 if len(argv) > 2 else 0]:
-            return 0, {"runc": b"/usr/sbin/runc\n", "containerd": b"/usr/bin/containerd\n"}[argv[-1]], b""
+            return 0, {"runc": b"/usr/sbin/runc\n", "containerd": b"/usr/bin/containerd\n"}.get(argv[-1], b""), b""
         return 0, b"", b""
 
     def version(self, argv, *_):
@@ -65,29 +73,50 @@ def bring(tmp_path):
 def test_nothing_brought_is_nothing_done():
     guest = Guest()
     install(guest.machine, check_options(BootOptions()))
+    put_in(guest.machine, check_options(BootOptions()))
     assert guest.ran == []
     assert guest.machine.provenance == {"versions": {"runc": "1.1.15+ds1"}}
 
 
 def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(bring):
     guest = Guest()
-    install(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
+    choices = bring("runtime_binary", b"#!/bin/sh\n")
+    install(guest.machine, choices)
+    assert guest.ran == []
+    put_in(guest.machine, choices)
     assert "mv /usr/sbin/runc /usr/sbin/runc.dist" in guest.ran
     assert guest.target.read("/usr/sbin/runc", deadline=soon()) == b"#!/bin/sh\n"
     assert not [line for line in guest.ran if "restart" in line]
     assert guest.machine.provenance["runtime_binary"]["path"] == "/usr/sbin/runc"
-    assert guest.machine.provenance["versions"]["crun"] == "1.21"
+    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "runc", "version": "1.3.6"}
+    assert guest.machine.provenance["versions"] == {"runc": "1.3.6"}
 
 
-def test_a_runtime_that_tells_no_version_keeps_the_images(bring):
-    guest = Guest(runc=(1, b"", b"unknown option"))
-    install(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
-    assert guest.machine.provenance["versions"]["runc"] == "1.1.15+ds1"
+def test_a_runtime_that_tells_no_version_has_none(bring):
+    """It is not the image's own any more: whatever that was, nobody knows of this one."""
+    guest = Guest(version=NO_ANSWER)
+    put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
+    assert guest.machine.provenance["versions"] == {}
+    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "", "version": ""}
+
+
+def test_another_runtime_in_runcs_place_is_what_it_says(bring):
+    guest = Guest(version={"status": 0, "out": "crun version 1.21\n", "err": ""})
+    put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
+    assert guest.machine.provenance["versions"] == {}
+    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "crun", "version": "1.21"}
+
+
+def test_a_program_that_has_nothing_to_replace_is_refused(bring):
+    choices = bring("runtime_binary", b"#!/bin/sh\n")
+    crun = replace(choices, options=replace(choices.options, runtime_name="crun"))
+    with pytest.raises(UsageError, match="--runtime-binary: the machine has no program 'crun'"):
+        put_in(Guest().machine, crun)
 
 
 def test_containerd_starts_again_with_its_configuration(bring):
     guest = Guest()
-    install(guest.machine, bring("containerd_config", b"version = 2\n"))
+    put_in(guest.machine, bring("containerd_config", b"version = 2\n"))
     assert guest.target.read("/etc/containerd/config.toml", deadline=soon()) == b"version = 2\n"
     assert "systemctl restart containerd" in guest.ran
     assert guest.machine.provenance["containerd_config"]["hugetlb"] is False
@@ -96,7 +125,7 @@ def test_containerd_starts_again_with_its_configuration(bring):
 def test_a_containerd_that_does_not_come_up_shows_its_journal(bring):
     guest = Guest(systemctl=(1, b"", b"failed"), journalctl=(0, b"invalid plugin config\n", b""))
     with pytest.raises(UsageError, match=r"--containerd-binary: containerd does not start .*\n.*invalid plugin config"):
-        install(guest.machine, bring("containerd_binary", b"#!/bin/sh\n"))
+        put_in(guest.machine, bring("containerd_binary", b"#!/bin/sh\n"))
 
 
 def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
@@ -105,6 +134,14 @@ def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
     [command] = [line for line in guest.ran if line.startswith("env ")]
     assert command.endswith("dpkg --install --force-depends --force-confold /var/tmp/memqos-packages/0-my.deb")
     assert guest.machine.provenance["packages"] == {"runc": "9"}
+    assert guest.machine.provenance["versions"] == {"runc": "1.3.6"}
+    assert "systemctl restart containerd" in guest.ran
+
+
+def test_a_package_whose_runtime_does_not_run_is_refused_before_anything_is_saved_of_it(bring):
+    guest = Guest(version={"error": "Exec format error"}, features={"error": "Exec format error"})
+    with pytest.raises(UsageError, match=r"--runtime-deb: '/usr/bin/containerd of .*my\.deb' does not run in the mach"):
+        install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
 
 
 def test_a_package_that_does_not_install_is_said_with_dpkgs_words(bring):
@@ -136,6 +173,11 @@ def test_versions_are_those_that_programs_tell():
         "crun": "1.21",
     }
     assert version_in("nothing here") is None
+    assert (
+        version_in("containerd github.com/containerd/containerd/v2 v2.1.9 1c4457e00facac03ce1d75f7b6777a7a85")
+        == "v2.1.9"
+    )
+    assert version_in("runc version unknown 1c4457e") is None
     assert packages_in("a\t1\nb\t2\nnoise\n") == {"a": "1", "b": "2"}
 
 

@@ -1,0 +1,77 @@
+"""What runs the containers of a machine: the runtimes by name and version, as they say it or as a person states it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.config.settings import Settings
+from memqos.config.table import OCI_RUNTIMES
+from memqos.model.traits import RuntimeTraits
+from memqos.node.traits import UNKNOWN, traits_of
+from memqos.runtime.base import RuntimeVersion
+
+__all__ = ["RuntimesInUse", "runtimes_in_use"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimesInUse:
+    """The CRI runtime, and the OCI runtime below it.
+
+    oci_version: "" where nobody tells it. remark: what a reader has to know of where name and version come from, ""
+    for those of the machine's image. hugetlb: whether huge page limits reach containers.
+    """
+
+    cri: RuntimeVersion
+    oci: str
+    oci_version: str
+    remark: str
+    hugetlb: bool
+
+    @property
+    def traits(self) -> RuntimeTraits:
+        """What the engine expects of them."""
+        return traits_of(
+            cri=self.cri.name,
+            cri_version=self.cri.version,
+            oci=self.oci,
+            oci_version=self.oci_version,
+            hugetlb=self.hugetlb,
+        )
+
+    @property
+    def shown(self) -> list[str]:
+        """Both for a reader: "containerd 1.7.24", "runc of unknown version (a given file)"."""
+        remark = f" ({self.remark})" if self.remark else ""
+        return [f"{self.cri.name} {self.cri.version}", f"{self.oci} {self.oci_version or UNKNOWN}{remark}"]
+
+
+def runtimes_in_use(cri: RuntimeVersion, provenance: Mapping[str, object], settings: Settings) -> RuntimesInUse:
+    """What a machine says of its runtimes, of which a person may know better.
+
+    provenance: the machine's. Of a file in the OCI runtime's place counts what it says that it is, and never what was
+    in its place before.
+    """
+    config = provenance.get("containerd_config")
+    handler, said = settings.word("runtime"), _mapping(provenance.get("runtime_binary")).get("says")
+    told = _mapping(said)
+    name = str(told.get("name") or handler)
+    version = str(told.get("version", "") if said else _mapping(provenance.get("versions")).get(handler, ""))
+    remarks = ["a given file" if name == handler else f"a given file in {handler}'s place"] if said else []
+    if settings.stated_runtime is not None:
+        stated_name, version = settings.stated_runtime
+        name = stated_name or (name if name in OCI_RUNTIMES else handler)
+        remarks.append(f"by {settings['runtime_version'].origin}")
+    return RuntimesInUse(
+        cri=cri,
+        oci=name,
+        oci_version=version,
+        remark=", ".join(remarks),
+        # memqos's own configuration of containerd turns the hugetlb controller on (vm/guest).
+        hugetlb=_mapping(config).get("hugetlb") is True if config else True,
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,62 @@
+"""What runs a machine's containers, as it says, as a person states, and as what is expected of it."""
+
+import pytest
+
+from memqos.config.settings import resolve
+from memqos.model.traits import WeightConversion
+from memqos.plugin.in_use import runtimes_in_use
+from memqos.runtime.base import RuntimeVersion
+
+CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
+LINEAR, QUADRATIC = WeightConversion
+STATED = "by --runtime-version"
+IMAGE = {"versions": {"runc": "1.1.15+ds1", "crun": "1.21"}}
+
+
+def in_use(says=None, versions=IMAGE["versions"], **given):
+    provenance = {"versions": versions}
+    if says is not None:
+        provenance["runtime_binary"] = {
+            "runtime": given.get("runtime", "runc"),
+            "says": dict(zip(("name", "version"), says, strict=True)),
+        }
+    return runtimes_in_use(CONTAINERD, provenance, resolve(given, {}))
+
+
+@pytest.mark.parametrize(
+    ("says", "given", "shown", "weight"),
+    [
+        (None, {}, "runc 1.1.15+ds1", LINEAR),
+        (None, {"runtime": "crun"}, "crun 1.21", LINEAR),
+        (("runc", "1.3.6"), {}, "runc 1.3.6 (a given file)", QUADRATIC),
+        (("", ""), {}, "runc of unknown version (a given file)", None),
+        (("crun", ""), {"runtime": "crun"}, "crun of unknown version (a given file)", None),
+        (("crun", "1.24"), {}, "crun 1.24 (a given file in runc's place)", QUADRATIC),
+        (("youki", "0.5.3"), {}, "youki 0.5.3 (a given file in runc's place)", None),
+        (("", ""), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
+        (("", ""), {"runtime_version": "crun@1.21"}, f"crun 1.21 (a given file, {STATED})", LINEAR),
+        (("crun", ""), {"runtime_version": "1.23"}, f"crun 1.23 (a given file in runc's place, {STATED})", QUADRATIC),
+        (("mine", "2"), {"runtime_version": "1.1.15"}, f"runc 1.1.15 (a given file in runc's place, {STATED})", LINEAR),
+        (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED})", None),
+    ],
+)  # fmt: skip
+def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(says, given, shown, weight):
+    found = in_use(says, **given)
+    assert found.shown == ["containerd 1.7.24~ds1", shown]
+    assert found.traits.weight is weight
+
+
+def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_own():
+    assert in_use(versions={"crun": "1.21"}).shown[1] == "runc of unknown version"
+
+
+def test_crun_in_runcs_place_keeps_containers_below_their_scopes():
+    assert in_use(("crun", "1.24")).traits.subgroup == "container"
+    assert in_use(("youki", "0.5.3")).traits.subgroup == ""
+
+
+def test_huge_pages_are_a_matter_of_containerds_configuration():
+    settings = resolve({}, {})
+    assert in_use().hugetlb is True
+    assert runtimes_in_use(CONTAINERD, {"containerd_config": {"hugetlb": False}}, settings).hugetlb is False
+    assert runtimes_in_use(CONTAINERD, {"containerd_config": {"hugetlb": True}}, settings).hugetlb is True

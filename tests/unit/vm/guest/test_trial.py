@@ -1,0 +1,115 @@
+"""What a program that a person brings says of itself, and what it is told that brings one which does not run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.errors import UsageError
+from memqos.target.local import LocalTarget
+from memqos.vm.guest import trial
+from memqos.vm.guest.trial import Told, try_program
+
+FEATURES = '{"ociVersionMin": "1.0.0", "annotations": {"org.opencontainers.runc.version": "1.2.5"}}'
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Try a program of this content, on this very host: it is a machine with Python too."""
+
+    def tell(content, name="runc"):
+        program = tmp_path / "program"
+        program.write_bytes(content if isinstance(content, bytes) else f"#!/bin/sh\n{content}\n".encode())
+        program.chmod(0o755)
+        return try_program(
+            LocalTarget(),
+            str(program),
+            name=name,
+            option="--runtime-binary",
+            given="./my-runc",
+            deadline=Deadline.after(30),
+        )
+
+    return tell
+
+
+def answers(version="exit 1", features="exit 1"):
+    return f'case "$1" in\n--version) {version} ;;\nfeatures) {features} ;;\nesac'
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "version"),
+    [
+        (answers("echo runc version 1.1.15+ds1; echo commit: 2"), "runc", "1.1.15+ds1"),
+        (answers("echo crun version 1.21"), "crun", "1.21"),
+        (answers("echo youki version 0.5.3"), "youki", "0.5.3"),
+        (answers("echo 'kata-runtime  : 3.2.0'"), "kata-runtime", "3.2.0"),
+        (answers("echo crun version UNKNOWN"), "crun", ""),
+        (answers("echo runc version unknown 1c4457e"), "runc", ""),
+        (answers("echo runc version 1.3.6; exit 1"), "", ""),
+        (answers("echo I wrap another runtime"), "", ""),
+        (answers(features=f"echo '{FEATURES}'"), "runc", "1.2.5"),
+        (answers("echo runc version unknown", f"echo '{FEATURES}'"), "runc", "1.2.5"),
+        (answers(features='echo \'{"annotations": {"run.oci.crun.version": "1.24"}}\''), "crun", "1.24"),
+        (answers(features="echo '{}'"), "", ""),
+        (answers(features="echo '[]'"), "", ""),
+        (answers(features="echo '{\"annotations\": null}'"), "", ""),
+        ("kill -SEGV $$", None, None),
+        (answers("kill -SEGV $$", f"echo '{FEATURES}'"), "runc", "1.2.5"),
+        (answers("exit 127", "exit 1"), "", ""),
+        ("printf '\\377\\376'", "", ""),
+    ],
+)
+def test_what_a_program_says_that_it_is(told, script, name, version):
+    if name is None:
+        with pytest.raises(UsageError, match=r"'\./my-runc' does not run in the machine: it was killed by signal 11\."):
+            told(script)
+    else:
+        assert told(script) == Told(name=name, version=version)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"#!/no/such/python\n", "the interpreter or dynamic loader that it names is not there"),
+        (b"#!/usr/bin/env no-such-program\n", r"no-such-program.* \(status 127\)"),
+        ('exec /no/such/runc.dist "$@"', r"/no/such/runc\.dist.*not found \(status 127\)"),
+        (b"\x7fELF\x02\x01\x01", "the kernel says 'Exec format error'"),
+        (b"MZ\x90", "the kernel says 'Exec format error'"),
+        ("exit 127", r"nothing that it could run was found \(status 127\)"),
+        ("echo no libseccomp >&2; exit 127", r"no libseccomp \(status 127\)"),
+    ],
+)
+def test_a_program_that_does_not_run_is_the_persons_to_mend(told, content, words):
+    with pytest.raises(
+        UsageError, match=f"--runtime-binary: './my-runc' does not run in the machine: .*{words}"
+    ) as caught:
+        told(content)
+    assert "Give a program for x86-64 that is static" in caught.value.next_step
+
+
+def test_a_program_cut_off_does_not_run(told):
+    """What the host does not see of a file, the machine's kernel does."""
+    start = Path(sys.executable).resolve().read_bytes()[:5000]
+    with pytest.raises(UsageError, match="does not run in the machine"):
+        told(start)
+
+
+def test_a_program_that_hangs_is_ended(told, monkeypatch, tmp_path):
+    monkeypatch.setattr(trial, "PATIENCE_SECONDS", 0.3)
+    with pytest.raises(UsageError, match=r"it did not end within 0\.3 s, asked what it is"):
+        told(f"sleep 60 & echo $! >>{tmp_path}/children; wait")
+    for child in (tmp_path / "children").read_text().split():
+        assert is_dead(Path("/proc", child, "stat"))
+
+
+def is_dead(stat):
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_containerd_is_asked_for_its_version_alone(told, tmp_path):
+    """`containerd features` would start a second daemon."""
+    script = f'echo "$1" >>{tmp_path}/asked; echo containerd github.com/containerd/containerd/v2 v2.1.9 1c4457e'
+    assert told(script, name="containerd") == Told(name="containerd", version="v2.1.9")
+    assert (tmp_path / "asked").read_text() == "--version\n"
