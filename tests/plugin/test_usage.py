@@ -38,6 +38,13 @@ def test_a_wrong_option_is_one_sentence_and_exit_4(suite, run, option, words):
     assert "Traceback" not in result.stderr.str()
 
 
+def test_a_number_of_workers_below_none(suite, run):
+    suite("def test_it(qos_evidence):\n    pass\n")
+    result = run("-n", "-1")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines("ERROR: -n: -1 is not a number of workers.")
+
+
 def test_a_runtime_binary_that_cannot_be_run_is_refused(suite, run, pytester):
     suite(ONE)
     (pytester.path / "my-runc").write_text("not executable")

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memqos.catalog.json_fields import JsonFields
-from memqos.catalog.zone_fields import hugepages_of, memory_of, swap_of
+from memqos.catalog.zone_fields import MOST_ZONES, hugepages_of, memory_of, swap_of
 from memqos.errors import ManifestError
 from memqos.model.topology import LOCAL_DISTANCE, Processors, SwapDevice, Topology, Zone
 
@@ -35,8 +35,8 @@ NODE = ("mem", "hugepages", "cores", "threads", *COUNTS, *DISTANCES, "nvmem", "d
 SAME_DIE = 11
 ELSEWHERE = 21
 THREADS = 2
-MOST = 128
-"""QEMU's limit of NUMA nodes; nothing else that is counted here can be more."""
+MOST = MOST_ZONES
+"""Nothing that is counted here can be more."""
 
 SIZE = re.compile(r"(\d{1,7})([MG])", re.ASCII | re.IGNORECASE)
 
@@ -109,8 +109,8 @@ def _group(fields: JsonFields, *, first: int) -> Group:
         raise fields.error("threads", "must not be said of a group that has no cores.", fields.get("threads"))
     counts = {name: fields.number(name, low=1, high=MOST, absent=1) for name in COUNTS}
     group = Group(fields=fields, first=first, cores=cores, **counts)
-    if group.ids.stop > MOST:
-        raise fields.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST}.", group.ids.stop)
+    if group.ids.stop > MOST_ZONES:
+        raise fields.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST_ZONES}.", group.ids.stop)
     return group
 
 

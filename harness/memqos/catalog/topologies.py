@@ -26,7 +26,7 @@ from pathlib import Path
 from memqos.catalog.data import data_root
 from memqos.catalog.json_fields import JsonFields, parse_json
 from memqos.catalog.numa_groups import parse_groups
-from memqos.catalog.zone_fields import MIB, hugepages_of, memory_of, swap_of
+from memqos.catalog.zone_fields import MIB, MOST_ZONES, hugepages_of, memory_of, swap_of
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.topology import LOCAL_DISTANCE, Processors, Topology, Zone
 
@@ -84,9 +84,12 @@ def _folder(root: Path | None) -> Path:
 
 def _topology(name: str, top: JsonFields) -> Topology:
     cpus = top.number("cpus", low=1, high=MAX_CPUS)
+    listed = top.items("zones")
+    if len(listed) > MOST_ZONES:
+        raise top.error("zones", f"has {len(listed)} zones, and QEMU has at most {MOST_ZONES}.", len(listed))
     zones = tuple(
         _zone(number, JsonFields(item, top.file, f"zones[{number}]", ("memoryMiB", "cpus", "hugepages")), cpus)
-        for number, item in enumerate(top.items("zones"))
+        for number, item in enumerate(listed)
     )
     named = sorted(cpu for zone in zones for cpu in zone.cpus)
     if named != list(range(cpus)):

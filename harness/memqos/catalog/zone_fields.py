@@ -5,12 +5,15 @@ from __future__ import annotations
 from memqos.catalog.json_fields import JsonFields
 from memqos.model.topology import HugePages, SwapDevice
 
-__all__ = ["MIB", "hugepages_of", "memory_of", "swap_of"]
+__all__ = ["MIB", "MOST_ZONES", "hugepages_of", "memory_of", "swap_of"]
 
 MIB = 1 << 20
 
 MIN_ZONE_MIB = 64
 """Below this a zone cannot even hold its own page tables and the kernel's share."""
+
+MOST_ZONES = 128
+"""QEMU's limit of NUMA nodes."""
 
 MAX_PRIORITY = 32767
 

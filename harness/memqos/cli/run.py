@@ -24,6 +24,7 @@ from memqos.config.table import SETTINGS, Kind
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupVersion
 from memqos.vm.cache.store import default_cache
+from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import boot_options, check_options, kernel_words
@@ -64,6 +65,7 @@ def _run(
     # An option that may be given several times, and was not, is an empty tuple.
     settings = settings_from(given)
     _check(settings)
+    _check_workers(workers)
     suites = data_root() / "suites"
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     results = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
@@ -90,8 +92,16 @@ def _check(settings: Settings) -> None:
         kernel_words(load_profile(name), options)
 
 
+def _check_workers(asked: str | None) -> None:
+    """-n takes what pytest-xdist takes; its own error comes after the images, and -1 means nothing to it."""
+    if asked is not None and asked not in {"auto", "logical"} and not (asked.isascii() and asked.isdigit()):
+        raise UsageError(f"'{asked}' is not a number of machines.", where="-n", next_step="Give 1 or more, or auto.")
+
+
 def _prepare(settings: Settings) -> None:
     """Find out at once whether this host can run a machine, and make the images while nothing else is said."""
+    topology = load_topology(settings.word("topology"))
+    check_room(topology.name, topology.memory_bytes)
     find_qemu()
     with shown_progress() as progress:
         for name in settings.profiles:

@@ -51,6 +51,9 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     A worker that dies is not replaced: pytest-xdist never comes back to the rest of its group, and would wait for ever.
     """
     option = config.option
+    asked = getattr(option, "numprocesses", None)
+    if isinstance(asked, int) and asked < 0:
+        raise pytest.UsageError(f"-n: {asked} is not a number of workers.")
     if getattr(option, "numprocesses", None) and option.dist == "no" and claims.is_suites_root(config.rootpath):
         option.dist = "loadgroup"
         option.maxworkerrestart = "0" if option.maxworkerrestart is None else option.maxworkerrestart

@@ -18,6 +18,7 @@ from memqos.vm.checkpoint.restore import restored
 from memqos.vm.checkpoint.stored import Checkpoint
 from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.view import Declared, verify_guest
+from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image.derived import ensure_derived_image
@@ -67,6 +68,7 @@ def boot(
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
     MachineryError for what failed. A MachineryError in the context has the checkpoint checked in full.
     """
+    check_room(topology.name, topology.memory_bytes)
     choices = check_options(options or BootOptions())
     words = kernel_words(profile, choices.options)
     make_log_dir(log_dir)

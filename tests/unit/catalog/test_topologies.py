@@ -138,6 +138,11 @@ def with_zone(zone):
         ({**GOOD, "distances": [[11, 20], [20, 10]]}, "distances[0][0]", "from 10 to 10 (got 11)"),
         ({**GOOD, "distances": [[10, 10], [20, 10]]}, "distances[0][1]", "from 11 to 255 (got 10)"),
         ({**GOOD, "distances": [[10, 20], [256, 10]]}, "distances[1][0]", "got 256"),
+        (
+            {"cpus": 1, "zones": [{"memoryMiB": 64, "cpus": [0]}, *[{"memoryMiB": 64}] * 128]},
+            "zones",
+            "has 129 zones, and QEMU has at most 128",
+        ),
     ],
 )
 def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):

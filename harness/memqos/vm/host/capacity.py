@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Capacity", "Host", "capacity", "read_host"]
+from memqos.errors import EnvironmentNotAbleError
+
+__all__ = ["Capacity", "Host", "capacity", "check_room", "host_memory", "read_host"]
 
 QEMU_BYTES = 192 << 20
 """What QEMU itself takes beside the guest's memory, most of it translated code."""
@@ -73,6 +75,28 @@ def read_host() -> Host:
     return Host(available=min([available, *limited]), cores=len(os.sched_getaffinity(0)))
 
 
+def host_memory() -> int:
+    """The bytes of memory that this process may use, if nobody else does: the host's, or what its cgroups allow."""
+    limits = [_limit(folder, files) for folder, files in _own_cgroups()]
+    return min([_meminfo(MEMINFO.read_text())["MemTotal"], *(limit for limit in limits if limit is not None)])
+
+
+def check_room(topology: str, memory_bytes: int, *, memory: int | None = None) -> None:
+    """Raise EnvironmentNotAbleError for a machine of this topology with more memory than an idle host has.
+
+    memory: what the host has, in bytes; None is asked of it.
+    """
+    whole = host_memory() if memory is None else memory
+    if memory_bytes + QEMU_BYTES > whole:
+        fits = max(0, whole - QEMU_BYTES) >> 20
+        raise EnvironmentNotAbleError(
+            f"the topology '{topology}' has {memory_bytes >> 20} MiB of memory, and this host {whole >> 20} MiB.",
+            where="--topology",
+            next_step=f"Give its zones at most {fits} MiB together: QEMU needs {QEMU_BYTES >> 20} MiB for itself.",
+            data={"wanted": memory_bytes, "host": whole},
+        )
+
+
 def _meminfo(text: str) -> dict[str, int]:
     """Bytes by name."""
     words = (line.split() for line in text.splitlines())
@@ -102,11 +126,22 @@ def _own_cgroups() -> Iterator[tuple[Path, MemoryFiles]]:
 
 def _room(cgroup: Path, files: MemoryFiles) -> int | None:
     """What a control group's limit leaves, with file pages that can be dropped; None if it sets none."""
+    limit = _limit(cgroup, files)
+    if limit is None:
+        return None
     try:
-        limit = (cgroup / files.limit).read_text().strip()
         used = int((cgroup / files.used).read_text())
         stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-        return None if limit == "max" else int(limit) - used + int(stat.get(files.droppable, 0))
+        return limit - used + int(stat.get(files.droppable, 0))
+    except (OSError, ValueError):
+        return None
+
+
+def _limit(cgroup: Path, files: MemoryFiles) -> int | None:
+    """A control group's limit in bytes; None if it sets none."""
+    try:
+        text = (cgroup / files.limit).read_text().strip()
+        return None if text == "max" else int(text)
     except (OSError, ValueError):
         return None
 

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from memqos.errors import EnvironmentNotAbleError
 from memqos.vm.host import capacity as module
-from memqos.vm.host.capacity import Host, capacity, read_host
+from memqos.vm.host.capacity import Host, capacity, check_room, host_memory, read_host
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -98,3 +99,20 @@ def test_a_container_whose_own_path_is_the_host_s_is_limited_by_what_it_sees(old
 def test_a_host_without_control_groups_limits_nothing(host, tmp_path):
     (tmp_path / "cgroup").unlink()
     assert read_host().available == 8 * GIB
+
+
+def test_the_memory_of_a_host_is_what_its_control_groups_allow(host, tmp_path):
+    (tmp_path / "meminfo").write_text(f"MemTotal: {23 * GIB >> 10} kB\nMemAvailable: 1 kB\n")
+    assert host_memory() == 23 * GIB
+    limit(host.parent, str(4 * GIB), 3 * GIB, 0)
+    assert host_memory() == 4 * GIB
+
+
+def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
+    with pytest.raises(EnvironmentNotAbleError) as caught:
+        check_room("large", 195 * GIB, memory=23 * GIB)
+    assert str(caught.value) == (
+        "--topology: the topology 'large' has 199680 MiB of memory, and this host 23552 MiB. "
+        "Give its zones at most 23360 MiB together: QEMU needs 192 MiB for itself."
+    )
+    check_room("large", 195 * GIB, memory=195 * GIB + 192 * MIB)
