@@ -1,16 +1,52 @@
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from memqos.plugin.telling import Telling
 
+pytest_plugins = ["pytester"]
+
 
 def test_what_is_worth_knowing_is_told_once_a_run(monkeypatch):
     told = []
-    monkeypatch.setattr(Telling, "line", lambda _, text: told.append(text))
+    monkeypatch.setattr(Telling, "_tell", lambda _, text, *, once: told.append((text, once)))
     config = SimpleNamespace(stash=pytest.Stash())
     for _ in range(2):
         telling = Telling(config)
         telling.note("KVM does not run a guest here.")
         telling.note("the checkpoint 'a' is made again.")
-    assert told == ["KVM does not run a guest here.", "the checkpoint 'a' is made again."]
+    assert told == [("KVM does not run a guest here.", True), ("the checkpoint 'a' is made again.", True)]
+
+
+TELLS = """
+from memqos.plugin.telling import Telling
+
+@pytest.fixture(scope="module")
+def slow(request):
+    Telling(request.config).line("17 pods ...")
+    Telling(request.config).note("machines run under software emulation.")
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(2))
+def test_it(slow, qos_evidence, number):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+def test_lines_of_workers_reach_the_terminal_and_are_no_outcomes(suite, run, pytester):
+    suite(TELLS)
+
+    result = run("-n", "2", "--dist=load")
+
+    assert result.ret == 0
+    said = sorted(line for line in result.outlines if line.startswith("· "))
+    assert said == ["· [gw0] 17 pods ...", "· [gw1] 17 pods ...", "· machines run under software emulation."]
+    result.stdout.fnmatch_lines(["*= 2 passed in *"])
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert [one["outcome"] for one in bundle["results"]] == ["conforms", "conforms"]
+
+
+def test_a_quiet_run_has_no_lines_of_workers(suite, run):
+    suite(TELLS)
+    assert not [line for line in run("-q", "-n", "2", "--dist=load").outlines if line.startswith("· ")]

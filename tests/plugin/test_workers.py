@@ -1,4 +1,4 @@
-"""Workers of pytest-xdist: how they end with their controller. Nothing is booted."""
+"""Workers of pytest-xdist: how many, what they share, how they end with their controller. Nothing is booted."""
 
 import os
 import signal
@@ -6,7 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from memqos.clock import Deadline, wait
+from memqos.config.settings import resolve
+from memqos.plugin import workers
+from memqos.plugin.collecting import _stretch
+from memqos.vm.host.capacity import Host
 
 pytest_plugins = ["pytester"]
 
@@ -47,3 +53,90 @@ def test_what_workers_hold_is_gone_five_seconds_after_their_controller_was_kille
             controller.send_signal(signal.SIGKILL)
     pids = [int(one.read_text()) for one in held.iterdir()]
     wait("both are gone", lambda: not any(map(is_running, pids)), deadline=Deadline.after(5))
+
+
+POPULATED = """
+@pytest.fixture
+def qos_population(qos_kubelet):
+    pass
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.kubelet("v1.22", "v1.27-documented", "v1.27", "v1.36-none", "v1.37-default")
+@pytest.mark.parametrize("number", range(3))
+def test_values(qos_population, qos_kubelet, number, request):
+    with open(f"worker-{request.config.workerinput['workerid']}", "a") as file:
+        file.write(f"{qos_kubelet.id}\\n")
+
+@pytest.mark.claim("demo/two")
+@pytest.mark.kubelet("v1.22", "v1.37-default")
+def test_behaviour(qos_kubelet):
+    pass
+"""
+
+
+def test_a_worker_gets_a_stretch_of_kubelets_so_that_what_stands_is_used_again(suite, run, pytester):
+    suite(POPULATED)
+    run("-n", "2", "--dist=loadgroup")
+    seen = {tuple(dict.fromkeys(file.read_text().split())) for file in pytester.path.glob("worker-*")}
+    assert seen == {("v1.22", "v1.27-documented"), ("v1.27", "v1.36-none", "v1.37-default")}
+
+
+@pytest.mark.parametrize(
+    ("count", "stretches", "expected"),
+    [
+        (7, 1, [0, 0, 0, 0, 0, 0, 0]),
+        (7, 2, [0, 0, 0, 1, 1, 1, 1]),
+        (7, 3, [0, 0, 1, 1, 2, 2, 2]),
+        (7, 7, [0, 1, 2, 3, 4, 5, 6]),
+        (3, 8, [0, 1, 2]),
+        (1, 2, [0]),
+    ],
+)
+def test_stretches_are_of_nearly_the_same_length(count, stretches, expected):
+    assert [_stretch(place, count, stretches) for place in range(count)] == expected
+
+
+@pytest.fixture
+def host(monkeypatch):
+    """A host of four processors with room for three machines of two, under emulation or not."""
+
+    def made(*, emulated):
+        monkeypatch.setattr(workers, "_settings", lambda _: resolve({}, {}))
+        monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=4))
+        monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
+        monkeypatch.setattr(workers, "_is_emulated", lambda *_: emulated)
+
+    return made
+
+
+TURNS = "under emulation a machine keeps 2 of this host's 4 processors busy, and more machines would only take turns"
+ROOM = "6144 MiB of memory are available, and a machine comes to take 1600 MiB"
+
+
+@pytest.mark.parametrize(
+    ("asked", "emulated", "number", "said"),
+    [
+        ("auto", True, 2, f"memqos: 2 machines at a time: {TURNS}"),
+        ("auto", False, 3, f"memqos: 3 machines at a time: {ROOM}"),
+        (1, True, 1, "memqos: 1 machine at a time"),
+        (2, True, 2, "memqos: 2 machines at a time"),
+        (3, True, 3, f"memqos: 3 machines at a time; 2 would be faster (-n auto): {TURNS}"),
+        (3, False, 3, "memqos: 3 machines at a time"),
+        (4, True, 3, f"memqos: 3 machines at a time instead of 4: {ROOM}; 2 would be faster (-n auto): {TURNS}"),
+    ],
+)
+def test_auto_is_what_is_fastest_and_more_is_warned_of(host, asked, emulated, number, said):
+    host(emulated=emulated)
+    assert workers.limit_workers(None, asked) == (number, said)
+
+
+def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
+    monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=2))
+    monkeypatch.setattr(workers, "_is_emulated", lambda *_: True)
+    monkeypatch.setattr(workers, "_settings", lambda _: resolve({}, {}))
+    monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
+    number, said = workers.limit_workers(None, "auto")
+    assert number == 0
+    assert said.startswith(
+        "memqos: 1 machine at a time: under emulation a machine keeps 2 of this host's 2 processors busy"
+    )

@@ -16,6 +16,7 @@ from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupVersion
 from memqos.model.pod import QosClass
 from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.sharing import tell_groups
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
@@ -125,9 +126,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if empty:
         config.hook.pytest_deselected(items=empty)
         items[:] = [item for item in items if item not in empty]
-    for item in ours:
-        if item not in empty and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item, config.stash[SETTINGS_KEY])))
+    if hasattr(config, "workerinput"):
+        workers = config.workerinput["workercount"]
+        groups = _groups([item for item in ours if item not in empty], config.stash[SETTINGS_KEY], workers=workers)
+        tell_groups(config, groups)
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
@@ -156,12 +158,45 @@ def _has_empty_parameters(item: pytest.Item) -> bool:
     return callspec is not None and "NOTSET" in str(callspec.id)
 
 
-def _group(item: pytest.Item, settings: Settings) -> str:
-    """Tests that share a machine and a population of pods stay on one worker."""
+def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -> dict[str, str]:
+    """The name of each test's group, by its node id: the tests of one group stay on one worker, one after another.
+
+    Tests that share a machine and a population of pods belong together. Populations do, too, as far as there is work
+    for all workers: from one kubelet to the next sandboxes stand, and containers of which the same is asked. So the
+    kubelets of a suite are cut into as many stretches as there are workers for its machine, and not dealt out singly.
+    """
+    kubelets: dict[tuple[tuple[str, str], Path], list[str]] = {}
+    for item in items:
+        if "qos_population" in getattr(item, "fixturenames", ()):
+            known = kubelets.setdefault((machine_of(item, settings), item.path), [])
+            known += [one for one in [_kubelet_id(item)] if one not in known]
+    machines = len({machine for machine, _ in kubelets})
+    stretches = -(-workers // machines) if machines else 1
+
+    def group(item: pytest.Item) -> str:
+        if (marker := item.get_closest_marker("xdist_group")) is not None:
+            return str([*marker.args, *marker.kwargs.values()])
+        machine, kubelet = machine_of(item, settings), _kubelet_id(item)
+        if "qos_population" in getattr(item, "fixturenames", ()):
+            known = kubelets[machine, item.path]
+            number = [_stretch(place, len(known), stretches) for place in range(len(known))]
+            own = number[known.index(kubelet)]
+            kubelet = known[number.index(own)]
+        return " ".join(word for word in (*machine, item.path.parent.name, kubelet) if word)
+
+    return {item.nodeid: group(item) for item in items}
+
+
+def _stretch(place: int, count: int, stretches: int) -> int:
+    """Which of so many stretches of nearly the same length the member of a row at this place belongs to."""
+    stretches = min(count, stretches)
+    return (place * stretches + stretches - 1) // count
+
+
+def _kubelet_id(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
-    words = [*machine_of(item, settings), item.path.parent.name, kubelet.id if kubelet is not None else ""]
-    return " ".join(word for word in words if word)
+    return "" if kubelet is None else str(kubelet.id)
 
 
 def claim_of(item: pytest.Item) -> str:

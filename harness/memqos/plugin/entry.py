@@ -20,6 +20,8 @@ from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
 from memqos.plugin.recording import Recording, results_folder
 from memqos.plugin.recovery import Recovery
+from memqos.plugin.sharing import Sharing
+from memqos.plugin.telling import Relay
 
 __all__: list[str] = []
 
@@ -46,7 +48,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n alone, keep the tests that share a population of pods on one worker, and start no more than fit here.
+    """With -n alone, keep tests together that share what stands on a machine, and start no more workers than fit here.
 
     A worker that dies is not replaced: pytest-xdist never comes back to the rest of its group, and would wait for ever.
     """
@@ -60,6 +62,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
         # Profiles and the state of the cache are read only in a run that starts machines.
         workers = importlib.import_module("memqos.plugin.workers")
         option.numprocesses, config.stash[WORKERS] = workers.limit_workers(config, option.numprocesses)
+        option.dist = option.dist if option.numprocesses else "no"
     return (yield)
 
 
@@ -90,6 +93,9 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(collecting, "memqos-collecting")
     manager.register(outcomes.Outcomes(config), "memqos-outcomes")
     manager.register(Recovery(config), "memqos-recovery")
+    manager.register(Relay(config), "memqos-relay")
     manager.register(fixtures, "memqos-fixtures")
     if not is_worker:
         manager.register(Recording(config), "memqos-recording")
+    if config.getoption("dist", "no") == "loadgroup" and not is_worker:
+        manager.register(Sharing(), "memqos-sharing")

@@ -127,14 +127,14 @@ class Recording:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a phase; when a test is over, write its result at once."""
-        if report.when not in {"setup", "call", "teardown"} and plain_id(report.nodeid) in self._collected:
+        nodeid = plain_id(report.nodeid)
+        if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._collected:
             # xdist made this report of a worker that died in the middle of a test.
             setattr(report, ATTRIBUTE, _worker_died(report))
         phase = getattr(report, ATTRIBUTE, None)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
             return
-        nodeid = plain_id(report.nodeid)
         self._phases.setdefault(nodeid, []).append(phase)
         self._seconds[nodeid] = self._seconds.get(nodeid, 0.0) + report.duration
         if report.when not in {"setup", "call"}:

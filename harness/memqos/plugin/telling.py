@@ -1,4 +1,8 @@
-"""Saying what goes on while tests run: one calm line a step, past pytest's capture."""
+"""Saying what goes on while tests run: one calm line a step, past pytest's capture, and past xdist's processes.
+
+A worker has no terminal. Its lines travel to the controller as reports of the test that is running, which say nothing
+of that test.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,17 @@ import pytest
 from memqos.clock import SYSTEM_CLOCK
 from memqos.plugin.keys import worker_id
 
-__all__ = ["Telling"]
+__all__ = ["Relay", "Telling"]
 
 _TOLD = pytest.StashKey[set[str]]()
+_RUNNING = pytest.StashKey[pytest.Item]()
+
+LINE = "memqos_line"
+"""The name under which a report carries a worker's line."""
 
 
 class Telling:
-    """Writes lines to pytest's terminal, or from an xdist worker to standard error; it is also a Progress of vm."""
+    """Writes lines to pytest's terminal, also from an xdist worker; it is a Progress of vm, too."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -25,7 +33,14 @@ class Telling:
 
     def line(self, text: str) -> None:
         """One line of its own."""
+        self._tell(text)
+
+    def _tell(self, text: str, *, once: bool = False) -> None:
+        """once: said by several workers, it is still worth one line."""
         if self._config.get_verbosity() < 0:
+            return
+        if hasattr(self._config, "workerinput") and (item := self._config.stash.get(_RUNNING, None)) is not None:
+            self._config.hook.pytest_runtest_logreport(report=_carrying(item, {"text": text, "once": once}))
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         with self.uncaptured():
@@ -51,7 +66,7 @@ class Telling:
         told = self._config.stash.setdefault(_TOLD, set())
         if text not in told:
             told.add(text)
-            self.line(text)
+            self._tell(text, once=True)
 
     @contextlib.contextmanager
     def uncaptured(self) -> Iterator[None]:
@@ -59,3 +74,45 @@ class Telling:
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             yield
+
+
+class Relay:
+    """Hands workers' lines on; registered in every process."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """Remember which test runs: a line has to be somebody's."""
+        self._config.stash[_RUNNING] = item
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In the controller: a line that a worker sent."""
+        line = getattr(report, LINE, None)
+        if line is None or hasattr(self._config, "workerinput"):
+            return
+        telling = Telling(self._config)
+        if line["once"]:
+            telling.note(line["text"])
+        else:
+            telling.line(f"[{getattr(report, 'worker_id', '?')}] {line['text']}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """A line is not an outcome."""
+        return ("", "", "") if hasattr(report, LINE) else None
+
+
+def _carrying(item: pytest.Item, line: dict[str, object]) -> pytest.TestReport:
+    """A report of no phase of a test, for which pytest counts nothing."""
+    report = pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={},
+        outcome="passed",
+        longrepr=None,
+        when=None,  # type: ignore[arg-type]
+    )
+    setattr(report, LINE, line)
+    return report

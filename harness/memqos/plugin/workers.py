@@ -1,4 +1,4 @@
-"""How many xdist workers a run of suites gets: no more than machines fit on this host."""
+"""How many xdist workers a run of suites gets: those that are fastest, and no more than machines fit on this host."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings, resolve
 from memqos.config.table import SETTINGS
 from memqos.errors import MemqosError
-from memqos.vm.cache.store import default_cache
+from memqos.vm.cache.entry import list_images
+from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
-from memqos.vm.host.capacity import capacity, read_host
+from memqos.vm.host.capacity import capacity, fastest, read_host
+from memqos.vm.host.programs import find_qemu
+from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
+from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["limit_workers"]
 
@@ -20,24 +24,44 @@ __all__ = ["limit_workers"]
 def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     """How many of the workers that were asked for there can be, and one line that says so.
 
-    asked: a number, or xdist's words "auto" and "logical" for as many as there can be. Settings that cannot be
-    resolved are left for pytest_configure to refuse.
+    asked: a number, of which as many are started as fit, or xdist's words "auto" and "logical" for as many as are
+    fastest; 0 is this process alone. Settings that cannot be resolved are left for pytest_configure to refuse.
     """
     try:
         settings = _settings(config)
         topology = load_topology(settings.word("topology"))
+        cache, host = default_cache(os.environ), read_host()
         ready = [
             one.used_bytes
-            for one in list_checkpoints(default_cache(os.environ))
+            for one in list_checkpoints(cache)
             if (one.profile in settings.profiles and one.topology == topology.name)
         ]
-        most = capacity(read_host(), memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
+        most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
+        best = fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache))
     except MemqosError:
-        return (asked, "") if isinstance(asked, int) else (1, "")
-    if not isinstance(asked, int) or asked > most.machines:
-        instead = f" instead of {asked}" if isinstance(asked, int) else ""
-        return most.machines, f"memqos: {_machines(most.machines)} at a time{instead}: {most.reason}"
-    return asked, f"memqos: {_machines(asked)} at a time"
+        return (asked, "") if isinstance(asked, int) else (0, "")
+    if not isinstance(asked, int):
+        # One worker would only add a process: this one does its work as well.
+        number = best.machines if best.machines > 1 else 0
+        return number, f"memqos: {_machines(best.machines)} at a time: {best.reason}"
+    if asked > most.machines:
+        said = f"memqos: {_machines(most.machines)} at a time instead of {asked}: {most.reason}"
+    else:
+        said = f"memqos: {_machines(asked)} at a time"
+    number = min(asked, most.machines)
+    if number > best.machines:
+        said += f"; {best.machines} would be faster (-n auto): {best.reason}"
+    return number, said
+
+
+def _is_emulated(settings: Settings, cache: Cache) -> bool:
+    """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
+    if kvm_device_obstacle():
+        return True
+    images = [image for image in list_images(cache) if image.profile in settings.profiles]
+    if not images:
+        return True
+    return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG
 
 
 def _settings(config: pytest.Config) -> Settings:

@@ -147,7 +147,12 @@ def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
 def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> bool:
     """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
     damaged = damaged_files(checkpoint)
-    found = f"{', '.join(damaged)} changed since it was made, and it is made again" if damaged else "it is whole"
+    if not damaged:
+        found = "it is whole"
+    elif "whole" in checkpoint.manifest:
+        found = f"{', '.join(damaged)} changed since it was made, and it is made again"
+    else:
+        found = "its manifest is an older one that cannot vouch for all of it, and it is made again"
     progress.note(f"after a failure in its machine the checkpoint '{checkpoint.name}' was checked in full: {found}.")
     if damaged:
         discard_checkpoint(checkpoint, cache, progress=progress)

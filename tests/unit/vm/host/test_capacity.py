@@ -4,7 +4,7 @@ import pytest
 
 from memqos.errors import EnvironmentNotAbleError
 from memqos.vm.host import capacity as module
-from memqos.vm.host.capacity import Host, capacity, check_room, host_memory, read_host
+from memqos.vm.host.capacity import Host, capacity, check_room, fastest, host_memory, read_host
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -116,3 +116,23 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
         "Give its zones at most 23360 MiB together: QEMU needs 192 MiB for itself."
     )
     check_room("large", 195 * GIB, memory=195 * GIB + 192 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpus", "emulated", "machines", "reason"),
+    [
+        (2, 2, True, 1, "under emulation a machine keeps 2 of this host's 2 processors busy, and more"),
+        (1, 2, True, 1, "this host has 1 processor"),
+        (8, 2, True, 4, "under emulation a machine keeps 2 of this host's 8 processors busy, and more"),
+        (8, 1, True, 8, "this host has 8 processors"),
+        (64, 2, True, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (2, 2, False, 2, "with KVM machines mostly wait, so that each processor of this host is worth one"),
+        (64, 2, False, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
+    ],
+)
+def test_how_many_machines_are_of_use_depends_on_what_runs_them(cores, cpus, emulated, machines, reason):
+    host = Host(available=23 * GIB, cores=cores)
+    fitting = capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=400 * MIB)
+    found = fastest(host, fitting, cpus=cpus, emulated=emulated)
+    assert found.machines == machines
+    assert found.reason.startswith(reason)

@@ -1,0 +1,58 @@
+"""Which worker runs which tests: groups that stay together, told to the controller by the workers, who collect them.
+
+pytest-xdist's own loadgroup says a test's group in its node id. From pytest 9.2 on that is silently lost
+(pytest-dev/pytest-xdist, issue 1386): every test went to any worker, and each worker made every population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
+
+from memqos.plugin.keys import plain_id
+
+__all__ = ["Sharing", "tell_groups"]
+
+GROUPS = "memqos_groups"
+"""The name under which a worker's report carries the groups of its tests."""
+
+
+def tell_groups(config: pytest.Config, groups: Mapping[str, str]) -> None:
+    """In a worker: tell the controller the group of each test, by node id.
+
+    It travels as a report of collecting, which is neither good nor bad: xdist hands those on at once.
+    """
+    if hasattr(config, "workerinput"):
+        report = pytest.CollectReport(nodeid="", outcome="told", longrepr=None, result=None)  # type: ignore[arg-type]
+        setattr(report, GROUPS, dict(groups))
+        config.hook.pytest_collectreport(report=report)
+
+
+class Sharing:
+    """Gives xdist's controller a scheduler that knows the groups."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, str] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what a worker told; all workers tell the same."""
+        self._groups.update(getattr(report, GROUPS, {}))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+        """Ours in the place of loadgroup."""
+        return _Scheduling(config, log, self._groups) if config.getoption("dist") == "loadgroup" else None
+
+
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Sends tests of one group to one worker."""
+
+    def __init__(self, config: pytest.Config, log: Any, groups: Mapping[str, str]) -> None:
+        super().__init__(config, log)
+        self._groups = groups
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._groups.get(plain_id(nodeid), nodeid)
