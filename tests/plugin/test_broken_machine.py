@@ -200,3 +200,33 @@ def test_a_failure_has_the_checkpoint_checked_once_and_a_damaged_one_is_left(
     found = results(FAILS_TWICE)
     assert [one["machine"] for one in found] == machines
     assert (pytester.path / "checked").read_text() == "trixie-0\n"
+
+
+KEEPS = """
+import os
+
+@pytest.fixture(scope="module")
+def population(qos_node):
+    return qos_node
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(6))
+def test_it(population, qos_node, qos_evidence, number):
+    assert population.machine is qos_node.machine
+    with open("used", "a") as file:
+        file.write(f"{number} {qos_node.machine.name}\\n")
+    qos_evidence.settle(finding("deviates" if number in (1, 4) else "conforms"))
+"""
+
+
+def test_a_machine_that_is_kept_is_used_by_no_further_test(results, pytester):
+    """Its pods would have to make room; one machine is kept, that of the first failure."""
+    results(KEEPS, arguments=["--memqos-keep-vm"])
+    assert (pytester.path / "used").read_text().split() == [
+        "0", "trixie-0", "1", "trixie-0", "2", "trixie-1", "3", "trixie-1", "4", "trixie-1", "5", "trixie-1",
+    ]  # fmt: skip
+
+
+def test_without_keeping_one_a_deviation_costs_no_machine(results, pytester):
+    results(KEEPS)
+    assert set((pytester.path / "used").read_text().split()) == {"0", "1", "2", "3", "4", "5", "trixie-0"}

@@ -46,6 +46,14 @@ def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(s
     assert found.traits.weight is weight
 
 
+def test_what_is_not_known_is_said_with_what_would_help():
+    assert in_use().doubt == ""
+    assert in_use(("", ""), runtime_version="1.3.6").doubt == ""
+    doubt = in_use(("youki", "0.5.3")).doubt
+    assert "rules hold for containerd 1.7.24~ds1 and youki 0.5.3 (a given file in runc's place): what" in doubt
+    assert "--runtime-version states" in doubt
+
+
 def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_own():
     assert in_use(versions={"crun": "1.21"}).shown[1] == "runc of unknown version"
 

@@ -1,15 +1,20 @@
 """Which machine a module or a test gets, with stations that are made up: nothing is booted."""
 
 import contextlib
+import json
 from types import SimpleNamespace
 
 import pytest
 
-from memqos.errors import MachineError, MachineryError
+from memqos.config.settings import resolve
+from memqos.errors import MachineError, MachineryError, UsageError
 from memqos.plugin import keeping
 from memqos.plugin import lane as module
+from memqos.plugin.evidence import Folder
+from memqos.plugin.keys import SETTINGS_KEY
 from memqos.plugin.lane import Lane
 from memqos.vm.boot import DAMAGED
+from memqos.vm.kept import Kept
 from memqos.vm.qemu.state import MachineState
 
 TRIXIE = ("trixie", "two-zones")
@@ -24,8 +29,12 @@ class World:
         self.told = []
         self.refuses = set()
         self.damaged = set()
-        self.failed = False
+        self.chosen = None
         self.numbers = iter(range(100))
+
+    def choose(self, _config, machine):
+        self.chosen = self.chosen or machine
+        return self.chosen is machine
 
     @contextlib.contextmanager
     def open_station(self, _config, profile, topology):
@@ -74,7 +83,8 @@ class Machine:
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(module, "open_station", made.open_station)
-    monkeypatch.setattr(module, "is_for_keeps", lambda _: made.failed)
+    monkeypatch.setattr(module, "is_for_keeps", lambda _, machine: machine is made.chosen)
+    monkeypatch.setattr(module, "choose", made.choose)
     monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
     return made
 
@@ -189,25 +199,99 @@ def test_a_lane_closes_what_is_open_when_a_test_raises(world):
     assert world.events[-1] == "closed trixie-0"
 
 
-def test_a_machine_that_is_to_be_kept_is_not_used_by_another_module(world):
+def test_a_program_that_is_refused_is_not_tried_again_on_other_topologies_of_the_profile(world, monkeypatch):
+    """A machine of each might have to be booted for it first."""
+    refused = UsageError("'my-runc' does not run in the machine.", where="--runtime-binary")
+
+    def open_station(_config, profile, topology):
+        world.events.append(f"tried {profile}/{topology}")
+        raise refused
+
+    monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
-        with lane.opened(*TRIXIE):
-            world.failed = True
+        for key in (TRIXIE, ("trixie", "one-zone"), TRIXIE, FORKY):
+            with pytest.raises(UsageError) as told, lane.opened(*key):
+                pytest.fail("it was opened")
+            assert told.value is refused
+    assert world.events == ["tried trixie/two-zones", "tried forky/two-zones"]
+
+
+def test_a_topology_that_is_refused_keeps_no_other_from_being_tried(world, monkeypatch):
+    def open_station(_config, profile, topology):
+        world.events.append(topology)
+        raise UsageError("it has no dies.", where="--topology")
+
+    monkeypatch.setattr(module, "open_station", open_station)
+    with Lane(None) as lane:
+        for key in (TRIXIE, ("trixie", "one-zone")):
+            with pytest.raises(UsageError), lane.opened(*key):
+                pytest.fail("it was opened")
+    assert world.events == ["two-zones", "one-zone"]
+
+
+def test_a_machine_that_is_to_be_kept_is_not_used_any_more(world):
+    with Lane(None) as lane:
+        with lane.opened(*TRIXIE) as station:
+            lane.keep(station)
+            assert lane.lost == "it is kept with what a test failed on"
         assert world.told == ["trixie-0 is given up: it is kept, because a test failed on it"]
         assert world.events == ["opened trixie-0", "closed trixie-0"]
+        with lane.opened(*TRIXIE) as station:
+            lane.keep(station)
+            assert lane.lost == ""
 
 
-@pytest.mark.parametrize(
-    ("state", "kept", "last", "left"),
-    [
-        (MachineState.READY, False, False, False),
-        (MachineState.DIRTY, False, True, False),
-        (MachineState.READY, True, False, False),
-        (MachineState.READY, True, True, True),
-        (MachineState.BROKEN, False, False, True),
-    ],
-)
-def test_which_machine_is_left_as_it_is(monkeypatch, state, kept, last, left):
-    monkeypatch.setattr(keeping, "is_for_keeps", lambda _: kept)
-    monkeypatch.setattr(keeping, "_is_last", lambda _: last)
-    assert keeping.leaves(None, SimpleNamespace(state=state)) is left
+def test_a_machine_of_one_test_that_is_kept_leaves_the_modules_own_to_the_module(world):
+    with Lane(None) as lane, lane.opened(*TRIXIE):
+        with lane.fresh(*TRIXIE) as station:
+            lane.keep(station)
+        assert lane.lost == ""
+    assert world.told == []
+
+
+class Config(SimpleNamespace):
+    """What keeping a machine asks of pytest's configuration."""
+
+    def __init__(self, *, keep_vm=True):
+        super().__init__(stash={SETTINGS_KEY: resolve({"keep_vm": keep_vm}, {})})
+
+
+def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
+    config, first, second = Config(), Machine(), Machine()
+    assert keeping.lingers(config)
+    assert not keeping.leaves(config, first)
+    assert keeping.choose(config, first)
+    assert not keeping.choose(config, second)
+    assert not keeping.lingers(config)
+    assert (keeping.leaves(config, first), keeping.leaves(config, second)) == (True, False)
+
+
+def test_nothing_is_kept_unless_that_was_asked_for():
+    config, machine = Config(keep_vm=False), Machine()
+    assert not keeping.lingers(config)
+    assert not keeping.choose(config, machine)
+    assert not keeping.leaves(config, machine)
+
+
+def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
+    config, first, second = Config(), Machine(), Machine()
+    keeping.choose(config, first)
+    first.state = MachineState.BROKEN
+    assert keeping.leaves(config, first)
+    keeping.keep_chosen(config, second, None)
+    assert not keeping.lingers(config)
+    keeping.keep_chosen(config, first, None)
+    assert keeping.choose(config, second)
+
+
+def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_path):
+    kept = Kept(**dict.fromkeys(("name", "machine", "since", "shell", "console"), "kept-ab"), guard=1, qemu=2)
+    told = []
+    monkeypatch.setattr(keeping, "keep", lambda _: kept)
+    monkeypatch.setattr(keeping, "Telling", lambda _: SimpleNamespace(line=told.append))
+    config, machine = Config(), Machine()
+    keeping.choose(config, machine)
+    keeping.keep_chosen(config, machine, Folder(tmp_path))
+    assert json.loads((tmp_path / "kept.json").read_text())["name"] == "kept-ab"
+    [line] = told
+    assert line.startswith("kept-ab is kept as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters")

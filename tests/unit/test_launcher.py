@@ -148,13 +148,34 @@ def test_what_is_missing_is_named_with_its_reason_and_installed(checkout):
     checkout.have_everything()
     (checkout.bin / "qemu-system-x86_64").unlink()
     (checkout.bin / "mmdebstrap").unlink()
-    result = checkout.run("vm", "list")
+    result = checkout.run("vm", "build")
     assert result.returncode == 0, result.stderr
     assert "missing: qemu-system-x86 (QEMU 8.2 or newer runs the virtual machines)" in result.stderr
     assert "missing: mmdebstrap (builds the machines' root file system)" in result.stderr
     (install,) = [call for call in checkout.calls("apt-get") if " install " in call]
     assert "--no-install-recommends" in install
     assert {"qemu-system-x86", "mmdebstrap"} <= set(install.split())
+
+
+@pytest.mark.parametrize("words", [("list",), ("rm", "kept-ab"), ("prune",), ("ssh-config",), ("list", "--json"), ()])
+def test_what_makes_no_machine_needs_nothing_that_machines_need(checkout, words):
+    """An ordinary user was asked for uidmap to look at a list."""
+    checkout.have_everything()
+    for program in ("qemu-system-x86_64", "mmdebstrap", "newuidmap"):
+        (checkout.bin / program).unlink(missing_ok=True)
+    result = checkout.run("vm", *words, FAKE_UID="1000")
+    assert (result.returncode, result.stdout) == (0, f"memqos {' '.join(('vm', *words))}\n")
+    assert "missing" not in result.stderr
+    assert checkout.calls("apt-get") == []
+
+
+@pytest.mark.parametrize("verb", ["build", "shell", "exec"])
+def test_an_ordinary_user_who_makes_a_machine_needs_uidmap(checkout, verb):
+    checkout.have_everything()
+    (checkout.bin / "newuidmap").unlink(missing_ok=True)
+    checkout.program("sudo", 'echo "sudo $*" >>"$CALLS"; exec "$@"')
+    result = checkout.run("vm", verb, FAKE_UID="1000")
+    assert "missing: uidmap (lets an ordinary user build an image)" in result.stderr
 
 
 def test_an_old_qemu_is_replaced_from_the_suite_s_backports(checkout):

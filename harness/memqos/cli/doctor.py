@@ -45,12 +45,16 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One line of the diagnosis. A check that is not ok has the way to mend it; one that is ok may have advice."""
+    """One line of the diagnosis. A check that is not ok has the way to mend it; one that is ok may have advice.
+
+    slow: it will do, at a price that `found` names.
+    """
 
     name: str
     ok: bool
     found: str
     fix: str = ""
+    slow: bool = False
 
 
 @click.command(name="doctor")
@@ -59,7 +63,7 @@ class Check:
 def command(as_json: bool, bench: bool) -> int:
     """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
 
-    Begin with it on a new host; `./memqos doctor`, from a checkout, installs what is missing first.
+    Begin with it on a new host. It looks, and installs nothing; from a checkout, `./memqos run` installs what it needs.
 
     \b
     Examples:
@@ -124,7 +128,7 @@ def is_able(checks: list[Check]) -> bool:
 
 def line(check: Check) -> str:
     """A check as a person reads it."""
-    state = "ok     " if check.ok else "missing"
+    state = "missing" if not check.ok else "slow   " if check.slow else "ok     "
     fix = f"\n         {check.fix}" if check.fix else ""
     return f"{state}  {check.name}: {check.found}{fix}"
 
@@ -170,21 +174,28 @@ def qemu_found() -> str:
 
 
 def check_acceleration(cache: Cache) -> Check:
-    """Whether KVM runs a guest; software emulation is slower, but does."""
-    slow = "machines run under software emulation (TCG), ten to thirty times slower"
+    """What machines run on: KVM, or software emulation, which is slower and does as well."""
+
+    def emulated(obstacle: str) -> Check:
+        found = f"machines run under software emulation (TCG), ten to thirty times slower than with KVM: {obstacle}"
+        return Check(name="acceleration", ok=True, slow=True, found=found)
+
+    def perhaps(until: str) -> Check:
+        return Check(name="acceleration", ok=True, found=f"the KVM device is there; {until}")
+
     if obstacle := kvm_device_obstacle():
-        return Check(name="KVM", ok=True, found=f"{obstacle}; {slow}")
-    image = next(iter(list_images(cache)), None)
+        return emulated(obstacle)
     try:
         qemu = find_qemu()
     except EnvironmentNotAbleError:
-        return Check(name="KVM", ok=True, found="the device is there; whether it runs a guest needs QEMU to tell")
+        return perhaps("whether it runs a guest needs QEMU to tell")
+    image = next(iter(list_images(cache)), None)
     if image is None:
-        found = "the device is there; whether it runs a guest is seen when the first image is built"
-        return Check(name="KVM", ok=True, found=found)
+        return perhaps("whether it runs a guest is seen when the first image is built")
     choice = choose_accelerator(qemu, image.kernel, cache=cache)
-    found = choice.reason if choice.accelerator is Accelerator.KVM else choice.reason.rstrip(".")
-    return Check(name="KVM", ok=True, found=found)
+    if choice.accelerator is Accelerator.TCG:
+        return emulated(choice.obstacle)
+    return Check(name="acceleration", ok=True, found=choice.reason)
 
 
 def check_disk(cache: Cache) -> Check:

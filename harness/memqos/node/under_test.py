@@ -42,7 +42,8 @@ class NodeUnderTest:
     Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
     away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `leaves`: whether somebody wants to look at the pods, so that they are left where they are.
+    `leaves`: whether somebody wants to look at the pods, so that they are left where they are. `lingers`: whether
+    somebody may want to yet, so that they stay until the node is used again.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class NodeUnderTest:
         check_alive: Callable[[], None] = lambda: None,
         examine: Callable[[MachineryError], None] | None = None,
         leaves: Callable[[], bool] = lambda: False,
+        lingers: Callable[[], bool] = lambda: False,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -71,6 +73,8 @@ class NodeUnderTest:
         self._disposable = disposable
         self._check_alive = check_alive
         self._leaves = leaves
+        self._lingers = lingers
+        self._lingering: list[Callable[[], None]] = []
         self._examine = examine or (lambda _: check_alive())
         self._kept: Standing | None = None
         self._standing: Standing | None = None
@@ -128,6 +132,7 @@ class NodeUnderTest:
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
+        self._clear_away()
         standing = self._new_standing("memqos")
         self._kept = standing
         try:
@@ -147,6 +152,7 @@ class NodeUnderTest:
         if zone is not None:
             plan = bound_to(plan, zone)
         self._recorder.plan(plan)
+        self._clear_away()
         kept = self._kept
         self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
         ending = self._ending(lambda: None, standing.clear) if kept else self._clearing(standing)
@@ -244,6 +250,7 @@ class NodeUnderTest:
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that enforcement made and did not remove: none on a node that is as it was."""
+        self._clear_away()
         left = find_leftovers(self.tree, deadline=Deadline.after(READ_SECONDS))
         return tuple(str(leftover.path) for leftover in left)
 
@@ -260,21 +267,35 @@ class NodeUnderTest:
 
     @contextlib.contextmanager
     def _ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
-        """Tidy up in one of two ways; after an interrupt a disposable machine is left as it is."""
+        """Tidy up in one of two ways, now or later; after an interrupt a disposable machine is left as it is."""
+
+        def quietly() -> None:
+            # The first error is what the reader needs: one in tidying up after it must not take its place.
+            with contextlib.suppress(MachineryError):
+                badly()
+
         try:
             yield
         except Exception:
-            # The first error is what the reader needs: one in tidying up after it must not take its place.
-            with contextlib.suppress(MachineryError):
-                if not self._leaves():
-                    badly()
+            self._tidy_up(quietly)
             raise
         except BaseException:
             if not self._disposable:
                 badly()
             raise
-        if not self._leaves():
-            well()
+        self._tidy_up(well)
+
+    def _tidy_up(self, clear: Callable[[], None]) -> None:
+        if self._lingers():
+            self._lingering.append(clear)
+        elif not self._leaves():
+            clear()
+
+    def _clear_away(self) -> None:
+        """Remove what lingers of earlier populations, unless somebody wants to look at it."""
+        lingering, self._lingering = self._lingering, []
+        for clear in lingering if not self._leaves() else ():
+            clear()
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -41,6 +41,17 @@ class RuntimesInUse:
         )
 
     @property
+    def doubt(self) -> str:
+        """What is not known of them and therefore not expected, as a note with its remedy; "" if all is known."""
+        traits = self.traits
+        if None not in {traits.weight, traits.swap_follows_memory, traits.systemd_rounds_quota}:
+            return ""
+        return (
+            f"it is not known which version's rules hold for {' and '.join(self.shown)}: what versions do differently "
+            "is not observable; --runtime-version states the OCI runtime's"
+        )
+
+    @property
     def shown(self) -> list[str]:
         """Both for a reader: "containerd 1.7.24", "runc of unknown version (a given file)"."""
         remark = f" ({self.remark})" if self.remark else ""

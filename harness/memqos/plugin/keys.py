@@ -17,7 +17,6 @@ from memqos.report.outcome import Outcome
 
 __all__ = [
     "ATTRIBUTE",
-    "FAILED",
     "LANE",
     "MARKERS",
     "NODES",
@@ -54,9 +53,6 @@ ATTRIBUTE = "memqos"
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
 NOTES = pytest.StashKey[Notes]()
-FAILED = pytest.StashKey[bool]()
-"""Whether a memqos test of this worker deviated or ended in an error."""
-
 LANE = pytest.StashKey[Any]()
 """This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""
 

@@ -8,12 +8,13 @@ from types import TracebackType
 
 import pytest
 
-from memqos.errors import MachineryError, MemqosError
-from memqos.plugin.keeping import is_for_keeps
+from memqos.errors import MachineryError, MemqosError, UsageError
+from memqos.plugin.keeping import choose, is_for_keeps
 from memqos.plugin.station import Station, open_station
 from memqos.plugin.telling import Telling
 from memqos.vm.boot import DAMAGED
 from memqos.vm.host.ownership import end_with_parent
+from memqos.vm.options import LATE
 
 __all__ = ["Lane"]
 
@@ -22,7 +23,8 @@ class Lane:
     """The machines of one worker, by profile and topology; a context manager.
 
     One stays open from one module to the next, for as long as modules leave it as they found it. What cannot be opened
-    is not tried again: its first failure is repeated.
+    is not tried again: its first failure is repeated. So is the refusal of a file that is put into every machine of a
+    profile, whatever their topology.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -30,6 +32,7 @@ class Lane:
         self._stack = contextlib.ExitStack()
         self._open: tuple[tuple[str, str], Station] | None = None
         self._failures: dict[tuple[str, str], MemqosError] = {}
+        self._refused: dict[str, UsageError] = {}
         self._spoilt = ""
         self.station: Station | None = None
 
@@ -90,12 +93,17 @@ class Lane:
         if (machine := self._open[1].machine).state.is_usable:
             machine.mark_dirty(reason)
 
+    def keep(self, station: Station) -> None:
+        """Leave the machine of this failure as it is, if that was asked for: its module goes on on another one."""
+        if choose(self._config, station.machine) and self._open is not None and self._open[1] is station:
+            self.spoil("it is kept with what a test failed on")
+
     def _why_not_again(self, station: Station) -> str:
         """Why no further module may use a machine, "" if it is as it was when it was restored."""
         machine = station.machine
         if not machine.state.is_usable:
             return f"it is {machine.state}"
-        if is_for_keeps(self._config):
+        if is_for_keeps(self._config, machine):
             return "it is kept, because a test failed on it"
         try:
             left = station.node.leftovers()
@@ -106,12 +114,14 @@ class Lane:
         return str(machine.provenance.get("dirty", ""))
 
     def _enter(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
-        if key in self._failures:
-            raise self._failures[key]
+        if failure := self._failures.get(key) or self._refused.get(key[0]):
+            raise failure
         try:
             return self._entered(stack, key)
         except MemqosError as error:
             self._failures[key] = error
+            if isinstance(error, UsageError) and LATE & set(error.where.split(", ")):
+                self._refused[key[0]] = error
             raise
 
     def _entered(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:

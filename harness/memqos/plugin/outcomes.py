@@ -15,7 +15,6 @@ from memqos.errors import MachineryError, MemqosError, NonconformanceError, Usag
 from memqos.plugin.collecting import claim_of, machine_of, needs_of
 from memqos.plugin.keys import (
     ATTRIBUTE,
-    FAILED,
     LANE,
     NOTES,
     RESULTS,
@@ -125,12 +124,12 @@ class Outcomes:
 
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
         """Gather evidence of a failure while the machine is as the failure left it."""
-        self._config.stash[FAILED] = True
         station = self._station(item)
         if station is None or not station.machine.state.is_usable:
             return
         notes.folder = notes.folder or self._config.stash[RESULTS] / "tests" / slug(item.nodeid)
         station.capture(notes.folder)
+        self._config.stash[LANE].keep(station)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Letters and words for our outcomes; an error that was told before is counted and not told again."""

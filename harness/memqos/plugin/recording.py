@@ -248,8 +248,12 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _machines(folder: Path) -> list[Mapping[str, Any]]:
-    files = sorted(folder.glob("machines/*/machine.json"))
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    found = []
+    for file in sorted(folder.glob("machines/*/machine.json")):
+        machine = json.loads(file.read_text(encoding="utf-8"))
+        kept = file.with_name("kept.json")
+        found.append({**machine, "kept": json.loads(kept.read_text(encoding="utf-8"))} if kept.exists() else machine)
+    return found
 
 
 def _versions() -> dict[str, str]:

@@ -19,7 +19,7 @@ from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.evidence import Folder, MachineLog, capture
 from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
-from memqos.plugin.keeping import keep_after_failure, leaves
+from memqos.plugin.keeping import keep_chosen, leaves, lingers
 from memqos.plugin.keys import RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.probe.facts import TargetFacts, target_facts
@@ -83,11 +83,13 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
                 keepable=settings.keep_vm,
             )
         )
-        stack.callback(keep_after_failure, config, machine)
+        stack.callback(keep_chosen, config, machine, folder)
         log = MachineLog(folder)
         runtime = stack.enter_context(_connected(machine, settings, log))
         version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
         in_use = runtimes_in_use(version, machine.provenance, settings)
+        if in_use.doubt:
+            telling.note(in_use.doubt)
         facts = target_facts(machine.target, deadline=Deadline.after(FIRST_WORD_SECONDS))
         amended = config.hook.pytest_memqos_node_facts(facts=facts.node, config=config)
         node = NodeUnderTest(
@@ -102,6 +104,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             check_alive=machine.check_alive,
             examine=machine.examine,
             leaves=lambda: leaves(config, machine),
+            lingers=lambda: lingers(config),
         )
         key = (profile, topology)
         station = Station(id=machine_id, key=key, machine=machine, node=node, log=log, folder=folder)

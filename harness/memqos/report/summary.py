@@ -28,6 +28,7 @@ def render(bundle: Bundle, *, results_folder: str) -> Iterator[str]:
     yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
     yield from _section("usage", _grouped(bundle, Outcome.USAGE))
     yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
+    yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     yield f"results: {results_folder}"
     yield verdict_line(bundle)
 
@@ -69,6 +70,12 @@ def machine_line(machine: Mapping[str, Any]) -> str:
     parts.append(str(machine.get("accelerator") or ""))
     name = f"{machine.get('profile', '?')}/{machine.get('topology', '?')}"
     return f"{machine.get('id', '?')} ({name}): {', '.join(part for part in parts if part)}"
+
+
+def kept_line(machine: Mapping[str, Any]) -> str:
+    """How a machine that was kept is entered, and ended."""
+    name = machine["kept"]["name"]
+    return f"{machine['id']}: enter it with `memqos vm shell {name}`, end it with `memqos vm rm {name}`"
 
 
 def again(bundle: Bundle, result: TestResult) -> str:

@@ -1,6 +1,7 @@
 import fcntl
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,8 @@ from memqos.vm.cache.manifest import write_manifest
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import checkpoints_folder, seal
 from memqos.vm.image.making import image_name
+from memqos.vm.qemu.accelerator import AcceleratorChoice
+from memqos.vm.qemu.spec import Accelerator
 
 
 @pytest.fixture
@@ -20,6 +23,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+TCG = "machines run under software emulation (TCG), ten to thirty times slower than with KVM"
 VERBS = ("build", "exec", "list", "prune", "rm", "shell", "ssh-config")
 
 
@@ -221,7 +225,41 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
     told = invoke(doctor.command, "--json")
     diagnosis = json.loads(told.output)
     assert diagnosis["able"] is all(check["ok"] for check in diagnosis["checks"])
-    assert [check["name"] for check in diagnosis["checks"]][:3] == ["Python", "QEMU", "KVM"]
+    assert [check["name"] for check in diagnosis["checks"]][:3] == ["Python", "QEMU", "acceleration"]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "obstacle", "line"),
+    [
+        (
+            Accelerator.TCG,
+            "KVM does not run a guest here (it stopped in state 'internal-error')",
+            f"slow     acceleration: {TCG}: KVM does not run a guest here (it stopped in state 'internal-error')",
+        ),
+        (Accelerator.KVM, "", "ok       acceleration: KVM runs guests on this host."),
+    ],
+)
+def test_doctor_calls_slow_what_is_slow(cache, monkeypatch, accelerator, obstacle, line):
+    """It said "ok KVM: KVM does not run a guest here"."""
+    choice = AcceleratorChoice(accelerator=accelerator, reason="KVM runs guests on this host.", obstacle=obstacle)
+    monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: None)
+    monkeypatch.setattr(doctor, "find_qemu", lambda: SimpleNamespace(version_text="10.0", program="qemu"))
+    monkeypatch.setattr(doctor, "list_images", lambda _: iter([SimpleNamespace(kernel="vmlinuz")]))
+    monkeypatch.setattr(doctor, "choose_accelerator", lambda *_, **__: choice)
+    check = doctor.check_acceleration(cache)
+    assert doctor.line(check) == line
+    assert doctor.is_able([check])
+
+
+def test_doctor_without_a_device_says_so_and_that_it_will_do(cache, monkeypatch):
+    monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: "there is no /dev/kvm")
+    told = doctor.line(doctor.check_acceleration(cache))
+    assert told == f"slow     acceleration: {TCG}: there is no /dev/kvm"
+
+
+def test_doctors_help_promises_no_installing():
+    told = " ".join(invoke(doctor.command, "--help").output.split())
+    assert "It looks, and installs nothing" in told
 
 
 def test_a_check_that_fails_makes_the_host_not_able():

@@ -293,6 +293,60 @@ def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkey
     assert bench.runtime.handles
 
 
+class Wish:
+    """Whether somebody may want to look at the pods, and whether somebody does."""
+
+    def __init__(self):
+        self.may, self.does = True, False
+        self.bench = Bench()
+        self.node = NodeUnderTest(
+            target=self.bench.target,
+            runtime=self.bench.runtime,
+            facts=self.bench.node._facts,
+            recorder=self.bench.log,
+            leaves=lambda: self.does,
+            lingers=lambda: self.may,
+        )
+
+    @property
+    def pods(self):
+        return len(self.bench.runtime._sandboxes)
+
+
+def test_pods_linger_until_the_node_is_used_again():
+    wish = Wish()
+    with wish.node.admitted([pod("web")], kubelet()):
+        pass
+    assert wish.pods == 1
+    with wish.node.admitted([pod("db"), pod("cache")], kubelet()):
+        assert wish.pods == 2
+    assert wish.pods == 2
+    assert wish.node.leftovers() == ()
+    assert wish.pods == 0
+
+
+def test_pods_that_somebody_wants_to_look_at_stay():
+    """A test is told to have failed after its pods' context has ended, by an error or without one."""
+    wish = Wish()
+    with pytest.raises(AssertionError), wish.node.admitted([pod("web")], kubelet()):
+        raise AssertionError
+    wish.may, wish.does = False, True
+    wish.node.leftovers()
+    assert wish.pods == 1
+
+
+def test_pods_that_stand_between_populations_linger_with_them():
+    wish = Wish()
+    with wish.node.keeping_pods():
+        with wish.node.admitted([pod("web")], kubelet()):
+            pass
+        with wish.node.admitted([pod("web"), pod("db")], kubelet()):
+            pass
+    assert wish.pods == 2
+    with wish.node.keeping_pods():
+        assert wish.pods == 0
+
+
 @pytest.mark.parametrize(
     ("facts", "need", "why"),
     [

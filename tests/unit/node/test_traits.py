@@ -25,7 +25,7 @@ def test_the_weight_conversion_follows_the_version(oci, version, weight):
 
     assert traits.weight is weight
     assert traits.hugetlb is True
-    assert traits.name == f"containerd 1.7.24~ds1 with {oci} {version}"
+    assert traits.name == f"containerd 1.7.24~ds1 with {oci} {version or 'of unknown version'}"
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,13 @@ def test_summary_is_its_golden():
     assert text == (GOLDEN / "summary.txt").read_text()
 
 
+def test_the_end_says_how_a_kept_machine_is_entered():
+    machine = {"id": "gw1-0", "kept": {"name": "kept-ab"}}
+    lines = list(summary.render(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
+    told = "  gw1-0: enter it with `memqos vm shell kept-ab`, end it with `memqos vm rm kept-ab`"
+    assert lines[lines.index("kept running:") + 1] == told
+
+
 def test_a_long_list_is_cut_and_says_so():
     many = tuple(result(str(n), Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES),)) for n in range(30))
     lines = list(summary.render(dataclasses.replace(BUNDLE, results=many), results_folder="r"))

@@ -33,10 +33,11 @@ GREETING = b"Linux version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorChoice:
-    """What will run the guests, and why; `reason` ends with what it costs."""
+    """What will run the guests, and why; `reason` ends with what it costs, `obstacle` is why it is not KVM."""
 
     accelerator: Accelerator
     reason: str
+    obstacle: str = ""
 
 
 def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> AcceleratorChoice:
@@ -58,6 +59,7 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> Accelerator
         accelerator=Accelerator.TCG,
         reason=f"{answer.obstacle}: machines run under software emulation (TCG), "
         "ten to thirty times slower than with KVM.",
+        obstacle=answer.obstacle,
     )
 
 
