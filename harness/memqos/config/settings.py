@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +89,12 @@ class Settings(Mapping[str, SettingValue]):
         value = self._values["parallel"].value
         return value if isinstance(value, int) else 1
 
+    @property
+    def time_budget(self) -> float | None:
+        """Seconds after which no further case is begun, None for as long as it takes."""
+        value = self._values["time_budget"].value
+        return seconds_of(value) if isinstance(value, str) else None
+
     def _path(self, key: str) -> Path | None:
         value = self._values[key].value
         return value if isinstance(value, Path) else None
@@ -115,25 +121,14 @@ def _convert(setting: Setting, given: object, origin: str) -> Plain:
     if setting.kind is Kind.FILES:
         return tuple(Path(file) for file in _listed(given))
     text = "yes" if given is True else "no" if given is False else str(given)
-    match setting.kind:
-        case Kind.WORD | Kind.RUNTIME:
-            return (_word if setting.kind is Kind.WORD else _runtime)(setting, text, origin)
-        case Kind.WORDS:
-            words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-            if setting.default and not words:
-                raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
-            return words
-        case Kind.COUNT:
-            if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
-                raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
-            return int(text)
-        case Kind.FLAG:
-            if text.lower() not in _YES | _NO:
-                raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
-            return text.lower() in _YES
-        case Kind.FILE | Kind.FOLDER:
-            return Path(text)
-    raise AssertionError(setting.kind)
+    return _CONVERTERS[setting.kind](setting, text, origin)
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a time that is written with its units, such as 1h30m; 0 for what is none."""
+    match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text, re.ASCII)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    return 3600.0 * hours + 60.0 * minutes + seconds
 
 
 def _listed(given: object) -> list[str]:
@@ -156,3 +151,44 @@ def _runtime(setting: Setting, text: str, origin: str) -> str:
     if not re.fullmatch(r"v?\d[\w.+~-]*", version, re.ASCII):
         raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
     return text
+
+
+def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if setting.default and not words:
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return words
+
+
+def _count(setting: Setting, text: str, origin: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+    return int(text)
+
+
+def _duration(setting: Setting, text: str, origin: str) -> str:
+    if not seconds_of(text):
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+    return text
+
+
+def _flag(_: Setting, text: str, origin: str) -> bool:
+    if text.lower() not in _YES | _NO:
+        raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
+    return text.lower() in _YES
+
+
+def _path(_: Setting, text: str, __: str) -> Path:
+    return Path(text)
+
+
+_CONVERTERS: Mapping[Kind, Callable[[Setting, str, str], Plain]] = {
+    Kind.WORD: _word,
+    Kind.WORDS: _words,
+    Kind.COUNT: _count,
+    Kind.DURATION: _duration,
+    Kind.FLAG: _flag,
+    Kind.RUNTIME: _runtime,
+    Kind.FILE: _path,
+    Kind.FOLDER: _path,
+}

@@ -22,6 +22,7 @@ class Kind(Enum):
     WORDS = "words, separated by commas"
     COUNT = "a whole number, 1 or more"
     FLAG = "yes or no"
+    DURATION = "a time, such as 90s, 20m or 1h30m"
     RUNTIME = "a version such as 1.3.6, or one with its runtime's name, such as crun@1.21"
     FILE = "an existing file"
     FILES = "existing files, each with an option of its own"
@@ -190,5 +191,12 @@ SETTINGS: tuple[Setting, ...] = (
         default=2,
         metavar="N",
         help="pods that are started at the same time in one machine",
+    ),
+    Setting(
+        name="time-budget",
+        kind=Kind.DURATION,
+        metavar="TIME",
+        help="after this time (20m, 1h30m) no further case is begun; what is left counts as not run, and the run as "
+        "interrupted",
     ),
 )

@@ -17,6 +17,7 @@ from memqos.config.settings import resolve
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
+from memqos.plugin.budget import Budget
 from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
 from memqos.plugin.recording import Recording, results_folder
 from memqos.plugin.recovery import Recovery
@@ -94,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(outcomes.Outcomes(config), "memqos-outcomes")
     manager.register(Recovery(config), "memqos-recovery")
     manager.register(Relay(config), "memqos-relay")
+    manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
     if not is_worker:
         manager.register(Recording(config), "memqos-recording")

@@ -16,6 +16,8 @@ __all__ = ["again", "finding_line", "render", "verdict_line"]
 
 _COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
 _LISTED_AT_MOST = 40
+_NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget"}
+"""Settings that are about a whole run, and not about one test of it."""
 
 
 def render(bundle: Bundle, *, results_folder: str) -> Iterator[str]:
@@ -83,7 +85,7 @@ def again(bundle: Bundle, result: TestResult) -> str:
     words = ["memqos", "run"]
     for name, setting in bundle.settings.items():
         value = setting["value"]
-        if setting["origin"] == "default" or name in {"results", "keep_vm", "kubernetes"} or value in (None, False, []):
+        if setting["origin"] == "default" or name in _NOT_AGAIN or value in (None, False, []):
             continue
         option = f"--{name.replace('_', '-')}"
         if name == "profile" and isinstance(value, (list, tuple)):

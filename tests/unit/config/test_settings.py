@@ -109,3 +109,22 @@ def test_a_runtimes_version_is_stated_with_or_without_its_name():
 def test_what_is_no_version_of_a_runtime_is_refused(text, words):
     with pytest.raises(UsageError, match=words):
         resolve({"runtime_version": text}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("20m", 1200.0), ("1h30m", 5400.0), ("2h", 7200.0), ("1h1s", 3601.0)]
+)
+def test_a_time_budget_is_written_with_its_units(text, seconds):
+    settings = resolve({"time_budget": text}, {})
+    assert settings.time_budget == seconds
+    assert settings["time_budget"].value == text
+
+
+@pytest.mark.parametrize("text", ["20", "0s", "", "-5m", "5 m", "1.5h", "30m1h", "٣m", "m", "soon", "99999999s"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(UsageError, match="is not a time, such as 90s, 20m or 1h30m"):
+        resolve({"time_budget": text}, {})
+
+
+def test_without_a_time_budget_a_run_takes_as_long_as_it_takes():
+    assert resolve({}, {}).time_budget is None
