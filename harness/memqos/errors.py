@@ -49,6 +49,7 @@ __all__ = [
 
 
 _LONGEST_NAME = 80
+_MOST_NAMES = 60
 
 
 class ExitCode(IntEnum):
@@ -142,9 +143,15 @@ class UnknownNameError(UsageError):
         return cls(
             f"there is no {kind} '{name[:_LONGEST_NAME]}'.",
             where=where,
-            next_step=f"{meant}Known: {', '.join(known)}.",
+            next_step=f"{meant}Known: {_listed(known)}.",
             data={"kind": kind, "name": name, "known": known},
         )
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a sentence holds them; of the pods of a cluster the first ones are enough."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MOST_NAMES])} and {more} more"
 
 
 class EnvironmentNotAbleError(MemqosError):

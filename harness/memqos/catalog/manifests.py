@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
+import io
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from typing import BinaryIO
 
 from memqos.catalog.pod_fields import POD_FIELDS
+from memqos.catalog.pod_objects import pod_objects
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
 from memqos.catalog.schema import Place, check, parse_fields
-from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
+from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_objects
 from memqos.engine.defaulting import in_whole_millis, with_requests
 from memqos.errors import ManifestError
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 
-__all__ = ["pods_of"]
+__all__ = ["pods_in", "pods_of"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -33,7 +36,12 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
 
 
 def pods_of(data: bytes, file: str) -> tuple[Pod, ...]:
-    """The pods in a text of one or several documents: v1 Pods, and v1 Lists or PodLists of them.
+    """The pods in a text, as `pods_in` finds them."""
+    return tuple(pods_in(io.BytesIO(data), file))
+
+
+def pods_in(stream: BinaryIO, file: str) -> Iterator[Pod]:
+    """The pods in a stream of one or several documents: v1 Pods, and v1 Lists or PodLists of them, one by one.
 
     A pod without metadata.uid gets one made from its namespace and name, always the same. A pod that says that the
     kubelet read it from a file (annotation kubernetes.io/config.source or config.mirror) is static.
@@ -44,64 +52,12 @@ def pods_of(data: bytes, file: str) -> tuple[Pod, ...]:
     Raises ManifestError naming file, line and field for whatever kubectl or the API server refuses, as far as it
     concerns the shape of a pod and its resources; and for a text without any pod.
     """
-    pods = tuple(_pod(node, place) for node, place in _objects(parse_documents(data, file), file))
-    if not pods:
+    found = False
+    for node, place in pod_objects(parse_objects(stream, file), file):
+        found = True
+        yield _pod(node, place)
+    if not found:
         raise ManifestError.at("there is no object in it.", file=file, next_step="Give a v1 Pod manifest.")
-    return pods
-
-
-def _objects(documents: tuple[Node, ...], file: str) -> Iterator[tuple[MappingNode, Place]]:
-    """The Pod objects in documents, with lists opened."""
-    for document in documents:
-        place = Place(file)
-        node = _object(document, place)
-        kind = _word(node, "kind", place)
-        if kind in {"List", "PodList"} and _word(node, "apiVersion", place) == "v1":
-            items = node.get("items")
-            if not isinstance(items, SequenceNode):
-                raise place.child("items").error("expected a list of Pods.", node.line)
-            for index, item in enumerate(items.items):
-                one = place.child("items").item(index)
-                mapping = _object(item, one)
-                if kind == "PodList" and mapping.get("kind") is None:
-                    yield mapping, one
-                else:
-                    yield _wanted(mapping, one), one
-        else:
-            yield _wanted(node, place), place
-
-
-def _object(node: Node, place: Place) -> MappingNode:
-    if not isinstance(node, MappingNode):
-        raise place.error(
-            "expected an object with apiVersion and kind.", node.line, next_step="Give a v1 Pod manifest."
-        )
-    return node
-
-
-def _word(node: MappingNode, name: str, place: Place) -> str:
-    """A required word of an object's head."""
-    value = node.get(name)
-    if not isinstance(value, ScalarNode) or not isinstance(value.value, str) or not value.value:
-        line = value.line if value is not None else node.line
-        raise place.child(name).error(
-            f"{name} is not set.", line, next_step='A pod has apiVersion "v1" and kind "Pod".'
-        )
-    return value.value
-
-
-def _wanted(node: MappingNode, place: Place) -> MappingNode:
-    version, kind = _word(node, "apiVersion", place), _word(node, "kind", place)
-    if (version, kind) != ("v1", "Pod"):
-        raise place.child("kind").error(
-            f"a {kind} of {version} is not a Pod of v1.",
-            node.line_of("kind"),
-            got=kind,
-            next_step="memqos plans Pods: give the pod that this object would make."
-            if kind != "Pod"
-            else "The API version of a Pod is v1.",
-        )
-    return node
 
 
 def _pod(node: MappingNode, place: Place) -> Pod:

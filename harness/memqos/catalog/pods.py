@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from memqos.catalog.data import data_root
-from memqos.catalog.manifests import pods_of
+from memqos.catalog.manifests import pods_in
 from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.errors import ManifestError, UsageError
 from memqos.model.pod import Pod
@@ -17,16 +19,23 @@ __all__ = ["distinct", "load_pod_catalog", "load_pods", "read_text"]
 STDIN = "-"
 
 
-def read_text(path: str | Path, what: str = "a manifest") -> bytes:
-    """A file's bytes, standard input's for "-"; a bit more than MAX_BYTES at most, which is then refused.
+def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
+    """A file's bytes, standard input's for "-"; one more than `most` at most, which is then refused.
 
     what: what the file should be, for the error. Raises UsageError for a file that cannot be read.
     """
-    if str(path) == STDIN:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with _opened(path, what) as file:
+        return file.read(most + 1)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, what: str) -> Iterator[BinaryIO]:
     try:
+        if str(path) == STDIN:
+            yield sys.stdin.buffer
+            return
         with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            yield file
     except OSError as error:
         raise UsageError(
             f"the file '{path}' cannot be read: {(error.strerror or str(error)).lower()}.",
@@ -35,7 +44,7 @@ def read_text(path: str | Path, what: str = "a manifest") -> bytes:
 
 
 def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
-    """The pods of several files, in the order given.
+    """The pods of several files, in the order given; a file may hold all the pods of a cluster.
 
     Raises UsageError for a file that cannot be read, ManifestError for what Kubernetes would refuse, also when the same
     pod is given twice.
@@ -43,8 +52,9 @@ def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
     return tuple(distinct(pod for path in paths for pod in _read(path)))
 
 
-def _read(path: str | Path) -> tuple[Pod, ...]:
-    return pods_of(read_text(path), "standard input" if str(path) == STDIN else str(path))
+def _read(path: str | Path) -> Iterator[Pod]:
+    with _opened(path, "a manifest") as file:
+        yield from pods_in(file, "standard input" if str(path) == STDIN else str(path))
 
 
 def distinct(pods: Iterable[Pod]) -> Iterator[Pod]:

@@ -5,6 +5,7 @@ The format is written down in docs/reference/recorded-trees.md.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,10 +15,9 @@ from typing import Any, TypeVar
 
 from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
-from memqos.catalog.manifests import pods_of
+from memqos.catalog.manifests import pods_in, pods_of
 from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
 from memqos.catalog.pods import distinct, read_text
-from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.engine.translate.versions import Runtime, traits_of
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import ManifestError
@@ -28,6 +28,9 @@ from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 
 __all__ = ["RecordedContainer", "RecordedTree", "load_tree"]
+
+MAX_TREE_BYTES = 64 << 20
+"""A node of 110 pods takes 3 MiB, most of it manifests as an API server prints them."""
 
 SANDBOX = "(sandbox)"
 _FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
@@ -78,7 +81,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
     allow, and for a configuration or a pod in it that Kubernetes would refuse.
     """
     file = str(path)
-    data = _parsed(read_text(path, "a recorded tree"), file)
+    data = _parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file)
     containers = tuple(_containers(data, file))
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
@@ -93,7 +96,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
         settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
-        pods=None if manifests is None else tuple(distinct(_pods(_typed(data, "pods", list, file), file))),
+        pods=None if manifests is None else tuple(distinct(_pods(data, file))),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
     )
@@ -104,8 +107,8 @@ def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
 
 
 def _parsed(data: bytes, file: str) -> dict[str, Any]:
-    if len(data) > MAX_BYTES:
-        raise _error(f"the file has more than {MAX_BYTES} bytes.", file, "")
+    if len(data) > MAX_TREE_BYTES:
+        raise _error(f"the file has more than {MAX_TREE_BYTES} bytes.", file, "")
     found = parse_json(data, file=file, next_step=_FORMAT)
     if not isinstance(found, dict):
         raise _error("expected an object.", file, "")
@@ -137,7 +140,12 @@ def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContaine
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
 
-def _pods(manifests: list[Any], file: str) -> Iterator[Pod]:
+def _pods(data: Mapping[str, Any], file: str) -> Iterator[Pod]:
+    """The pods in a list of manifests, or in an API server's List of them."""
+    if isinstance(data["pods"], dict):
+        yield from pods_in(io.BytesIO(json.dumps(data["pods"]).encode()), f"{file} pods")
+        return
+    manifests: list[Any] = _typed(data, "pods", list, file)
     for index, manifest in enumerate(manifests):
         yield from pods_of(json.dumps(manifest).encode(), f"{file} pods[{index}]")
 

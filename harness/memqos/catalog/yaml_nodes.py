@@ -2,18 +2,20 @@
 
 Several documents in one text, strings resolved to scalars as Kubernetes' own YAML reader does (YAML 1.1: `on` is a
 boolean, `0100` is octal), duplicate keys refused. Depth, size, and what aliases expand to are bounded before anything
-is built.
+is built. A long list is read one object at a time, and the bounds are those of one object.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 import yaml
 
+from memqos.catalog.yaml_scalars import ScalarValue, resolved
+from memqos.catalog.yaml_text import MAX_BYTES, Text
 from memqos.errors import ManifestError
 
 __all__ = [
@@ -21,20 +23,20 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_NODES",
     "Entry",
+    "Item",
     "MappingNode",
     "Node",
     "ScalarNode",
     "ScalarValue",
     "SequenceNode",
     "parse_documents",
+    "parse_objects",
 ]
 
-MAX_BYTES = 3 << 20
-"""The API server's own limit of one request."""
 MAX_DEPTH = 64
 MAX_NODES = 200_000
-
-ScalarValue = None | bool | int | float | str
+_DEPTH_OF_OBJECTS = 2
+"""The document and its items are open where an object of a list ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,25 @@ class MappingNode:
 Node = ScalarNode | SequenceNode | MappingNode
 
 
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One element of a document's `items`, before that document ends; `kind` is the document's, "" if not said yet."""
+
+    node: Node
+    index: int
+    kind: str
+
+
+def parse_objects(stream: BinaryIO, file: str) -> Iterator[Item | Node]:
+    """The documents in a stream as they end, and before each the elements of its `items`, which it then lacks.
+
+    No more than one object is held at a time, so that the list may be as long as it likes.
+
+    Raises ManifestError as `parse_documents` does, for an object as for a text there.
+    """
+    yield from _Builder(Text(stream, file), file, lists=True).parts()
+
+
 def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
     """The documents in a text; those without content are left out, as kubectl leaves them out.
 
@@ -100,21 +121,8 @@ def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
             file=file,
             next_step="Split it into files of one object each.",
         )
-    text = _decoded(data, file)
-    return tuple(_Builder(text, file).documents())
-
-
-def _decoded(data: bytes, file: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ManifestError.at(
-            f"byte {error.start} is not UTF-8 (0x{data[error.start]:02x}).",
-            file=file,
-            line=line,
-            next_step="Save the file as UTF-8.",
-        ) from None
+    parts = _Builder(Text(io.BytesIO(data), file), file, lists=False).parts()
+    return tuple(part for part in parts if not isinstance(part, Item))
 
 
 @dataclass(slots=True)
@@ -134,39 +142,53 @@ class _Open:
 class _Builder:
     """Makes nodes from the parser's events, without recursion."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: Text, file: str, *, lists: bool) -> None:
         self._text = text
         self._file = file
+        self._lists = lists
+        self._item: Item | None = None
+        self._index = 0
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._total = 0
         self._root: Node | None = None
 
-    def documents(self) -> Iterator[Node]:
-        """Every document that has content."""
+    def parts(self) -> Iterator[Item | Node]:
+        """Every document that has content, and the elements of its list before it."""
         for event in self._events():
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors, self._root = {}, None
+                self._anchors, self._root, self._index = {}, None, 0
+                self._begin()
             elif isinstance(event, yaml.DocumentEndEvent):
                 root = self._root
                 if root is not None and not (isinstance(root, ScalarNode) and root.value is None):
                     yield root
             else:
                 self._take(event)
+                if self._item is not None:
+                    yield self._item
+                    self._item = None
+
+    def _begin(self) -> None:
+        """Count anew: another object begins."""
+        self._total = 0
+        self._text.begin()
 
     def _events(self) -> Iterator[yaml.Event]:
         loader = getattr(yaml, "CLoader", yaml.Loader)
         try:
             yield from yaml.parse(self._text, Loader=loader)
         except yaml.YAMLError as error:
+            self._text.check()
             raise self._not_yaml(error) from None
+        self._text.check()
 
     def _not_yaml(self, error: yaml.YAMLError) -> ManifestError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "the text cannot be read"
         line = 0 if mark is None else mark.line + 1
-        lines = self._text.splitlines()
-        tab = 0 < line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]
+        text = self._text.line(line)
+        tab = "\t" in text[: len(text) - len(text.lstrip())]
         return ManifestError.at(
             f"this is not YAML: {problem}.",
             file=self._file,
@@ -176,17 +198,16 @@ class _Builder:
 
     def _take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 0
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.ScalarEvent):
+            node = ScalarNode(resolved(event), event.value, line)
+            if event.anchor:
+                self._anchors[event.anchor] = (node, 1)
+            self._add(node, 1, line=line)
+        elif isinstance(event, yaml.AliasEvent):
             known = self._anchors.get(event.anchor or "")
             if known is None:
                 raise self._error(f"the alias '*{event.anchor}' has no anchor before it.", line)
             self._add(*known, line=line)
-        elif isinstance(event, yaml.ScalarEvent):
-            value = _resolved(event)
-            node = ScalarNode(value, event.value, line)
-            if event.anchor:
-                self._anchors[event.anchor] = (node, 1)
-            self._add(node, 1, line=line)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self._stack) >= MAX_DEPTH:
                 raise self._error(f"the nesting is deeper than {MAX_DEPTH} levels, which no manifest needs.", line)
@@ -226,6 +247,13 @@ class _Builder:
         if not self._stack:
             self._root = node
             return
+        if self._lists and len(self._stack) == _DEPTH_OF_OBJECTS and self._is_list_of_objects():
+            kind = self._stack[0].entries.get("kind")
+            known = kind.value.text if kind is not None and isinstance(kind.value, ScalarNode) else ""
+            self._item = Item(node, self._index, known)
+            self._index += 1
+            self._begin()
+            return
         parent = self._stack[-1]
         parent.weight += weight
         if not parent.mapping:
@@ -236,6 +264,11 @@ class _Builder:
             parent.key = (node.text, line)
         else:
             self._put(parent, node)
+
+    def _is_list_of_objects(self) -> bool:
+        """Whether the `items` of a document are what is open."""
+        document, items = self._stack
+        return document.mapping and not items.mapping and document.key is not None and document.key[0] == "items"
 
     def _put(self, parent: _Open, node: Node) -> None:
         assert parent.key is not None  # noqa: S101 - for the type checker: the caller has just looked
@@ -250,34 +283,3 @@ class _Builder:
 
     def _error(self, what: str, line: int, *, field: str = "") -> ManifestError:
         return ManifestError.at(what, file=self._file, line=line, field=field)
-
-
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
-_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-_INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)", re.ASCII)
-_LONGEST_NUMBER = 64
-
-
-def _resolved(event: yaml.ScalarEvent) -> ScalarValue:
-    """The value of a scalar: quoted ones are text, plain ones may be null, a boolean or a number."""
-    text: str = event.value
-    if event.tag == "tag:yaml.org,2002:str" or (event.style is not None and event.style != ""):
-        return text
-    if text in _NULLS:
-        return None
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    return _number(text.replace("_", "")) if text[0] in "+-.0123456789" and len(text) <= _LONGEST_NUMBER else text
-
-
-def _number(text: str) -> int | float | str:
-    if _INT.fullmatch(text):
-        digits = text.lstrip("+-")
-        octal = len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567"
-        count = int(digits, 8) if octal else int(digits, 0)
-        return -count if text[0] == "-" else count
-    found = float(text) if _FLOAT.fullmatch(text) else text
-    # What no float can hold stays text, as Kubernetes' own reader has it.
-    return text if found in {math.inf, -math.inf} else found

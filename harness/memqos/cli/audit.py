@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from typing import Any
 
@@ -15,7 +14,7 @@ from memqos.cli.auditing import Question, judged
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
-from memqos.cli.terminal import say, say_ignored
+from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.errors import UsageError
 
 __all__ = ["command"]
@@ -92,7 +91,7 @@ def command(
     answer = judged(question)
     say_ignored(answer.plan)
     if as_json:
-        click.echo(json.dumps(answer_document(question, answer), indent=1))
+        say_document(answer_document(question, answer))
     else:
         say(answer_text(question, answer))
     return answer.exit_code

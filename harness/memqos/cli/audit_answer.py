@@ -40,7 +40,7 @@ def _plural(verdict: Verdict) -> str:
 
 
 def answer_document(question: Question, answer: Answer) -> dict[str, object]:
-    """The answer as JSON; docs/reference/recorded-trees.md names its fields."""
+    """The answer as JSON, its findings one by one; docs/reference/recorded-trees.md names its fields."""
     return {
         "memqos_format": FORMAT,
         "tree": question.tree.source,
@@ -49,7 +49,7 @@ def answer_document(question: Question, answer: Answer) -> dict[str, object]:
         "variant": question.variant.value,
         "runtimes": [str(question.runtimes.cri), str(question.runtimes.oci)],
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
-        "findings": [
+        "findings": (
             {
                 "verdict": one.verdict.value,
                 "subject": one.subject,
@@ -61,7 +61,7 @@ def answer_document(question: Question, answer: Answer) -> dict[str, object]:
                 "reason": reason_document(one.reason) if one.reason else None,
             }
             for one in answer.findings
-        ],
+        ),
         "not_judged": list(answer.strangers),
     }
 

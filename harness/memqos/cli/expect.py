@@ -14,16 +14,17 @@ from typing import Any
 import click
 
 from memqos.catalog.pods import load_pods
+from memqos.cli.cluster import pods_of_one_node
+from memqos.cli.container_usage import usage_of
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
-from memqos.cli.node_options import NodeOptions, node_options, size_of
+from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
-from memqos.cli.terminal import say, say_ignored
-from memqos.engine.document import plan_document
+from memqos.cli.terminal import say, say_document, say_ignored
+from memqos.engine.document import plan_parts
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.plan import Plan
-from memqos.engine.release import Variant
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
@@ -52,6 +53,7 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
   memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
+  kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
   memqos expect --errata
 """
 
@@ -68,6 +70,11 @@ from the reference engine, each with its reasons.
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
+@click.option(
+    "--node-name",
+    metavar="NAME",
+    help="Of a cluster's pods, plan those that are bound to this node (spec.nodeName).",
+)
 @click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
 @click.option(
     "--translate",
@@ -102,8 +109,12 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
     order.check()
     if order.resize:
         say(order.resizes())
+    elif order.diff or order.diff_config:
+        say(order.changes())
+    elif as_json:
+        say_document(order.plan_parts())
     else:
-        say(order.changes() if order.diff or order.diff_config else order.plan_text())
+        say(order.plan_text())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +137,7 @@ class _Order:
     diff_config: str | None
     running: bool
     resize: str | None
+    node_name: str | None
 
     def check(self) -> None:
         """Usage that no single option can see."""
@@ -156,20 +168,32 @@ class _Order:
             raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")
 
     def plan_text(self) -> str:
-        """The answer about one plan."""
+        """The answer about one plan, for people."""
         knob = _knob(self.why)
-        node = self.node.facts()
-        settings = self.kubelet.settings(self.kubelet_config)
-        plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
-        say_ignored(plan)
-        sheltered = self._shelter(plan, node)
-        if self.as_json:
-            return _json(plan, self.kubelet.followed, knob, sheltered)
+        plan, sheltered = self._one_plan()
         if knob is not None:
             return knob_reasons(plan, knob)
         parts = [translations_text(plan, self._languages())] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
         return "\n\n".join(parts) or plan_tree(plan)
+
+    def plan_parts(self) -> dict[str, Any]:
+        """The answer about one plan, as JSON whose long lists are iterators."""
+        knob = _knob(self.why)
+        plan, sheltered = self._one_plan()
+        document = plan_parts(plan, variant=self.kubelet.followed)
+        if sheltered:
+            document["protection"] = shelter_document(sheltered)
+        if knob is not None:
+            document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
+        return document
+
+    def _one_plan(self) -> tuple[Plan, tuple[Sheltered, ...]]:
+        node = self.node.facts()
+        settings = self.kubelet.settings(self.kubelet_config)
+        plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
+        say_ignored(plan)
+        return plan, self._shelter(plan, node)
 
     def _shelter(self, plan: Plan, node: NodeFacts) -> tuple[Sheltered, ...]:
         if not self.protection:
@@ -222,7 +246,7 @@ class _Order:
         return answer
 
     def _pods(self) -> tuple[Pod, ...]:
-        pods = load_pods(self.files)
+        pods = pods_of_one_node(load_pods(self.files), self.node_name)
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
     def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings, node: NodeFacts) -> Plan:
@@ -253,14 +277,8 @@ def _need_releases(runtimes: Runtimes) -> None:
             )
 
 
-def _json(plan: Plan, variant: Variant, knob: Knob | None, sheltered: tuple[Sheltered, ...]) -> str:
-    document = plan_document(plan, variant=variant)
-    if sheltered:
-        document["protection"] = shelter_document(sheltered)
-    if knob is not None:
-        for cgroup in document["cgroups"]:
-            cgroup["knobs"] = {name: one for name, one in cgroup["knobs"].items() if name == knob.value}
-    return json.dumps(document, indent=1)
+def _with_one_knob(cgroup: dict[str, Any], knob: Knob) -> dict[str, Any]:
+    return {**cgroup, "knobs": {name: one for name, one in cgroup["knobs"].items() if name == knob.value}}
 
 
 def _knob(name: str | None) -> Knob | None:
@@ -270,20 +288,3 @@ def _knob(name: str | None) -> Knob | None:
         return Knob(name)
     except ValueError:
         raise UnknownNameError.of("control file", name, [knob.value for knob in Knob], where="--why") from None
-
-
-def usage_of(texts: tuple[str, ...], plan: Plan) -> dict[tuple[str, str], int]:
-    """What containers use, from texts like "web/app=200Mi"; UnknownNameError for one that the plan does not have."""
-    known = {
-        f"{pod.namespace}/{pod.name}/{container.name}": (pod.uid, container.name)
-        for pod in plan.pods
-        for container in pod.containers
-    }
-    found: dict[tuple[str, str], int] = {}
-    for text in texts:
-        name, _, size = text.partition("=")
-        full = name if name.count("/") > 1 else f"default/{name}"
-        if full not in known:
-            raise UnknownNameError.of("container", name, list(known), where="--usage")
-        found[known[full]] = size_of("--usage", size, least=0)
-    return found

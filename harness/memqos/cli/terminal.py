@@ -6,13 +6,16 @@ so is a character that turns the direction of the text round, behind which anoth
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from memqos.engine.plan import Plan
 
-__all__ = ["harmless", "say", "say_ignored"]
+__all__ = ["harmless", "say", "say_document", "say_ignored"]
 
 _HARMFUL = re.compile(
     "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f"  # controls, but for the line feed
@@ -29,6 +32,26 @@ def harmless(text: str) -> str:
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
     """Write text for people to standard output, or to standard error."""
     click.echo(harmless(text) + end, err=err, nl=False)
+
+
+def say_document(document: Mapping[str, Any]) -> None:
+    """Write a JSON object to standard output, a piece at a time: its lists may be iterators, which are not kept."""
+    for number, (name, value) in enumerate(document.items()):
+        click.echo(f"{',' if number else '{'}\n {json.dumps(name)}: ", nl=False)
+        if isinstance(value, Iterator):
+            empty = True
+            for element in value:
+                click.echo(f"{'[' if empty else ','}\n  {_indented(element, 2)}", nl=False)
+                empty = False
+            click.echo("[]" if empty else "\n ]", nl=False)
+        else:
+            click.echo(_indented(value, 1), nl=False)
+    click.echo("\n}")
+
+
+def _indented(value: object, depth: int) -> str:
+    # No text in JSON holds a line feed as it is.
+    return json.dumps(value, indent=1).replace("\n", "\n" + depth * " ")
 
 
 def say_ignored(*plans: Plan) -> None:

@@ -19,7 +19,7 @@ fields that are empty are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
@@ -27,7 +27,7 @@ from memqos.engine.release import Variant
 from memqos.engine.translate.explain import cri_document, translation_document
 from memqos.model.knob import ABSENT
 
-__all__ = ["FORMAT", "cri_document", "plan_document", "reason_document"]
+__all__ = ["FORMAT", "cri_document", "plan_document", "plan_parts", "reason_document"]
 
 FORMAT = 1
 """Raised when a field changes its meaning; new fields do not raise it."""
@@ -37,6 +37,12 @@ Document = dict[str, Any]
 
 def plan_document(plan: Plan, *, variant: Variant) -> Document:
     """The whole plan."""
+    parts = plan_parts(plan, variant=variant)
+    return {name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()}
+
+
+def plan_parts(plan: Plan, *, variant: Variant) -> Document:
+    """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room."""
     return {
         "memqos_format": FORMAT,
         "release": plan.release,
@@ -44,8 +50,8 @@ def plan_document(plan: Plan, *, variant: Variant) -> Document:
         "driver": plan.driver.value,
         "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
-        "pods": [_pod(pod) for pod in plan.pods],
-        "cgroups": [_cgroup(cgroup) for cgroup in plan.cgroups()],
+        "pods": (_pod(pod) for pod in plan.pods),
+        "cgroups": (_cgroup(cgroup) for cgroup in plan.cgroups()),
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
         "refusals": [

@@ -242,6 +242,24 @@ def test_pods_of_other_nodes_and_pods_that_have_ended(told, changed):
     assert "admission of pod" not in out
 
 
+def test_a_full_node_as_an_api_server_prints_it(told, changed, tmp_path):
+    """A List in the place of the manifests, with everything that servers add, is more than any one request may hold."""
+
+    def fill(data):
+        for number, pod in enumerate(data["pods"]):
+            pod["status"] = {"phase": "Running", "message": "x" * 300_000, "qosClass": f"{number}"}
+        data["pods"] = {"apiVersion": "v1", "items": data["pods"], "kind": "List", "metadata": {"resourceVersion": ""}}
+
+    path = changed(fill)
+    assert path.stat().st_size > 3 << 20
+    code, out, _ = told("--tree", path)
+    assert (code, ": 349 conform, 0 deviate, " in out) == (0, True)
+    # A cluster's pods beside a tree that has none of its own.
+    (tmp_path / "pods.json").write_text(json.dumps(json.loads(path.read_text())["pods"]))
+    bare = changed(lambda data: data.pop("pods"))
+    assert told("--tree", bare, "--pods", tmp_path / "pods.json")[0] == 0
+
+
 def test_nothing_observed(told, changed):
     def empty(data):
         data["cgroups"] = {"/elsewhere": {"memory.min": "0"}}
@@ -321,7 +339,7 @@ def test_a_recording_that_is_none(told, changed, do, says):
     (b"[" * 1_000_000, "deeper than memqos reads"),
     (b"\xff\xfe", "is not UTF-8"),
     (b"[]", "expected an object"),
-    (b" " * (4 << 20), "more than"),
+    (b" " * ((64 << 20) + 1), "more than 67108864 bytes"),
 ])  # fmt: skip
 def test_a_file_that_is_no_tree(told, tmp_path, data, says):
     (tmp_path / "tree.json").write_bytes(data)

@@ -159,7 +159,7 @@ def test_differences_of_releases_that_there_are_not(capsys, tmp_path, releases, 
     (b"{}", "tree.json: containers: expected an object, got nothing."),
     (b'{"containers": {}, "cgroups": 7}', "tree.json: cgroups: expected an object, got 7."),
     (b"[" * 200_000, "tree.json: the nesting is deeper than memqos reads."),
-    (b'{"a": "' + b"y" * (4 << 20), "tree.json: the file has more than 3145728 bytes."),
+    (b'{"a": "' + b"y" * (64 << 20), "tree.json: the file has more than 67108864 bytes."),
     (b'{"containers": {}, "cgroups": {}}', "tree.json: cgroups: there is no cgroup in it."),
 ])  # fmt: skip
 def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):

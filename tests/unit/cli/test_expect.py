@@ -378,3 +378,53 @@ def test_fields_that_the_release_does_not_know_are_said(told, tmp_path):
     assert [line.partition(": the kubelet of ")[2][:4] for line in err.splitlines()] == ["1.27", "1.28"]
     code, out, _ = told(BURSTABLE, "--kubernetes", "1.27", "--kubelet-config", config, "--json")
     assert [one["field"] for one in json.loads(out)["ignored"]] == ["memoryReservationPolicy"]
+
+
+def cluster(tmp_path):
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "nodeName": node},
+            "status": {"phase": phase},
+        }
+        for name, node, phase in (
+            ("a", "n1", "Running"), ("b", "n2", "Running"), ("c", "n1", "Failed"), ("d", "n1", "Succeeded"),
+            ("e", "", "Pending"), ("f", "n1", "Pending"),
+        )
+    ]  # fmt: skip
+    path = tmp_path / "pods.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "items": pods, "kind": "List"}))
+    return str(path)
+
+
+def test_the_pods_of_one_node_out_of_a_cluster(told, tmp_path):
+    path = cluster(tmp_path)
+    code, out, err = told(path, "--kubernetes", "1.36", "--node-name", "n1", "--json")
+    assert (code, [pod["name"] for pod in json.loads(out)["pods"]]) == (0, ["a", "f"])
+    assert err.splitlines() == [
+        "memqos: note: 2 pods have ended (status.phase Succeeded or Failed), and are left out: they have no cgroups.",
+        "memqos: note: 1 pod has not been bound to a node yet, and is left out: it has no cgroups.",
+    ]
+    code, out, err = told(path, "--kubernetes", "1.36", "--json")
+    assert (code, [pod["name"] for pod in json.loads(out)["pods"]]) == (0, ["a", "b", "f"])
+    assert err.splitlines()[-1] == (
+        "memqos: note: these pods are bound to 2 nodes, and are planned as if they were on one: --node-name chooses."
+    )
+
+
+def test_a_node_without_pods_is_none(told, tmp_path):
+    code, _, err = told(cluster(tmp_path), "--kubernetes", "1.36", "--node-name", "n3")
+    assert (code, "there is no node with pods 'n3'." in err, "Known: n1, n2." in err) == (4, True, True)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    (tmp_path / "done.json").write_text(json.dumps({**pod, "status": {"phase": "Failed"}}))
+    code, _, err = told(str(tmp_path / "done.json"), "--kubernetes", "1.36")
+    assert (code, "no pod is left that has cgroups" in err) == (4, True)
+
+
+def test_json_is_written_a_piece_at_a_time_and_reads_as_ever(told):
+    """The same text as of the whole document at once, also where a list is empty."""
+    for more in ((), ("--set", "cgroupsPerQOS=false", "--set", "enforceNodeAllocatable=[none]")):
+        code, out, _ = told(BURSTABLE, "--kubernetes", "1.36", "--json", *more)
+        assert (code, out) == (0, json.dumps(json.loads(out), indent=1) + "\n")

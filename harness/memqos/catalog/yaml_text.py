@@ -1,0 +1,80 @@
+"""The text of a manifest's file, a piece at a time: UTF-8, with a bound for what one object takes."""
+
+from __future__ import annotations
+
+import codecs
+from typing import BinaryIO
+
+from memqos.errors import ManifestError
+
+__all__ = ["MAX_BYTES", "Text"]
+
+MAX_BYTES = 3 << 20
+"""The API server's own limit of one request."""
+
+
+class Text:
+    """What a YAML parser reads from. It meets no exception in there: `check` raises what was wrong.
+
+    Beside the piece that was read last it keeps the one before it, for what an error says of a line.
+    """
+
+    def __init__(self, stream: BinaryIO, file: str) -> None:
+        self._stream = stream
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._bytes = 0
+        self._since = 0
+        self._pieces = ("", "")
+        self._line = 1
+        self._problem: ManifestError | None = None
+
+    def begin(self) -> None:
+        """Another object begins about here: the parser has read a little ahead."""
+        self._since = self._bytes
+
+    def check(self) -> None:
+        """Raise ManifestError for bytes that are not UTF-8, and for an object of more than MAX_BYTES."""
+        if self._problem is not None:
+            raise self._problem
+
+    def line(self, number: int) -> str:
+        """A line (1-based) near the end of what was read; "" for one that is not kept."""
+        lines = "".join(self._pieces).split("\n")
+        return lines[number - self._line] if 0 <= number - self._line < len(lines) else ""
+
+    def read(self, size: int = 1 << 14, /) -> str:
+        """The next piece, "" at the end, and from the first problem on."""
+        text = ""
+        ended = False
+        # A piece may end in the midst of a character.
+        while not (text or ended or self._problem):
+            data = self._stream.read(size)
+            ended = not data
+            if self._bytes + len(data) - self._since > MAX_BYTES + size:
+                self._problem = self._too_large()
+                break
+            try:
+                text = self._decoder.decode(data, final=ended)
+            except UnicodeDecodeError as error:
+                self._problem = self._not_utf_8(error, self._bytes + len(data))
+                break
+            self._bytes += len(data)
+        self._line += self._pieces[0].count("\n")
+        self._pieces = (self._pieces[1], text)
+        return text
+
+    def _too_large(self) -> ManifestError:
+        what = f"one object has more than {MAX_BYTES} bytes, which no API server accepts."
+        return ManifestError.at(what, file=self._file, line=self._line)
+
+    def _not_utf_8(self, error: UnicodeDecodeError, read: int) -> ManifestError:
+        # The error's own bytes begin with those of a character that the piece before began with.
+        before = read - len(error.object)
+        line = self._line + sum(piece.count("\n") for piece in self._pieces)
+        return ManifestError.at(
+            f"byte {before + error.start} is not UTF-8 (0x{error.object[error.start]:02x}).",
+            file=self._file,
+            line=line + error.object.count(b"\n", 0, error.start),
+            next_step="Save the file as UTF-8.",
+        )
