@@ -20,11 +20,15 @@ _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
 
 
 def likeness(error: BaseException) -> str:
-    """What failures that tell of the same have in common: class, place, and first line without names and numbers."""
-    what = error.what if isinstance(error, MemqosError) else str(error)
-    where = error.where if isinstance(error, MemqosError) else ""
-    line = what.removeprefix(AS_BEFORE).partition("\n")[0]
-    return " ".join([type(error).__name__, *_NAMES.sub("", f"{where} {line}").split()])
+    """What failures that tell of the same have in common, without names and numbers.
+
+    It is the class, the place, and the first line, or the condition that was waited for in vain.
+    """
+    if not isinstance(error, MemqosError):
+        return f"{type(error).__name__} {_NAMES.sub('', str(error))}"
+    line = error.what.removeprefix(AS_BEFORE).partition("\n")[0]
+    told = _NAMES.sub("", f"{error.where} {error.data.get('condition') or line}")
+    return " ".join([type(error).__name__, *told.split()])
 
 
 def as_before(error: MemqosError) -> MemqosError:

@@ -170,6 +170,17 @@ def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(
     assert world.events == ["refused trixie", "opened forky-0", "closed forky-0"]
 
 
+def test_a_machine_that_came_up_before_is_tried_again(world):
+    with Lane(None) as lane:
+        with lane.fresh(*TRIXIE):
+            world.refuses.add(TRIXIE)
+        with pytest.raises(MachineError), lane.fresh(*TRIXIE):
+            pytest.fail("it was opened")
+        world.refuses.clear()
+        with lane.fresh(*TRIXIE) as station:
+            assert station.id == "trixie-1"
+
+
 def test_a_machine_whose_checkpoint_was_damaged_is_tried_once_more(world):
     world.damaged.add(TRIXIE)
     with Lane(None) as lane, lane.opened(*TRIXIE) as station:

@@ -37,7 +37,7 @@ def test_it(slow, qos_evidence, number):
 def test_lines_of_workers_reach_the_terminal_and_are_no_outcomes(suite, run, pytester):
     suite(TELLS)
 
-    result = run("-n", "2", "--dist=load")
+    result = run("-n", "2", "--dist=load", "-v", "-v", "--durations=0", "--junitxml=own.xml")
 
     assert result.ret == 0
     said = sorted(line for line in result.outlines if line.startswith("· "))

@@ -32,6 +32,15 @@ def test_another_place_class_or_sentence_is_another_failure(other):
     assert likeness(refused("one")) != likeness(other)
 
 
+def waited(condition: str) -> DeadlineError:
+    return DeadlineError(f"waited 60.0 s for '{condition}'.", data={"condition": condition})
+
+
+def test_what_was_waited_for_counts_without_its_names():
+    assert likeness(waited("the container 'one' has ended")) == likeness(waited("the container 'two' has ended"))
+    assert likeness(waited("the container 'one' has ended")) != likeness(waited("memory.current rises"))
+
+
 def test_three_alike_are_enough_until_something_goes_well():
     row = Repetition()
     assert [row.failed(refused(pod)) for pod in ("one", "two")] == [1, 2]

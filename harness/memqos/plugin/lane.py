@@ -22,9 +22,9 @@ __all__ = ["Lane"]
 class Lane:
     """The machines of one worker, by profile and topology; a context manager.
 
-    One stays open from one module to the next, for as long as modules leave it as they found it. What cannot be opened
-    is not tried again: its first failure is repeated. So is the refusal of a file that is put into every machine of a
-    profile, whatever their topology.
+    One stays open from one module to the next, for as long as modules leave it as they found it. What could never be
+    opened is not tried again: its first failure is repeated. So is the refusal of a file that is put into every machine
+    of a profile, whatever their topology.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -32,6 +32,8 @@ class Lane:
         self._stack = contextlib.ExitStack()
         self._open: tuple[tuple[str, str], Station] | None = None
         self._failures: dict[tuple[str, str], MemqosError] = {}
+        self._known: set[tuple[str, str]] = set()
+        """Of what there has been a machine."""
         self._refused: dict[str, UsageError] = {}
         self._spoilt = ""
         self.station: Station | None = None
@@ -117,12 +119,15 @@ class Lane:
         if failure := self._failures.get(key) or self._refused.get(key[0]):
             raise failure
         try:
-            return self._entered(stack, key)
+            station = self._entered(stack, key)
         except MemqosError as error:
-            self._failures[key] = error
+            if key not in self._known or not isinstance(error, MachineryError):
+                self._failures[key] = error
             if isinstance(error, UsageError) and LATE & set(error.where.split(", ")):
                 self._refused[key[0]] = error
             raise
+        self._known.add(key)
+        return station
 
     def _entered(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
         try:

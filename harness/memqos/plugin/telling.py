@@ -112,7 +112,7 @@ def _carrying(item: pytest.Item, line: dict[str, object]) -> pytest.TestReport:
         keywords={},
         outcome="passed",
         longrepr=None,
-        when=None,  # type: ignore[arg-type]
+        when="told",  # type: ignore[arg-type]
     )
     setattr(report, LINE, line)
     return report

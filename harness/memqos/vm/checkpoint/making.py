@@ -146,6 +146,10 @@ def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
 
 def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> bool:
     """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
+    if (now := load_checkpoint(checkpoint.folder)) is None or now.manifest != checkpoint.manifest:
+        # Another process may have found it out, or it had to make room.
+        progress.note(f"the checkpoint '{checkpoint.name}', in whose machine something failed, is gone already.")
+        return False
     damaged = damaged_files(checkpoint)
     if not damaged:
         found = "it is whole"

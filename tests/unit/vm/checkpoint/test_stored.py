@@ -187,6 +187,23 @@ def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cach
     ]
 
 
+def test_a_checkpoint_that_another_process_removed_is_not_called_damaged(make, cache):
+    folder = make("a")
+    checkpoint, notes = load_checkpoint(folder), Notes()
+    remove_entry(folder)
+    assert not recheck_checkpoint(checkpoint, cache, progress=notes)
+    assert notes.notes == ["the checkpoint 'a', in whose machine something failed, is gone already."]
+
+
+def test_a_checkpoint_that_was_made_again_meanwhile_is_left_alone(make, cache):
+    folder = make("a")
+    checkpoint = load_checkpoint(folder)
+    remove_entry(folder)
+    make("a", image="trixie-1")
+    assert not recheck_checkpoint(checkpoint, cache, progress=Notes())
+    assert load_checkpoint(folder).image == "trixie-1"
+
+
 class Notes:
     def __init__(self):
         self.notes = []
