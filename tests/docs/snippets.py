@@ -3,7 +3,8 @@
 A block opened with ```console holds commands (lines that begin with "$ ") and what they print; a line of `…` stands
 for any number of lines, and `…` inside a line for any text. A block that follows `<!-- file: NAME -->` is a file that
 the commands find. `<!-- exit: N -->` before a console block is the exit code of its last command. A page's blocks
-run in order, in one folder. Blocks opened with ```console vm need a machine and run with the tests marked so.
+run in order, in one folder. Blocks opened with ```console vm need a machine and run with the tests marked so; those
+opened with ```console checkout change the package, and run in a copy of it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from tests.docs import claims_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
 HERE = Path(sys.executable).parent
+PACKAGE = DOCS.parent / "harness" / "memqos"
 TREES = Path(__file__).parents[1] / "trees"
 
 
@@ -27,6 +28,7 @@ def play(page: Path, folder: Path, *, flag: str) -> int:
     environment = {**os.environ, "PATH": f"{HERE}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1"}
     for snippet in snippets(page):
         if snippet.file:
+            (folder / snippet.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / snippet.file).write_text(snippet.body)
             continue
         if snippet.flag != flag:
@@ -49,6 +51,13 @@ def play(page: Path, folder: Path, *, flag: str) -> int:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_pages_show_what_happens(page, tmp_path):
     play(page, tmp_path, flag="")
+
+
+def test_a_release_is_added_as_the_page_says(tmp_path, monkeypatch):
+    """In a copy of the package, with a release that does not exist."""
+    shutil.copytree(PACKAGE, tmp_path / "harness" / "memqos", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "harness"))
+    assert play(DOCS / "how-to" / "add-a-release.md", tmp_path, flag="checkout") == 3
 
 
 def test_some_page_shows_commands(tmp_path):

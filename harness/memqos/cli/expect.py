@@ -25,6 +25,7 @@ from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.plan import Plan
+from memqos.engine.release_table import RELEASES
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
@@ -60,7 +61,7 @@ from the reference engine, each with its reasons.
 
 @click.command(name="expect", help=HELP)
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release, 1.22 to 1.37.")
+@click.option("--kubernetes", metavar="X.Y", help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}.")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (v1beta1); - reads standard input.")
 @kubelet_options
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")

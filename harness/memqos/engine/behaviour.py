@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.engine.plan import Expected, Reason
+from memqos.engine.ruling import kernel
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
 
 __all__ = ["behaviour_reason"]
 
@@ -16,71 +18,92 @@ class _Rule:
     """One sentence that holds whether the thing happens or not; knobs: whose values decide it."""
 
     rule: str
+    revision: str
     source: str
     knobs: tuple[Knob, ...] = ()
 
 
+_V1, _V2 = kernel(CgroupVersion.V1), kernel(CgroupVersion.V2)
+_CRI = "CRI v1"
+_WORKLOAD = "memqos workload"
+
 _RULES: Mapping[str, _Rule] = {
     "memory.events high": _Rule(
         rule="`high` is counted each time a cgroup uses more than memory.high, and only then",
+        revision=_V2,
         source="kernel cgroup-v2.rst, memory.high and memory.events; mm/memcontrol.c, mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.events max": _Rule(
         rule="`max` is counted each time a charge would pass memory.max, before anything is reclaimed for it",
+        revision=_V2,
         source="kernel cgroup-v2.rst, memory.max and memory.events; mm/memcontrol.c, try_charge_memcg",
         knobs=(Knob.MEMORY_MAX,),
     ),
     "memory.events oom_kill": _Rule(
         rule="a process is killed where memory.max is reached and nothing is left to reclaim, never for memory.high",
+        revision=_V2,
         source="kernel cgroup-v2.rst, memory.max and memory.events; mm/memcontrol.c, mem_cgroup_oom",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
     "memory.pressure some total": _Rule(
         rule="a task that reclaims for its own charge, or sleeps above memory.high, is stalled for memory",
+        revision=_V2,
         source="kernel accounting/psi.rst; mm/memcontrol.c, mem_cgroup_handle_over_high and try_charge_memcg",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
     "memory.swap.current": _Rule(
         rule="no page of a cgroup is swapped out beyond its memory.swap.max",
+        revision=_V2,
         source="kernel cgroup-v2.rst, memory.swap.max; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
     "memory.numa_stat": _Rule(
         rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
+        revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "memory.failcnt": _Rule(
         rule="each charge that would pass memory.limit_in_bytes is counted",
+        revision=_V1,
         source="kernel cgroup-v1/memory.rst, failcnt",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES,),
     ),
     "memory.max_usage_in_bytes": _Rule(
         rule="memory in use does not pass memory.limit_in_bytes",
+        revision=_V1,
         source="kernel cgroup-v1/memory.rst, limit_in_bytes",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES,),
     ),
     "memory.memsw.max_usage_in_bytes": _Rule(
         rule="memory and swap in use together do not pass memory.memsw.limit_in_bytes",
+        revision=_V1,
         source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
         knobs=(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES,),
     ),
     "memory.memsw.usage_in_bytes": _Rule(
         rule="what memory.limit_in_bytes has no room for is swapped out, as far as memory.memsw.limit_in_bytes lets it",
+        revision=_V1,
         source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
     ),
     "state": _Rule(
         rule="a container runs on as long as its first process is not killed and does not end",
+        revision=_CRI,
         source="CRI ContainerState",
     ),
-    "exit code": _Rule(rule="a process that SIGKILL ended gives 128 + 9", source="CRI ContainerStatus.exit_code"),
+    "exit code": _Rule(
+        rule="a process that SIGKILL ended gives 128 + 9", revision=_CRI, source="CRI ContainerStatus.exit_code"
+    ),
     "reason": _Rule(
         rule="a container whose memory cgroup counted `oom_kill` ended for the reason OOMKilled",
+        revision=_CRI,
         source="CRI ContainerStatus.reason",
     ),
-    "report": _Rule(rule="a program that is not killed says how far it came", source="the workload's own report"),
+    "report": _Rule(
+        rule="a program that is not killed says how far it came", revision=_WORKLOAD, source="the workload's own report"
+    ),
 }
 
 
@@ -92,4 +115,4 @@ def behaviour_reason(file: str, key: str, planned: Mapping[Knob, Expected]) -> R
     """
     rule = _RULES[f"{file} {key}".rstrip()]
     because = tuple(planned[knob].reason for knob in rule.knobs if knob in planned)
-    return Reason(rule=rule.rule, revision="", source=rule.source, because=because)
+    return Reason(rule=rule.rule, revision=rule.revision, source=rule.source, because=because)

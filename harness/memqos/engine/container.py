@@ -18,6 +18,7 @@ from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
 from memqos.engine.plan import ContainerResources
 from memqos.engine.qos import pod_qos
+from memqos.engine.release_table import Novelty
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import PodSums, amount, pod_level_set, pod_sums
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
@@ -33,10 +34,6 @@ __all__ = [
     "sandbox_resources",
 ]
 
-_SANDBOX_RESOURCES_SINCE = 23
-_POD_LEVEL_HUGEPAGES_SINCE = 34
-_CPU_MANAGER_SKIPS_POD_LEVEL_SINCE = 34
-_REQUEST_KEY_DECIDES_SINCE = 26
 _NOTHING_SENT = ContainerResources()
 
 
@@ -92,7 +89,7 @@ def request_container(
         basic["unified"][str(Knob.MEMORY_SWAP_MAX)] = swap.swap_max
     basic["unified"].update(unified_entries(protection))
     oom = container_oom_score(pod, container, qos, kubelet)
-    base = own.limits if own is not None and kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) else None
+    base = own.limits if own is not None and kubelet.release.has(Novelty.CONTAINER_HUGE_PAGES) else None
     return ContainerRequest(
         container=container,
         resources=ContainerResources(
@@ -117,7 +114,7 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
     """
     if not kubelet.exclusive_cpus or qos is not QosClass.GUARANTEED:
         return False
-    if kubelet.pod_level and pod_level_set(pod) and kubelet.release.since(_CPU_MANAGER_SKIPS_POD_LEVEL_SINCE):
+    if kubelet.pod_level and pod_level_set(pod) and kubelet.release.has(Novelty.CPU_MANAGER_SKIPS_POD_LEVEL):
         return False
     cpu = amount(container.resources.requests, "cpu")
     return not cpu.is_zero and cpu.is_whole
@@ -129,7 +126,7 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -
     As for containers, a pod with CPUs of its own has no quota (1.33 and later).
     sums: those of the pod, if they are known already.
     """
-    if not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
+    if not kubelet.release.has(Novelty.SANDBOX_RESOURCES):
         return _NOTHING_SENT
     requests: ResourceList
     limits: ResourceList
@@ -148,14 +145,14 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -
 
 def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
     """The overhead as request and limit at once (1.23 and later); empty for a pod without overhead."""
-    if not pod.overhead or not kubelet.release.since(_SANDBOX_RESOURCES_SINCE):
+    if not pod.overhead or not kubelet.release.has(Novelty.SANDBOX_RESOURCES):
         return _NOTHING_SENT
     cpu = amount(pod.overhead, "cpu")
     return ContainerResources(**_basic(kubelet, cpu, cpu, amount(pod.overhead, "memory")))
 
 
 def _basic(kubelet: Kubelet, cpu_request: Quantity | None, cpu_limit: Quantity, memory_limit: Quantity) -> _Basic:
-    if kubelet.release.since(_REQUEST_KEY_DECIDES_SINCE):
+    if kubelet.release.has(Novelty.REQUEST_KEY_DECIDES):
         from_limit = cpu_request is None
     else:
         from_limit = (cpu_request is None or cpu_request.is_zero) and not cpu_limit.is_zero

@@ -11,15 +11,13 @@ from dataclasses import replace
 
 from memqos.engine.hugepages import PREFIX
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.release_table import Novelty
 from memqos.engine.sums import aggregate, supported_at_pod_level
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
 
 __all__ = ["in_whole_millis", "seen_by", "with_requests"]
 
-_POD_LEVEL_SINCE = 32
-_POD_LEVEL_HUGEPAGES_SINCE = 33
-_HUGEPAGE_REQUEST_SUFFICES_SINCE = 34
 _OVERCOMMITTABLE = ("cpu", "memory")
 
 
@@ -30,7 +28,7 @@ def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
     """
     init = tuple(with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
     apps = tuple(with_requests(one) for one in pod.containers)
-    own = pod.resources if kubelet.release.since(_POD_LEVEL_SINCE) else None
+    own = pod.resources if kubelet.release.has(Novelty.POD_RESOURCES_KNOWN) else None
     if kubelet.pod_level and own is not None:
         # What containers ask for adds up as it was written: quantities become whole millis after the defaulting.
         own = _pod_level(replace(pod, init_containers=init, containers=apps), own, kubelet)
@@ -93,9 +91,9 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
     """Pod-level requests and limits, filled up from the containers and from each other."""
     requests: Mapping[str, Quantity] = own.requests
     limits: Mapping[str, Quantity] = own.limits
-    if kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE) and (requests or limits):
+    if kubelet.release.has(Novelty.POD_LEVEL_HUGE_PAGES) and (requests or limits):
         # 1.33 sets the limit beside a request that was given; later releases leave such a size alone.
-        given = {*limits, *requests} if kubelet.release.since(_HUGEPAGE_REQUEST_SUFFICES_SINCE) else {*limits}
+        given = {*limits, *requests} if kubelet.release.has(Novelty.HUGE_PAGE_REQUEST_SUFFICES) else {*limits}
         filled = {
             name: value
             for name, value in aggregate(pod, limits=True).items()
@@ -108,7 +106,7 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
         requests = {**requests, **filled}
         rest = {name: limits[name] for name in limits if name not in requests and supported_at_pod_level(name)}
         requests = {**requests, **rest}
-    if not kubelet.release.since(_POD_LEVEL_HUGEPAGES_SINCE):
+    if not kubelet.release.has(Novelty.POD_LEVEL_HUGE_PAGES):
         # 1.32 has cpu and memory there only; huge pages count no more than any other name it does not know.
         requests, limits = (
             {name: value for name, value in amounts.items() if not name.startswith(PREFIX)}

@@ -14,7 +14,7 @@ from memqos.engine.hugepages import PREFIX, page_size_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.reservation import hard_eviction, in_words
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family
 from memqos.engine.sums import amount, pod_requests
 from memqos.model.node import NodeFacts
 from memqos.model.pod import Pod

@@ -12,42 +12,11 @@ from collections.abc import Iterable, Iterator
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Ignored
 from memqos.engine.release import Release
+from memqos.engine.release_table import FIELDS, POD_FIELDS, RELEASES
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind, Pod
 
 __all__ = ["ignored"]
-
-_OLDEST = 22
-_SINCE = {
-    "registerWithTaints": 23,
-    "shutdownGracePeriodByPodPriority": 23,
-    "registerNode": 23,
-    "localStorageCapacityIsolation": 25,
-    "tracing": 25,
-    "topologyManagerPolicyOptions": 26,
-    "containerRuntimeEndpoint": 27,
-    "enableSystemLogQuery": 27,
-    "imageServiceEndpoint": 27,
-    "maxParallelImagePulls": 27,
-    "imageMaximumGCAge": 29,
-    "containerLogMaxWorkers": 30,
-    "containerLogMonitorInterval": 30,
-    "podLogsDir": 30,
-    "failCgroupV1": 31,
-    "crashLoopBackOff": 32,
-    "singleProcessOOMKill": 32,
-    "imagePullCredentialsVerificationPolicy": 33,
-    "mergeDefaultEvictionSettings": 33,
-    "preloadedImagesVerificationAllowlist": 33,
-    "userNamespaces": 33,
-    "memoryReservationPolicy": 36,
-    "tlsCurvePreferences": 36,
-}
-"""Fields of a KubeletConfiguration to the first release whose kubelet has them; every other field is older."""
-
-_RESIZE_POLICY_SINCE = 27
-_SIDECARS_SINCE = 28
-_POD_LEVEL_SINCE = 32
 
 
 def ignored(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Ignored, ...]:
@@ -57,12 +26,12 @@ def ignored(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Ignored, ...]:
 
 def _settings(settings: KubeletSettings, release: Release) -> Iterator[Ignored]:
     for field, origin in settings.origin.items():
-        since = _SINCE.get(field, _OLDEST)
-        if not release.since(since):
+        since = Release(FIELDS.get(field, RELEASES[0]))
+        if release < since:
             yield Ignored(
                 field=field,
                 origin=origin,
-                what=f"the kubelet of {release} does not know this field, which came with 1.{since}: it logs "
+                what=f"the kubelet of {release} does not know this field, which came with {since}: it logs "
                 '"Using lenient decoding as strict decoding failed" and goes on without it',
             )
 
@@ -70,19 +39,16 @@ def _settings(settings: KubeletSettings, release: Release) -> Iterator[Ignored]:
 def _pods(pods: Iterable[Pod], release: Release) -> Iterator[Ignored]:
     for pod in pods:
         name = f"pod {pod.namespace}/{pod.name}"
-        if pod.resources is not None and not release.since(_POD_LEVEL_SINCE):
-            yield _dropped(name, "spec.resources", pod.file, release, _POD_LEVEL_SINCE)
+        given = [("spec.resources", name)] if pod.resources is not None else []
         for container in pod.all_containers:
             own = f"container {container.name} of {name}"
-            if container.kind is ContainerKind.SIDECAR and not release.since(_SIDECARS_SINCE):
-                yield _dropped(own, "restartPolicy", pod.file, release, _SIDECARS_SINCE)
-            if container.resize_policy and not release.since(_RESIZE_POLICY_SINCE):
-                yield _dropped(own, "resizePolicy", pod.file, release, _RESIZE_POLICY_SINCE)
-
-
-def _dropped(of: str, field: str, origin: str, release: Release, since: int) -> Ignored:
-    return Ignored(
-        field=f"{field} of {of}",
-        origin=origin,
-        what=f"Kubernetes {release} does not know this field, which came with 1.{since}: it is dropped",
-    )
+            given += [("restartPolicy", own)] if container.kind is ContainerKind.SIDECAR else []
+            given += [("resizePolicy", own)] if container.resize_policy else []
+        for field, of in given:
+            since = Release(POD_FIELDS[field])
+            if release < since:
+                yield Ignored(
+                    field=f"{field} of {of}",
+                    origin=pod.file,
+                    what=f"Kubernetes {release} does not know this field, which came with {since}: it is dropped",
+                )

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from memqos.engine.allocatable import allocatable, capacity
 from memqos.engine.control_files import CONTROL_FILES, ControlFiles
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.plan import Input
-from memqos.engine.release import Family, Release, Variant, revisions
+from memqos.engine.release import Release, Variant, revisions
+from memqos.engine.release_table import Family, Gate, Novelty
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -23,9 +24,6 @@ from memqos.model.quantity import Quantity
 from memqos.model.traits import RuntimeTraits
 
 __all__ = ["Kubelet", "resolve"]
-
-_OOM_GROUP_SINCE = 28
-_SINGLE_PROCESS_SINCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +120,8 @@ def resolve(
         exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
         single_process_oom_kill=single,
         kills_whole_group=v2
-        and release.since(_OOM_GROUP_SINCE)
-        and not (single and release.since(_SINGLE_PROCESS_SINCE)),
+        and release.has(Novelty.OOM_GROUP)
+        and not (single and release.has(Novelty.SINGLE_PROCESS_OOM_KILL)),
         cgroups_per_qos=settings.cgroups_per_qos is not False,
         enforced=_enforced(settings),
         v2=v2,
@@ -133,9 +131,8 @@ def resolve(
 
 def _default_factor(release: Release) -> Fraction | None:
     """`memoryThrottlingFactor` if it is not configured: 0.8 up to 1.26, 0.9 up to 1.36, then none."""
-    if release.since(37):
-        return None
-    return Fraction(9, 10) if release.since(27) else Fraction(8, 10)
+    defaults = {Novelty.HIGH_BETWEEN: Fraction(9, 10), Novelty.MEMORY_QOS_BETA: None}
+    return release.newest(Fraction(8, 10), defaults)
 
 
 def _period(settings: KubeletSettings, *, custom: bool) -> int:

@@ -11,7 +11,7 @@ from memqos.engine.control_files import cpu_limit
 from memqos.engine.cpu import shares_to_weight, systemd_quota
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Novelty
 from memqos.engine.ruling import Ruling, Why
 from memqos.model.knob import Bytes, Knob, Number, Text
 from memqos.model.node import CgroupDriver
@@ -19,8 +19,6 @@ from memqos.model.node import CgroupDriver
 __all__ = ["cpuset_rulings", "hugetlb_rulings", "pids_rulings", "quota_rulings", "share_rulings"]
 
 _CONFIG = "kubelet cm.ResourceConfigForPod"
-_DRIVER_ROUNDS_SINCE = 34
-_CPUSET_SINCE = 32
 
 
 def share_rulings(kubelet: Kubelet, shares: int, what: str) -> dict[Knob, Ruling]:
@@ -50,7 +48,7 @@ def _shares_reason(kubelet: Kubelet, what: str) -> Reason:
 def quota_rulings(kubelet: Kubelet, quota: int, period: int) -> dict[Knob, Ruling]:
     """A pod's CPU limit: cpu.max, or quota and period of cgroup v1; µs, a quota of -1 is no limit."""
     rounded = quota
-    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.since(_DRIVER_ROUNDS_SINCE):
+    if kubelet.driver is CgroupDriver.SYSTEMD and kubelet.release.has(Novelty.SYSTEMD_ROUNDS_QUOTA):
         rounded = systemd_quota(quota, period)
 
     def why() -> Reason:
@@ -99,7 +97,7 @@ def pids_rulings(limit: int, why: Why) -> dict[Knob, Ruling]:
 
 def cpuset_rulings(kubelet: Kubelet) -> dict[Knob, Ruling]:
     """cpuset.cpus of kubepods and the reserved cgroups: all CPUs from 1.32 on, unless the CPU Manager is static."""
-    if not kubelet.release.since(_CPUSET_SINCE) or kubelet.settings.cpu_manager_policy == "static":
+    if not kubelet.release.has(Novelty.WHOLE_CPUSET) or kubelet.settings.cpu_manager_policy == "static":
         return {}
     everything = Text("0" if kubelet.node.cpus == 1 else f"0-{kubelet.node.cpus - 1}")
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.cpu import MIN_SHARES, milli_to_shares, quotient
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.hugepages import UNBOUNDED, limits_by_size
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.kubelet_files import cpuset_rulings, hugetlb_rulings, pids_rulings, share_rulings
 from memqos.engine.memory_qos import NodeCase, ReservedCase, memory_qos
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Gate, Novelty
 from memqos.engine.ruling import Ruling, Rulings
 from memqos.engine.sums import amount
 from memqos.model.knob import ABSENT, Bytes, Knob
@@ -169,7 +169,7 @@ def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, 
             continue
         if key in kubelet.enforced:
             found[field] = (cgroup, reserved, True)
-        elif f"{key}-compressible" in kubelet.enforced and kubelet.release.since(32):
+        elif f"{key}-compressible" in kubelet.enforced and kubelet.release.has(Novelty.COMPRESSIBLE_KEYS):
             found[field] = (cgroup, reserved, False)
     return found
 

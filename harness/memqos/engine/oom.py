@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memqos.engine.cpu import int64, quotient
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Novelty
 from memqos.engine.ruling import Why
 from memqos.engine.sums import aggregate, amount, pod_level_requests_set
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, QosClass
@@ -25,7 +25,6 @@ SANDBOX_ADJ = -998
 
 _NODE_CRITICAL = "system-node-critical"
 _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"
-_SIDECARS_CAPPED_SINCE = 32
 _LOWEST = 1000 + GUARANTEED_ADJ
 
 
@@ -71,7 +70,7 @@ def _burstable(pod: Pod, container: Container, kubelet: Kubelet) -> OomScore:
     own = amount(container.resources.requests, "memory").value
     share = _share_of_rest(pod) if kubelet.pod_level and pod_level_requests_set(pod) else 0
     alone = other = _score(own + share, capacity)
-    capped = container.kind is ContainerKind.SIDECAR and kubelet.release.since(_SIDECARS_CAPPED_SINCE)
+    capped = container.kind is ContainerKind.SIDECAR and kubelet.release.has(Novelty.SIDECARS_CAPPED)
     if capped:
         least = min((amount(one.resources.requests, "memory").value for one in pod.containers), default=0)
         other = _score(least + share, capacity)

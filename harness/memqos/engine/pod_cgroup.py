@@ -15,7 +15,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.kubelet_files import hugetlb_rulings, pids_rulings, quota_rulings, share_rulings
 from memqos.engine.memory_qos import PodCase, memory_qos
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Novelty
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import LimitsDeclared, PodSums, aggregate, amount, limits_declared, pod_sums
 from memqos.model.knob import ABSENT, Bytes
@@ -71,7 +71,7 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None =
         cpu_period=kubelet.cfs_period if with_quota else None,
         memory=limit if with_memory else None,
         # Up to 1.26 the sum over containers, later the pod's requests, in which overhead and pod-level values count.
-        hugepages=limits_by_size(requests if kubelet.release.since(27) else aggregate(pod)),
+        hugepages=limits_by_size(requests if kubelet.release.has(Novelty.REQUESTED_HUGE_PAGES) else aggregate(pod)),
         protection=memory_qos(kubelet).pod(case),
         request=request,
         limit=limit,

@@ -15,7 +15,7 @@ from memqos.engine.placement import Placement
 from memqos.engine.plan import ContainerResources, Expected, Level, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family
 from memqos.engine.ruling import UNEXPLAINED, Ruling
 from memqos.engine.runtime_files import container_rulings
 from memqos.engine.sums import PodSums, pod_sums

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
+from memqos.model.node import CgroupVersion
 
-__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "unified_entries"]
+__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel", "unified_entries"]
 
 Why = Callable[[], Reason]
 
@@ -58,3 +59,8 @@ def expected(
 def unified_entries(rulings: Rulings) -> dict[str, str]:
     """Rulings as entries of a unified map: control file to text, without those that leave their file alone."""
     return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
+
+
+def kernel(version: CgroupVersion) -> str:
+    """The revision of what the kernel alone decides, whatever the release of Kubernetes."""
+    return f"kernel cgroup {version}"

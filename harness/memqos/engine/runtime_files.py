@@ -13,7 +13,7 @@ from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.hugepages import cri_name
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Novelty
 from memqos.engine.ruling import Ruling
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
@@ -215,7 +215,7 @@ def _hugetlb(request: ContainerRequest, kubelet: Kubelet) -> dict[Knob, Ruling]:
 def _oom_group(kubelet: Kubelet) -> Ruling:
     def why() -> Reason:
         inputs: tuple[Input, ...] = ()
-        if kubelet.release.since(32):
+        if kubelet.release.has(Novelty.SINGLE_PROCESS_OOM_KILL):
             inputs = (kubelet.setting("singleProcessOOMKill", str(kubelet.single_process_oom_kill).lower()),)
         return Reason(
             rule="memory.oom.group is 1: an OOM kill takes the whole container",

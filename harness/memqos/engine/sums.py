@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from memqos.engine.hugepages import PREFIX
 from memqos.engine.release import Release
+from memqos.engine.release_table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import ZERO, Quantity
 
@@ -177,9 +178,9 @@ def limits_declared(pod: Pod, release: Release, *, pod_level: bool) -> LimitsDec
     enough. Source: kubelet `cm.ResourceConfigForPod`.
     """
     counted = [(one, one.resources.limits) for one in pod.containers]
-    if release.since(27):
+    if release.has(Novelty.LIMITS_ADD_UP):
         counted += _init_steps(pod, _limits)
-    elif release.since(23):
+    elif release.has(Novelty.INIT_LIMITS_COUNT):
         counted += [(one, one.resources.limits) for one in pod.init_containers]
     missing: dict[str, str] = {}
     for one, limits in counted:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.ruling import kernel
 from memqos.model.knob import Knob, knobs_of
 
 __all__ = ["unavailable"]
 
 _KERNEL = "kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1"
-_WARNS_SINCE = 36
 _PROTECTION = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 
 _COUNTERPARTS: Mapping[Knob, str] = {
@@ -54,15 +54,16 @@ def unavailable(kubelet: Kubelet, planned: Collection[Knob]) -> dict[Knob, Reaso
 def _reason(knob: Knob, kubelet: Kubelet, *, exists: bool) -> Reason:
     if exists:
         text = _NOT_RULED.get(knob, "the node does not have it")
-        return Reason(rule=f"{knob} is not planned: {text}", revision="", source="kubelet cm")
+        family = Family.MEMORY_MANAGER if knob is Knob.CPUSET_MEMS else Family.NODE
+        return Reason(rule=f"{knob} is not planned: {text}", revision=kubelet.revisions[family], source="kubelet cm")
     version = kubelet.node.cgroup_version
     rule = f"{knob} does not exist on cgroup {version}: {_COUNTERPARTS[knob]}"
     fact = kubelet.fact("cgroup version", version)
     if knob not in _PROTECTION:
-        return Reason(rule=rule, revision="", source=_KERNEL, inputs=(fact,))
+        return Reason(rule=rule, revision=kernel(version), source=_KERNEL, inputs=(fact,))
     gate = f"featureGates.{Gate.MEMORY_QOS}"
     on = enabled(Gate.MEMORY_QOS, kubelet.release, kubelet.settings.feature_gates)
-    if on and kubelet.release.since(_WARNS_SINCE):
+    if on and kubelet.release.has(Novelty.WARNS_ON_CGROUP_V1):
         rule = f"{rule}, and the kubelet warns of it when it starts"
     given = Input(gate, str(on).lower(), kubelet.settings.origin.get(gate, f"default of {kubelet.release}"))
     source = f"{_KERNEL}; kubelet generateLinuxContainerConfig, EnsureExists (IsCgroup2UnifiedMode)"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memqos.engine.gates import Gate
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Level, Reason
-from memqos.engine.ruling import Ruling
+from memqos.engine.release_table import Gate
+from memqos.engine.ruling import Ruling, kernel
 from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text
 
 __all__ = ["exists", "node_defaults", "untouched"]
@@ -45,12 +45,20 @@ def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
         gate = f"featureGates.{Gate.MEMORY_QOS}"
         inputs = (Input(gate, "false", kubelet.settings.origin.get(gate, f"default of {kubelet.release}")),)
         text = f"without memory QoS {text}"
-    reason = Reason(rule=f"{text}: the kernel's default shows", revision="", source=source, inputs=inputs)
+    reason = Reason(
+        rule=f"{text}: the kernel's default shows",
+        revision=kernel(kubelet.node.cgroup_version),
+        source=source,
+        inputs=inputs,
+    )
     return Ruling(ABSENT, lambda: reason)
 
 
 def _swappiness_reason(kubelet: Kubelet, source: str) -> Reason:
     rule = "nobody writes it: a new cgroup takes it over from its parent, and the root has vm.swappiness"
     return Reason(
-        rule=rule, revision="", source=source, inputs=(kubelet.fact("vm.swappiness", kubelet.node.swappiness),)
+        rule=rule,
+        revision=kernel(kubelet.node.cgroup_version),
+        source=source,
+        inputs=(kubelet.fact("vm.swappiness", kubelet.node.swappiness),),
     )

@@ -10,23 +10,18 @@ from collections.abc import Iterator
 
 from memqos.engine import layout
 from memqos.engine.fit import huge_page_capacity
-from memqos.engine.gates import Gate, enabled, stage
+from memqos.engine.gates import enabled, stage
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.policies import configuration_error
 from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.release import Release
+from memqos.engine.release_table import Gate, Novelty
 from memqos.engine.sums import amount
 from memqos.model.node import CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity
 
 __all__ = ["check_settings", "why_not_on"]
 
-_COMPRESSIBLE_SINCE = 32
-_FAIL_V1_SINCE = 31
-_FAIL_V1_DEFAULT_SINCE = 35
-_POLICY_SINCE = 36
-_SINGLE_PROCESS_SINCE = 32
-_NO_SWAP_SINCE = 30
 _MS = 1_000
 _CPU_POLICIES = ("none", "static")
 _TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
@@ -66,12 +61,13 @@ def why_not_on(version: CgroupVersion, settings: KubeletSettings, release: Relea
 
     `failCgroupV1` exists from 1.31 on, false by default, true by default from 1.35 on.
     """
-    if version is CgroupVersion.V2 or not release.since(_FAIL_V1_SINCE):
+    if version is CgroupVersion.V2 or not release.has(Novelty.FAIL_CGROUP_V1):
         return ""
     configured = settings.fail_cgroup_v1
-    if not (configured if configured is not None else release.since(_FAIL_V1_DEFAULT_SINCE)):
+    if not (configured if configured is not None else release.has(Novelty.FAIL_CGROUP_V1_BY_DEFAULT)):
         return ""
-    default = "" if configured is not None else f" (the default from 1.{_FAIL_V1_DEFAULT_SINCE} on)"
+    since = Release(Novelty.FAIL_CGROUP_V1_BY_DEFAULT.since)
+    default = "" if configured is not None else f" (the default from {since} on)"
     return f"the kubelet of {release} does not start on cgroup v1 while failCgroupV1 is true{default}"
 
 
@@ -108,7 +104,7 @@ def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
         )
     tiered = settings.memory_reservation_policy is ReservationPolicy.TIERED
     gate_on = enabled(Gate.MEMORY_QOS, release, settings.feature_gates)
-    if tiered and release.since(_POLICY_SINCE) and not gate_on:
+    if tiered and release.has(Novelty.RESERVATION_POLICY) and not gate_on:
         yield (
             "memoryReservationPolicy",
             "TieredReservation needs the feature gate MemoryQoS, which is off.",
@@ -134,7 +130,7 @@ def _swap(kubelet: Kubelet) -> Iterator[_Fault]:
         yield field, f"'{behavior}' needs the feature gate NodeSwap, which is off in {release}.", step
     known = (
         (SwapBehavior.LIMITED, SwapBehavior.NO_SWAP)
-        if release.since(_NO_SWAP_SINCE)
+        if release.has(Novelty.NO_SWAP)
         else (SwapBehavior.LIMITED, SwapBehavior.UNLIMITED)
     )
     if behavior not in known:
@@ -173,7 +169,7 @@ def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
     given = settings.enforce_node_allocatable or ()
     compressible = ("system-reserved-compressible", "kube-reserved-compressible")
     known: tuple[str, ...] = ("none", "pods", "system-reserved", "kube-reserved")
-    if release.since(_COMPRESSIBLE_SINCE):
+    if release.has(Novelty.COMPRESSIBLE_KEYS):
         known += compressible
     for key in given:
         if key and key not in known:
@@ -249,7 +245,7 @@ def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
             what = f"more {name} is reserved ({text}) than the node has ({whole})."
             yield field, what, "Reserve less, or give the node's capacity."
     single = settings.single_process_oom_kill
-    if single is False and not kubelet.v2 and release.since(_SINGLE_PROCESS_SINCE):
+    if single is False and not kubelet.v2 and release.has(Novelty.SINGLE_PROCESS_OOM_KILL):
         yield "singleProcessOOMKill", "false is not possible on cgroup v1.", "Leave it out."
     if settings.qos_reserved and not enabled(Gate.QOS_RESERVED, release, settings.feature_gates):
         step = "Set featureGates.QOSReserved to true, or leave it out."

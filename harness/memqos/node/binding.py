@@ -11,7 +11,7 @@ __all__ = ["bound_to"]
 
 _ASKED = Reason(
     rule="the container is bound to the NUMA zone that the test asks for",
-    revision="",
+    revision="CRI v1",
     source="CRI LinuxContainerResources.cpuset_mems",
 )
 

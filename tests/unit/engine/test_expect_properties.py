@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memqos.engine.expect import expect
 from memqos.engine.release import Release, Variant
+from memqos.engine.release_table import Novelty
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import ContainerKind, QosClass
@@ -39,7 +40,7 @@ def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release,
             top = limits.value if limits is not None and limits.value else NODE.memory
             bottom = request.value if request else 0
             assert bottom < high.count <= top
-            if Release.parse(release).since(27):
+            if Release.parse(release).has(Novelty.HIGH_BETWEEN):
                 # Exactly, but for whole pages and for what a float64 cannot hold.
                 exact = bottom + factor * (top - bottom)
                 assert exact - NODE.page_size - 1 < high.count <= exact + 1

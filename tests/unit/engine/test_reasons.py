@@ -193,4 +193,4 @@ def test_document():
 def test_left_alone_means_absent():
     plan = expect([pod()], node=NODE, release="1.36")
     assert plan.node.knobs[Knob.MEMORY_HIGH].written is ABSENT
-    assert plan.node.knobs[Knob.MEMORY_HIGH].reason.revision == ""
+    assert plan.node.knobs[Knob.MEMORY_HIGH].reason.revision == "kernel cgroup v2"

@@ -1,7 +1,8 @@
 import pytest
 
-from memqos.engine.gates import Gate, enabled, stage
-from memqos.engine.release import Family, Release, Variant, revisions
+from memqos.engine.gates import enabled, stage
+from memqos.engine.release import Release, Variant, revisions
+from memqos.engine.release_table import Family, Gate, Novelty
 from memqos.errors import UnknownNameError
 
 
@@ -33,8 +34,8 @@ def test_unknown_releases(text):
 
 def test_order():
     assert Release(22) < Release(37)
-    assert Release(36).since(36)
-    assert not Release(35).since(36)
+    assert Release(36).has(Novelty.RESERVATION_POLICY)
+    assert not Release(35).has(Novelty.RESERVATION_POLICY)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,14 @@ def test_order():
         ("1.31", Family.SWAP, "swap v1.31"),
         ("1.27", Family.LIMITS_DECLARED, "limits declared v1.27"),
         ("1.33", Family.OOM_SCORE, "oom_score_adj v1.33"),
+        ("1.33", Family.CPU, "cpu conversions v1.33"),
         ("1.34", Family.CPU, "cpu conversions v1.34"),
+        ("1.22", Family.SANDBOX, "sandbox resources v1.22"),
+        ("1.26", Family.RESIZE, "resize v1.22"),
+        ("1.27", Family.RESIZE, "resize v1.27"),
+        ("1.37", Family.RESIZE, "resize v1.37"),
+        ("1.29", Family.MEMORY_MANAGER, "memory-manager v1.29"),
+        ("1.37", Family.TOPOLOGY_MANAGER, "topology-manager v1.24"),
     ],
 )
 def test_revisions(release, family, name):

@@ -5,19 +5,21 @@ from __future__ import annotations
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import v1_22, v1_27, v1_36, v1_37
 from memqos.engine.memory_qos.base import ContainerCase, NodeCase, PodCase, ReservedCase, Revision, nothing
+from memqos.engine.release_table import Novelty
 
 __all__ = ["ContainerCase", "NodeCase", "PodCase", "ReservedCase", "Revision", "memory_qos"]
 
-_OFF = Revision(container=nothing, pod=nothing, burstable=nothing, kubepods=nothing, reserved=nothing)
+_ON = {
+    Novelty.HIGH_BETWEEN: v1_27.REVISION,
+    Novelty.RESERVATION_POLICY: v1_36.REVISION,
+    Novelty.MEMORY_QOS_BETA: v1_37.REVISION,
+}
+_NOTHING = Revision(container=nothing, pod=nothing, burstable=nothing, kubepods=nothing, reserved=nothing)
+_OFF = {Novelty.MEMORY_QOS_BETA: v1_37.OFF}
 
 
 def memory_qos(kubelet: Kubelet) -> Revision:
     """The rules in force: the release's revision, or with the gate off what that release does then."""
-    release = kubelet.release
-    if not kubelet.memory_qos:
-        return v1_37.OFF if release.since(37) and kubelet.v2 else _OFF
-    if release.since(37):
-        return v1_37.REVISION
-    if release.since(36):
-        return v1_36.REVISION
-    return v1_27.REVISION if release.since(27) else v1_22.REVISION
+    if kubelet.memory_qos:
+        return kubelet.release.newest(v1_22.REVISION, _ON)
+    return kubelet.release.newest(_NOTHING, _OFF) if kubelet.v2 else _NOTHING

@@ -2,9 +2,8 @@
 
 Sources: kubelet `apis/config/validation`, `topologymanager/policy_options.go`; KEP-1769, KEP-693, KEP-3545, KEP-4622.
 
-Revisions of the Memory Manager: v1.22 (init containers' memory is used again by later containers), v1.29 (never a
-sidecar's), v1.32 (a set of several zones must be free of other groups when it is allocated), v1.34 (pods with
-pod-level resources are left alone), v1.36 (they are placed as a whole, with the gate PodLevelResourceManagers).
+The Memory Manager's first revision lets later containers use the memory of init containers again; what later ones
+brought is in `release_table`.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from types import MappingProxyType
 from typing import TypeVar
 
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.plan import Input
-from memqos.engine.release import Release
+from memqos.engine.release import Release, Variant, revisions
+from memqos.engine.release_table import OPTION_STAGES, Family, Gate, Novelty
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 
@@ -40,18 +39,6 @@ DEFAULT_MAX_ZONES = 8
 
 _Named = TypeVar("_Named", bound=StrEnum)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-# Minor versions from which a rule holds.
-_MERGES_UP_TO_NEED = 24
-_KNOWS_SIDECARS = 29
-_TOPOLOGY_ALWAYS_ON = 27
-_OPTIONS_ON = 28
-_CHECKS_GROUPS = 32
-_LEAVES_POD_LEVEL_ALONE = 34
-_MANAGES_POD_LEVEL = 36
-_MEMORY_REVISIONS = (22, _KNOWS_SIDECARS, _CHECKS_GROUPS, _LEAVES_POD_LEVEL_ALONE, _MANAGES_POD_LEVEL)
-
-_POD_LEVEL_MANAGERS = "PodLevelResourceManagers"
-_OPTIONS_GATE = "TopologyManagerPolicyOptions"
 
 
 class MemoryPolicy(StrEnum):
@@ -85,21 +72,6 @@ class PodLevel(Enum):
     MANAGED = "it is placed as a whole"
 
 
-class _Stage(StrEnum):
-    """How far a policy option has come; alpha and beta options hang on a gate."""
-
-    ALPHA = "TopologyManagerPolicyAlphaOptions"
-    BETA = "TopologyManagerPolicyBetaOptions"
-    STABLE = "stable"
-
-
-# Option to the minor version from which it has a stage.
-_OPTIONS: Mapping[str, tuple[tuple[int, _Stage], ...]] = MappingProxyType(
-    {
-        "prefer-closest-numa-nodes": ((26, _Stage.ALPHA), (28, _Stage.BETA), (32, _Stage.STABLE)),
-        "max-allowable-numa-nodes": ((31, _Stage.BETA), (35, _Stage.STABLE)),
-    }
-)
 # The texts that Go's strconv.ParseBool takes.
 _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -143,11 +115,7 @@ class Policies:
         gates = settings.feature_gates
         memory = _named(MemoryPolicy, settings, "memoryManagerPolicy", settings.memory_manager_policy)
         topology = _named(TopologyPolicy, settings, "topologyManagerPolicy", settings.topology_manager_policy)
-        if (
-            topology is not TopologyPolicy.NONE
-            and release.minor < _TOPOLOGY_ALWAYS_ON
-            and gates.get("TopologyManager") is False
-        ):
+        if topology is not TopologyPolicy.NONE and not enabled(Gate.TOPOLOGY_MANAGER, release, gates):
             raise configuration_error(
                 settings,
                 "topologyManagerPolicy",
@@ -163,15 +131,15 @@ class Policies:
             options=topology_options(settings, release),
             sidecars=enabled(Gate.SIDECARS, release, gates),
             pod_level_qos=pod_level,
-            pod_level=_pod_level(release, on=pod_level, managed=gates.get(_POD_LEVEL_MANAGERS, False)),
-            checks_groups=release.minor >= _CHECKS_GROUPS,
+            pod_level=_pod_level(release, on=pod_level, managed=enabled(Gate.POD_LEVEL_MANAGERS, release, gates)),
+            checks_groups=release.has(Novelty.CHECKS_GROUPS),
             origin=settings.origin,
         )
 
     @property
     def up_to_need(self) -> bool:
         """Whether hints that are not preferred are merged as from 1.24 on."""
-        return self.release.minor >= _MERGES_UP_TO_NEED
+        return self.release.has(Novelty.MERGES_UP_TO_NEED)
 
     def setting(self, name: str, value: str) -> Input:
         """A field of the configuration as a rule's input."""
@@ -180,12 +148,12 @@ class Policies:
     @property
     def memory_revision(self) -> str:
         """The Memory Manager's revision, in the words that reasons use."""
-        return f"memory-manager v1.{max(one for one in _MEMORY_REVISIONS if one <= self.release.minor)}"
+        return revisions(self.release, Variant.SHIPPED)[Family.MEMORY_MANAGER]
 
     @property
     def topology_revision(self) -> str:
         """The Topology Manager's revision, in the words that reasons use."""
-        return f"topology-manager v1.{24 if self.up_to_need else 22}"
+        return revisions(self.release, Variant.SHIPPED)[Family.TOPOLOGY_MANAGER]
 
 
 def configuration_error(settings: KubeletSettings, name: str, what: str, next_step: str = "") -> ManifestError:
@@ -205,27 +173,22 @@ def configuration_error(settings: KubeletSettings, name: str, what: str, next_st
 
 
 def option_available(option: str, release: Release, gates: Mapping[str, bool]) -> bool:
-    """Whether a policy option may be set: known in the release, and its stage's gate on (alpha: off by default)."""
-    stages = [stage for since, stage in _OPTIONS.get(option, ()) if since <= release.minor]
-    if not stages:
-        return False
-    if stages[-1] is _Stage.STABLE:
-        return True
-    # TopologyManagerPolicyBetaOptions came with 1.26 and is on by default since 1.28.
-    return gates.get(stages[-1], stages[-1] is _Stage.BETA and release.minor >= _OPTIONS_ON)
+    """Whether a policy option may be set: known in the release, and the gate on that it hangs on, if on any."""
+    hangs_on = [gate for since, gate in OPTION_STAGES.get(option, ()) if Release(since) <= release]
+    return bool(hangs_on) and (hangs_on[-1] is None or enabled(hangs_on[-1], release, gates))
 
 
 def topology_options(settings: KubeletSettings, release: Release) -> TopologyOptions:
     """`topologyManagerPolicyOptions`, parsed; ManifestError for one that is unknown, gated off or has a bad value."""
     given = settings.topology_manager_policy_options or {}
     name = "topologyManagerPolicyOptions"
-    if given and not settings.feature_gates.get(_OPTIONS_GATE, release.minor >= _OPTIONS_ON):
+    if given and not enabled(Gate.TOPOLOGY_OPTIONS, release, settings.feature_gates):
         raise configuration_error(
-            settings, name, f"options need the feature gate {_OPTIONS_GATE}, which is off.", "Turn the gate on."
+            settings, name, f"options need the feature gate {Gate.TOPOLOGY_OPTIONS}, which is off.", "Turn the gate on."
         )
     for option in given:
         if not option_available(option, release, settings.feature_gates):
-            known = [one for one in _OPTIONS if option_available(one, release, settings.feature_gates)]
+            known = [one for one in OPTION_STAGES if option_available(one, release, settings.feature_gates)]
             raise configuration_error(
                 settings,
                 name,
@@ -240,9 +203,9 @@ def topology_options(settings: KubeletSettings, release: Release) -> TopologyOpt
 
 def _pod_level(release: Release, *, on: bool, managed: bool) -> PodLevel:
     """What becomes of pods with `spec.resources`: 1.36 leaves them alone even with the gate off."""
-    if release.minor >= _MANAGES_POD_LEVEL:
+    if release.has(Novelty.MANAGES_POD_LEVEL):
         return PodLevel.MANAGED if on and managed else PodLevel.LEFT_ALONE
-    return PodLevel.LEFT_ALONE if on and release.minor >= _LEAVES_POD_LEVEL_ALONE else PodLevel.BY_CONTAINER
+    return PodLevel.LEFT_ALONE if on and release.has(Novelty.LEAVES_POD_LEVEL_ALONE) else PodLevel.BY_CONTAINER
 
 
 def _named(kind: type[_Named], settings: KubeletSettings, name: str, given: str | None) -> _Named:

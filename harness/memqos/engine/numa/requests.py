@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from memqos.engine.hugepages import PREFIX
 from memqos.engine.numa.policies import PodLevel, Policies
 from memqos.engine.numa.zone_table import MEMORY
+from memqos.engine.release_table import Novelty
 from memqos.engine.sums import pod_level_set
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList
 from memqos.model.quantity import ZERO
@@ -31,13 +32,13 @@ def managed_as_a_whole(pod: Pod, policies: Policies) -> bool:
 
 
 def is_reusable(pod: Pod, container: str, policies: Policies) -> bool:
-    """Whether later containers may use this one's memory again: a regular init container, never a sidecar.
+    """Whether later containers may use this one's memory again: a regular init container, not a sidecar from 1.29 on.
 
     A kubelet that does not know sidecars takes one for a regular init container.
     """
+    keeps = policies.sidecars and policies.release.has(Novelty.SIDECARS_KEEP_MEMORY)
     return any(
-        one.name == container and not (policies.sidecars and one.kind is ContainerKind.SIDECAR)
-        for one in pod.init_containers
+        one.name == container and not (keeps and one.kind is ContainerKind.SIDECAR) for one in pod.init_containers
     )
 
 

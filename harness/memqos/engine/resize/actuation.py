@@ -21,7 +21,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.kubelet_files import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.plan import ContainerResources, Expected, Input, PlannedPod, Reason
 from memqos.engine.pod_cgroup import PodConfig, pod_config
-from memqos.engine.release import Family
+from memqos.engine.release_table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
 from memqos.engine.resize.outcome import ResizeStep, StepKind
@@ -33,13 +33,6 @@ from memqos.model.pod import Pod, QosClass
 
 __all__ = ["Actuation"]
 
-_THROUGH_LIBCONTAINER_SINCE = 32
-_SANDBOX_SINCE = 33
-_SANDBOX_FIRST_SINCE = 36
-_REQUESTS_SHRINK_FIRST_SINCE = 32
-_MEMORY_QOS_SINCE = 37
-_LOSSY_BELOW = 37
-_CRIO_UNIFIED_SINCE = 36
 _SOURCE = "kubelet doPodResizeAction"
 
 
@@ -53,6 +46,7 @@ class Actuation:
         self._changes = changes
         self._kubelet = kubelet
         self._config = pod_config(new, qos, kubelet)
+        self._revision = kubelet.revisions[Family.RESIZE]
         self._held = {one.container.name: one.current for one in (*changes.updated["memory"], *changes.updated["cpu"])}
         self._sandbox = held_by(before)
 
@@ -71,7 +65,9 @@ class Actuation:
         message, knobs = None, dict[Knob, Expected]()
         if kind is StepKind.START_CONTAINER:
             message, knobs = self._container(name, change.desired, made=True)
-        reason = Reason(rule=f"container {name}: {rule}", revision="", source="kubelet computePodResizeAction, SyncPod")
+        reason = Reason(
+            rule=f"container {name}: {rule}", revision=self._revision, source="kubelet computePodResizeAction, SyncPod"
+        )
         return ResizeStep(
             kind=kind, resource="", path=self._before.cgroup.path, container=name, message=message, knobs=knobs,
             reason=reason,
@@ -90,7 +86,7 @@ class Actuation:
             shrinking.append((self._request_rulings(resource), "request", requests))
         if limits[1] < limits[0]:
             shrinking.append((self._limit_rulings(resource), "limit", limits))
-        if not self._kubelet.release.since(_REQUESTS_SHRINK_FIRST_SINCE):
+        if not self._kubelet.release.has(Novelty.RESIZE_REQUESTS_FIRST):
             shrinking.reverse()
         for rulings, what, numbers in shrinking:
             yield from self._write(resource, rulings, what, "shrinks", numbers)
@@ -108,14 +104,14 @@ class Actuation:
         """What stands for the pod's request: shares of cpu, bytes of memory from 1.37 on, nothing before."""
         kubelet, config = self._kubelet, self._config
         if resource == "memory":
-            if not kubelet.release.since(_MEMORY_QOS_SINCE) or not config.protection:
+            if not kubelet.release.has(Novelty.RESIZE_MEMORY_QOS) or not config.protection:
                 return 0, 0
             return _protected(self._before, config), config.request
         shares = self._before.cgroup.knobs[kubelet.files.cpu_share].value
         if not kubelet.v2:
             return held_number(shares), config.cpu_shares
         weight = held_number(shares)
-        if kubelet.release.since(_LOSSY_BELOW) and shares_to_weight(config.cpu_shares) == weight:
+        if kubelet.release.has(Novelty.RESIZE_LOSSY_WEIGHT) and shares_to_weight(config.cpu_shares) == weight:
             return config.cpu_shares, config.cpu_shares
         return weight_to_shares(weight), config.cpu_shares
 
@@ -131,7 +127,7 @@ class Actuation:
         if resource == "memory":
             return config.protection
         shares = share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
-        if kubelet.v2 or kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE) or config.cpu_period is None:
+        if kubelet.v2 or kubelet.release.has(Novelty.RESIZE_THROUGH_LIBCONTAINER) or config.cpu_period is None:
             return shares
         # The alpha writes the period along with the shares, where they are files of their own.
         period = Ruling(Number(config.cpu_period), lambda: _bare("the period of the pod's CPU limit", kubelet))
@@ -142,11 +138,11 @@ class Actuation:
     ) -> Iterator[ResizeStep]:
         kubelet = self._kubelet
         side = "before" if how == "grows" else "after"
-        through = kubelet.release.since(_THROUGH_LIBCONTAINER_SINCE)
+        through = kubelet.release.has(Novelty.RESIZE_THROUGH_LIBCONTAINER)
         unit = {"memory": "bytes", "cpu": "µs of quota" if what == "limit" else "shares"}[resource]
         reason = Reason(
             rule=f"the pod's {resource} {what} {how}: its cgroup is written {side} the containers",
-            revision="",
+            revision=self._revision,
             source=_SOURCE,
             inputs=(
                 Input(f"{what} read from the pod's cgroup", f"{numbers[0]} {unit}", "cgroup"),
@@ -162,18 +158,18 @@ class Actuation:
             kind=StepKind.POD_CGROUP, resource=resource, path=self._before.cgroup.path, reason=reason,
             knobs=_planned(rulings, kubelet), past_driver=not through,
         )  # fmt: skip
-        first = kubelet.release.since(_SANDBOX_FIRST_SINCE)
+        first = kubelet.release.has(Novelty.RESIZE_SANDBOX_FIRST)
         yield from (*told, write) if first else (write, *told)
 
     def _told(self, rulings: Rulings, resource: str, because: Reason) -> tuple[ResizeStep, ...]:
         """What the runtime is told of the pod as a whole (1.33 and later), without the pod's overhead."""
         release = self._kubelet.release
-        if not release.since(_SANDBOX_SINCE):
+        if not release.has(Novelty.RESIZE_SANDBOX):
             return ()
         self._sandbox = merged(self._sandbox, rulings, self._config.cpu_shares)
         rule = (
             "the runtime hears of the pod's new size first: if it refuses, the resize stops here"
-            if release.since(_SANDBOX_FIRST_SINCE)
+            if release.has(Novelty.RESIZE_SANDBOX_FIRST)
             else "the runtime hears of the pod's new size; whether it takes it does not matter"
         )
         return (
@@ -181,7 +177,9 @@ class Actuation:
                 kind=StepKind.UPDATE_SANDBOX,
                 resource=resource,
                 path=self._before.cgroup.path,
-                reason=Reason(rule=rule, revision="", source="kubelet updatePodSandboxResources", because=(because,)),
+                reason=Reason(
+                    rule=rule, revision=self._revision, source="kubelet updatePodSandboxResources", because=(because,)
+                ),
                 message=without_overhead(self._sandbox, self._pod),
             ),
         )
@@ -198,7 +196,7 @@ class Actuation:
         unit = "bytes" if resource == "memory" else "m"
         reason = Reason(
             rule=f"container {name}: its {resource} changes, the other resource stays as it was last set",
-            revision="",
+            revision=self._revision,
             source="kubelet updatePodContainerResources",
             inputs=(
                 Input(f"requests.{resource}", f"{old[0]} to {new[0]} {unit}", "allocated and desired pod"),
@@ -236,7 +234,7 @@ def _as_updated(request: ContainerRequest, kubelet: Kubelet) -> ContainerRequest
     So a container's memory.min and memory.high stay there, and one with a memory limit loses its swap: the limit is
     taken for memory and swap together. CRI-O's version is taken to be the kubelet's.
     """
-    if kubelet.traits.flavour is not RuntimeFlavour.CRIO or kubelet.release.since(_CRIO_UNIFIED_SINCE):
+    if kubelet.traits.flavour is not RuntimeFlavour.CRIO or kubelet.release.has(Novelty.RESIZE_CRIO_UNIFIED):
         return request
     return replace(
         request,
@@ -260,7 +258,11 @@ def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:
     if kubelet.driver is not CgroupDriver.SYSTEMD:
         return ()
     rule = "it is written past systemd, which puts the slice's old value back when it next writes its properties"
-    return (Reason(rule=rule, revision="", source="kubelet cgroupManagerImpl.SetCgroupConfig"),)
+    return (
+        Reason(
+            rule=rule, revision=kubelet.revisions[Family.RESIZE], source="kubelet cgroupManagerImpl.SetCgroupConfig"
+        ),
+    )
 
 
 def _bare(rule: str, kubelet: Kubelet) -> Reason:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.engine.fit import status_allocatable
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.qos import pod_qos
+from memqos.engine.release_table import Family, Gate, Novelty
 from memqos.engine.resize.forbidden import is_resizable, objection
 from memqos.engine.resize.outcome import ResizeOutcome
 from memqos.engine.sums import amount, pod_requests
@@ -23,14 +24,6 @@ from memqos.model.pod import Pod, QosClass, ResizePolicy
 from memqos.model.quantity import Quantity
 
 __all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order"]
-
-_QUEUE_SINCE = 34
-_SAYS_WHY_SINCE = 32
-_OWN_ALLOCATABLE_SINCE = 34
-_CAPACITY_UNCHECKED_SINCE = 36
-_CONDITIONS_SINCE = 33
-_PER_RESOURCE_SINCE = 34
-_STATIC_UNCHECKED_SINCE = 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +41,7 @@ def pending_order(resizes: Sequence[tuple[Pod, Pod]], kubelet: Kubelet) -> list[
     From 1.34 on: resizes that raise no request first, then by priority, Guaranteed before Burstable, then by how long
     they have been waiting, which is the order given. Before, the pods' workers take them as they come.
     """
-    if not kubelet.release.since(_QUEUE_SINCE):
+    if not kubelet.release.has(Novelty.RESIZE_QUEUE):
         return list(resizes)
 
     def rank(pair: tuple[Pod, Pod]) -> tuple[bool, int, bool]:
@@ -70,31 +63,36 @@ def increases_requests(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
 def decide(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
     """The kubelet's decision about one pod; others: every other pod of the node, with what it has allocated."""
     if _same(old, new):
-        return _decision(ResizeOutcome.UNCHANGED, "", "nothing is resized: what is wanted is allocated already")
+        return _decision(
+            kubelet, ResizeOutcome.UNCHANGED, "", "nothing is resized: what is wanted is allocated already"
+        )
     refused = objection(old, new, kubelet)
     if refused:
         rule = "the API server refuses the change, so that the kubelet never sees it"
-        return _decision(ResizeOutcome.FORBIDDEN, refused, rule, source="kube-apiserver ValidatePodResize")
+        return _decision(kubelet, ResizeOutcome.FORBIDDEN, refused, rule, source="kube-apiserver ValidatePodResize")
     return kubelet_decision(old, new, others, kubelet)
 
 
 def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
     """What the kubelet itself decides about a change that the API server let pass."""
-    if old.static and not kubelet.release.since(_CONDITIONS_SINCE):
-        return _decision(ResizeOutcome.IGNORED, "", "static pods are not resized, and the kubelet does not say so")
+    if old.static and not kubelet.release.has(Novelty.RESIZE_CONDITIONS):
+        return _decision(
+            kubelet, ResizeOutcome.IGNORED, "", "static pods are not resized, and the kubelet does not say so"
+        )
     infeasible = _infeasible(old, new, kubelet)
     if infeasible is not None:
         rule = "the kubelet does not carry out such a resize, now or later"
-        return _decision(ResizeOutcome.INFEASIBLE, infeasible, rule)
+        return _decision(kubelet, ResizeOutcome.INFEASIBLE, infeasible, rule)
     message, inputs = _deferred(new, others, kubelet)
     if message:
         rule = "beside the other pods the node has no room for it: the kubelet tries again later"
-        said = message if kubelet.release.since(_SAYS_WHY_SINCE) else ""
-        return _decision(ResizeOutcome.DEFERRED, said, rule, inputs=inputs)
-    return _decision(ResizeOutcome.IN_PROGRESS, "", "the resize fits beside the other pods", inputs=inputs)
+        said = message if kubelet.release.has(Novelty.RESIZE_SAYS_WHY) else ""
+        return _decision(kubelet, ResizeOutcome.DEFERRED, said, rule, inputs=inputs)
+    return _decision(kubelet, ResizeOutcome.IN_PROGRESS, "", "the resize fits beside the other pods", inputs=inputs)
 
 
 def _decision(
+    kubelet: Kubelet,
     outcome: ResizeOutcome,
     message: str,
     rule: str,
@@ -103,7 +101,9 @@ def _decision(
     source: str = "kubelet allocation.manager, canResizePod",
 ) -> Decision:
     return Decision(
-        outcome=outcome, message=message, reason=Reason(rule=rule, revision="", source=source, inputs=inputs)
+        outcome=outcome,
+        message=message,
+        reason=Reason(rule=rule, revision=kubelet.revisions[Family.RESIZE], source=source, inputs=inputs),
     )
 
 
@@ -118,26 +118,26 @@ def _infeasible(old: Pod, new: Pod, kubelet: Kubelet) -> str | None:
     release, gates = kubelet.release, kubelet.settings.feature_gates
     if not enabled(Gate.RESIZE, release, gates):
         return f"{Gate.RESIZE} is disabled"
-    if new.static and not release.since(_STATIC_UNCHECKED_SINCE):
+    if new.static and not release.has(Novelty.RESIZE_STATIC_UNCHECKED):
         return "In-place resize of static-pods is not supported"
-    if release.since(_CONDITIONS_SINCE) and _recalculates_swap(old, new, kubelet):
+    if release.has(Novelty.RESIZE_CONDITIONS) and _recalculates_swap(old, new, kubelet):
         return "In-place resize of containers with swap is not supported."
-    if pod_qos(new, pod_level=kubelet.pod_level) is QosClass.GUARANTEED and release.since(_SAYS_WHY_SINCE):
+    if pod_qos(new, pod_level=kubelet.pod_level) is QosClass.GUARANTEED and release.has(Novelty.RESIZE_SAYS_WHY):
         pinned = _pinned(old, new, kubelet)
         if pinned:
             return pinned
-    return None if release.since(_CAPACITY_UNCHECKED_SINCE) else _too_large(new, kubelet)
+    return None if release.has(Novelty.RESIZE_ANY_SIZE) else _too_large(new, kubelet)
 
 
 def _too_large(new: Pod, kubelet: Kubelet) -> str | None:
     release = kubelet.release
     requests = pod_requests(new, pod_level=kubelet.pod_level)
-    whole = kubelet.allocatable if release.since(_OWN_ALLOCATABLE_SINCE) else status_allocatable(kubelet)
+    whole = kubelet.allocatable if release.has(Novelty.RESIZE_OWN_ALLOCATABLE) else status_allocatable(kubelet)
     for name in ("memory", "cpu"):
         wanted, there = _counted(requests, name), _counted(whole, name)
         if wanted > there:
             text = f"Node didn't have enough capacity: {name}, requested: {wanted}, capacity: {there}"
-            return text if release.since(_SAYS_WHY_SINCE) else ""
+            return text if release.has(Novelty.RESIZE_SAYS_WHY) else ""
     return None
 
 
@@ -157,14 +157,14 @@ def _recalculates_swap(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
 def _pinned(old: Pod, new: Pod, kubelet: Kubelet) -> str:
     """Why a Guaranteed pod with CPUs or memory zones of its own cannot be resized, "" if it can."""
     release, gates, settings = kubelet.release, kubelet.settings.feature_gates, kubelet.settings
-    by_gate = release.since(_PER_RESOURCE_SINCE)
+    by_gate = release.has(Novelty.RESIZE_BY_RESOURCE)
     text = "Resize is infeasible for Guaranteed Pods alongside"
     for name, manager, policy, static, gate in (
         ("cpu", "CPU Manager", settings.cpu_manager_policy, "static", Gate.RESIZE_EXCLUSIVE_CPUS),
         ("memory", "Memory Manager", settings.memory_manager_policy, "Static", Gate.RESIZE_EXCLUSIVE_MEMORY),
     ):
         # 1.32 compares the Memory Manager's policy with a word that it never has, so that it never objects to it.
-        unseen = name == "memory" and not release.since(_CONDITIONS_SINCE)
+        unseen = name == "memory" and not release.has(Novelty.RESIZE_CONDITIONS)
         if policy != static or unseen:
             continue
         if not by_gate and not enabled(Gate.RESIZE_EXCLUSIVE_CPUS, release, gates):

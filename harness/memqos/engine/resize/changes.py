@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.release_table import Gate, Novelty
 from memqos.engine.resize.forbidden import RESIZABLE
 from memqos.engine.sums import amount
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
@@ -18,10 +19,6 @@ from memqos.model.quantity import Quantity
 
 __all__ = ["Amounts", "Change", "Changes", "changes_of", "changes_pod_level", "resources_of"]
 
-_MEMORY_REQUEST_COUNTS_SINCE = 33
-_SIDECARS_SINCE = 33
-_LIMITS_NEEDED_BELOW = 32
-_SMALL_IS_EQUAL = 32
 _LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = 2, 10
 
 
@@ -103,12 +100,13 @@ def resources_of(amounts: Amounts) -> Resources:
 
 def _change(was: Container, now: Container, old: Pod, new: Pod, kubelet: Kubelet) -> Change | None:
     release = kubelet.release
-    if was.kind is ContainerKind.INIT or (was.kind is ContainerKind.SIDECAR and not release.since(_SIDECARS_SINCE)):
+    not_resized = {ContainerKind.INIT, *(() if release.has(Novelty.RESIZE_SIDECARS) else {ContainerKind.SIDECAR})}
+    if was.kind in not_resized:
         return None
-    if not release.since(_LIMITS_NEEDED_BELOW) and not now.resources.limits:
+    if not release.has(Novelty.RESIZE_WITHOUT_LIMITS) and not now.resources.limits:
         return None
     current, desired = _amounts(was, old, kubelet), _amounts(now, new, kubelet)
-    if release.minor == _SMALL_IS_EQUAL:
+    if release.has(Novelty.RESIZE_READS_BACK) and not release.has(Novelty.RESIZE_EXACT_AMOUNTS):
         desired = _as_effective(current, desired)
     return None if current == desired else Change(container=now, current=current, desired=desired)
 
@@ -141,6 +139,6 @@ def _kind(change: Change, resource: str, kubelet: Kubelet) -> int:
     (old_request, old_limit), (new_request, new_limit) = change.current.of(resource), change.desired.of(resource)
     if old_limit != new_limit:
         return 1 if new_limit > old_limit else -1
-    if resource == "memory" and not kubelet.release.since(_MEMORY_REQUEST_COUNTS_SINCE):
+    if resource == "memory" and not kubelet.release.has(Novelty.RESIZE_MEMORY_REQUESTS):
         return 0
     return (new_request > old_request) - (new_request < old_request)

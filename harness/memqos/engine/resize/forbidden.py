@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memqos.engine.gates import Gate, enabled
+from memqos.engine.gates import enabled, stage
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.qos import pod_qos
+from memqos.engine.release import Release
+from memqos.engine.release_table import STAGES, Gate, Novelty
 from memqos.engine.sums import pod_level_set
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, ResourceList, Resources
 
@@ -19,17 +21,12 @@ __all__ = ["RESIZABLE", "is_resizable", "objection"]
 RESIZABLE = ("cpu", "memory")
 """The resources that a resize may change."""
 
-_ALPHA_SINCE = 27
-_SUBRESOURCE_SINCE = 32
-_SIDECARS_SINCE = 33
-
 
 def objection(old: Pod, new: Pod, kubelet: Kubelet) -> str:
     """The API server's first objection to a change from `old` to `new`, in its words; "" if it has none."""
-    if not kubelet.release.since(_ALPHA_SINCE):
-        return (
-            f"pod updates may not change resources in {kubelet.release}: in-place resize begins with 1.{_ALPHA_SINCE}"
-        )
+    if stage(Gate.RESIZE, kubelet.release) is None:
+        first = Release(STAGES[Gate.RESIZE][0].since)
+        return f"pod updates may not change resources in {kubelet.release}: in-place resize begins with {first}"
     return next(_objections(old, new, kubelet), "")
 
 
@@ -39,7 +36,7 @@ def is_resizable(container: Container, kubelet: Kubelet) -> bool:
         case ContainerKind.APP:
             return True
         case ContainerKind.SIDECAR:
-            return kubelet.release.since(_SIDECARS_SINCE)
+            return kubelet.release.has(Novelty.RESIZE_SIDECARS)
         case ContainerKind.INIT:
             return enabled(Gate.RESIZE_INIT_CONTAINERS, kubelet.release, kubelet.settings.feature_gates)
         case _:
@@ -49,10 +46,10 @@ def is_resizable(container: Container, kubelet: Kubelet) -> bool:
 def _objections(old: Pod, new: Pod, kubelet: Kubelet) -> Iterator[str]:
     release = kubelet.release
     on = enabled(Gate.RESIZE, release, kubelet.settings.feature_gates)
-    if not on and not release.since(_SIDECARS_SINCE):
+    if not on and not release.has(Novelty.RESIZE_PAST_GATE):
         yield f"pod updates may not change resources while the gate {Gate.RESIZE} is off"
     yield from _pod_level(old, new, kubelet)
-    if release.since(_SUBRESOURCE_SINCE) and old.static:
+    if release.has(Novelty.RESIZE_SUBRESOURCE) and old.static:
         yield "static pods cannot be resized"
     yield from _order(old, new)
     if pod_qos(old, pod_level=kubelet.pod_level) is not pod_qos(new, pod_level=kubelet.pod_level):
@@ -64,10 +61,10 @@ def _objections(old: Pod, new: Pod, kubelet: Kubelet) -> Iterator[str]:
 
 
 def _pod_level(old: Pod, new: Pod, kubelet: Kubelet) -> Iterator[str]:
-    if not (pod_level_set(old) or pod_level_set(new)) or not kubelet.release.since(_SUBRESOURCE_SINCE):
+    if not (pod_level_set(old) or pod_level_set(new)) or not kubelet.release.has(Novelty.RESIZE_SUBRESOURCE):
         return
     if not enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates):
-        if kubelet.release.since(35):
+        if stage(Gate.RESIZE_POD_LEVEL, kubelet.release):
             yield f"resize of pods with pod-level resources is forbidden while the gate {Gate.RESIZE_POD_LEVEL} is off"
         yield "pods with pod-level resources cannot be resized"
     if new.resources is None:
@@ -96,12 +93,12 @@ def _container(old: Container, new: Container, kubelet: Kubelet) -> Iterator[str
     if not is_resizable(old, kubelet) and replace(old, resize_policy={}) != replace(new, resize_policy={}):
         yield "resources for non-sidecar init containers are immutable"
     was, now = old.resources, new.resources
-    if kubelet.release.since(_SUBRESOURCE_SINCE):
+    if kubelet.release.has(Novelty.RESIZE_SUBRESOURCE):
         if _removed(was.requests, now.requests):
             yield "resource requests cannot be removed"
         if _removed(was.limits, now.limits):
             yield "resource limits cannot be removed"
-    if kubelet.release.minor == _SIDECARS_SINCE:
+    if kubelet.release.has(Novelty.RESIZE_LIMITS_KEPT) and not kubelet.release.has(Novelty.RESIZE_DECREASES):
         yield from _lowered(old, new)
     if _others(was) != _others(now) or _bare(old) != _bare(new):
         yield "only cpu and memory resources are mutable"

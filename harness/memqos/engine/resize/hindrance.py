@@ -8,16 +8,13 @@ from __future__ import annotations
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedPod
 from memqos.engine.pod_cgroup import PodConfig, pod_config
+from memqos.engine.release_table import Novelty
 from memqos.engine.resize.changes import Changes
 from memqos.engine.resize.held import held_number
 from memqos.engine.resize.outcome import Usage
 from memqos.model.pod import Pod, QosClass
 
 __all__ = ["hindrance"]
-
-_LIMITS_NEEDED_BELOW = 32
-_FULL_NAME_SINCE = 33
-_DECREASES_CHECKED_SINCE = 34
 
 
 def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
@@ -27,17 +24,17 @@ def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, 
     """
     config, name = pod_config(new, qos, kubelet), f'"{new.name}_{new.namespace}({new.uid})"'
     release = kubelet.release
-    if not release.since(_LIMITS_NEEDED_BELOW):
+    if not release.has(Novelty.RESIZE_WITHOUT_LIMITS):
         if changes.touches("memory") and config.memory is None:
             return f"podResources.Memory is nil for pod {new.name}"
         if changes.touches("cpu") and config.cpu_quota is None:
             return f"podResources.CPUQuota or podResources.CPUShares is nil for pod {new.name}"
     if not changes.touches("memory"):
         return ""
-    if release.since(_DECREASES_CHECKED_SINCE):
+    if release.has(Novelty.RESIZE_DECREASES):
         return _decreases(config, before, changes, usage, kubelet)
     if usage.pod is not None and config.memory is not None and usage.pod >= config.memory:
-        subject = name if release.since(_FULL_NAME_SINCE) else new.name
+        subject = name if release.has(Novelty.RESIZE_FULL_NAME) else new.name
         return f"aborting attempt to set pod memory limit less than current memory usage for pod {subject}"
     return ""
 

@@ -7,12 +7,11 @@ and locked on in 1.34 with the same results. Source: KEP-2400; kubelet 1.30 `con
 
 from __future__ import annotations
 
+from memqos.engine.release_table import Novelty
 from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing, without_share
 from memqos.model.node import SwapBehavior
 
 __all__ = ["decide", "swaps"]
-
-_CRITICAL_SINCE = 31
 
 
 def decide(case: SwapCase) -> SwapSetting:
@@ -37,6 +36,6 @@ def _without(case: SwapCase) -> str:
         return 'NoSwap (also what "" means): no container may swap'
     if not kubelet.v2:
         return "LimitedSwap does not exist on cgroup v1: no container may swap"
-    if kubelet.release.since(_CRITICAL_SINCE) and case.pod.is_critical:
+    if kubelet.release.has(Novelty.CRITICAL_WITHOUT_SWAP) and case.pod.is_critical:
         return "containers of a critical pod (static, mirror, or of critical priority) never swap"
     return ""

@@ -167,6 +167,13 @@ def test_a_kubelet_without_sidecars_uses_their_memory_again():
     assert free(placed(machine(4), RULES, own)) == [GIB]
 
 
+def test_a_kubelet_of_1_28_uses_the_memory_of_sidecars_again_though_it_knows_them():
+    own = pod("p", sidecar("s", "2Gi"), container("c", "1Gi"))
+    known = {"SidecarContainers": True}
+    assert free(placed(machine(4), policies(minor=28, gates=known), own)) == [2 * GIB]
+    assert free(placed(machine(4), policies(minor=29), own)) == [GIB]
+
+
 def test_a_container_is_removed_once():
     table = placed(machine(4, 4), RULES, plain("p", "5Gi"), plain("q", "1Gi"))
     gone = remove_container(table, "p", "c0")

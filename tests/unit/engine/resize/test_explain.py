@@ -23,7 +23,7 @@ def test_text():
         "",
         "pod default/p: InProgress",
         "  the resize fits beside the other pods",
-        "    source   kubelet allocation.manager, canResizePod",
+        "    source   resize v1.27; kubelet allocation.manager, canResizePod",
     ]
     assert lines[11:18] == [
         "  1. pod cgroup (memory) of the pod",
