@@ -48,7 +48,7 @@ Examples:
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
   memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
   memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
-  memqos run -n 2                               two machines at a time
+  memqos run -n auto                            as many machines at a time as are fastest here
 """
 
 
@@ -169,7 +169,11 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
     "keyword": click.Option(["-k", "keyword"], metavar="EXPR", help="Only cases whose name matches."),
     "marks": click.Option(["-m", "marks"], metavar="EXPR", help="Only cases with these markers, such as 'behaviour'."),
     "exit_first": click.Option(["-x", "exit_first"], is_flag=True, help="Stop at the first failure or error."),
-    "workers": click.Option(["-n", "workers"], metavar="N", help="Machines at a time, each with its own memory."),
+    "workers": click.Option(
+        ["-n", "workers"],
+        metavar="N",
+        help="Machines at a time, each with its own memory; auto is as many as are fastest here.",
+    ),
 }
 
 _CODES = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
