@@ -175,7 +175,7 @@ def test_bad_input(told, tmp_path, monkeypatch, case):
 def test_wrong_usage(told, arguments):
     code, _, err = told(*arguments)
     assert code == 4
-    assert "Error: " in err
+    assert "memqos: error: " in err
 
 
 def test_hostile_files_are_refused_at_once(told, tmp_path):
