@@ -70,6 +70,9 @@ def _run(
     settings = settings_from(given)
     _check(settings)
     _check_workers(workers)
+    if not {"--collect-only", "--co"} & set(words):
+        topology = load_topology(settings.word("topology"))
+        check_room(topology.name, topology.memory_bytes)
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
@@ -131,8 +134,6 @@ class Running:
             return
         if session.items and not any("qos_lane" in getattr(item, "fixturenames", ()) for item in session.items):
             return
-        topology = load_topology(self._settings.word("topology"))
-        check_room(topology.name, topology.memory_bytes)
         find_qemu()
         with shown_progress() as progress:
             for name in self._settings.profiles:

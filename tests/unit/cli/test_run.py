@@ -206,7 +206,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path):
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
 def test_a_number_of_machines_that_is_none(capsys, monkeypatch, workers):
-    monkeypatch.setattr("memqos.cli.run._prepare", lambda _settings: pytest.fail("something was prepared"))
+    monkeypatch.setattr("memqos.cli.run.ensure_image", lambda _settings: pytest.fail("something was prepared"))
     assert run(["run", "-n", workers]) == 4
     assert f"-n: '{workers}' is not a number of machines." in capsys.readouterr().err
 
