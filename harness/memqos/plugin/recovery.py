@@ -94,10 +94,8 @@ class Recovery:
             return
         self._hopeless[place] = error
         kubelet = kubelet_id(item)
-        under = f" under {kubelet}" if kubelet else ""
-        self._telling.line(
-            f"alike {ENOUGH} times in a row: what is left of {item.path.name}{under} is not tried any more"
-        )
+        rest = f"{item.path.name} under {kubelet}" if kubelet else item.path.name
+        self._telling.line(f"alike {ENOUGH} times in a row: what is left of {rest} is not tried any more")
         if len(self._places) > 1 and sort not in self._observed:
             self._hopeless[sort] = error
             self._telling.line(
