@@ -87,7 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
     marker = metafunc.definition.get_closest_marker("kubelet")
-    return [kubelet for kubelet in known if marker is None or kubelet.id in marker.args]
+    return [kubelet for kubelet in known if marker is None or kubelet.entry in marker.args]
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:

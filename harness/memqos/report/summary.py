@@ -98,7 +98,14 @@ def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
             words += [option, str(one)]
+    words += [word for release in _releases(bundle, result) for word in ("--kubernetes", release)]
     return shlex.join([*words, f"{suites}/{result.id}" if suites else result.id])
+
+
+def _releases(bundle: Bundle, result: TestResult) -> list[str]:
+    """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
+    asked = bundle.settings.get("kubernetes", {}).get("value") or ()
+    return [release for release in asked if f"[v{release}" in result.id]
 
 
 def _table(bundle: Bundle) -> Iterator[str]:

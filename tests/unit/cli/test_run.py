@@ -169,7 +169,7 @@ def test_variables_that_mean_nothing_are_named_once(own):
     ("words", "said"),
     [
         (["--runtime-binary", "/no/such/file"], "--runtime-binary: "),
-        (["--kubernetes", "1.21"], "--kubernetes: there is no kubelet of the release '1.21'."),
+        (["--kubernetes", "1.21"], "--kubernetes: there is no Kubernetes release '1.21'."),
         (["--topology", "ring"], "there is no topology 'ring'."),
         (["--profile", "slackware"], "there is no profile 'slackware'."),
         (["--runtime", "podman"], "--runtime: there is no runtime 'podman'."),
