@@ -169,6 +169,8 @@ def test_oom_score_adj_is_judged_where_it_was_read():
     assert len(judge(plan, right, ids=IDS)) == 51
     (wrong,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "0"), ids=IDS), Verdict.DEVIATES)
     assert (wrong.knob, wrong.expected, wrong.observed) == ("oom_score_adj", "993", "0")
+    (unseen,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "?"), ids=IDS), Verdict.NOT_OBSERVABLE)
+    assert (unseen.knob, unseen.why_not) == ("oom_score_adj", "the file does not parse: it holds no number")
 
 
 def test_parts():
