@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,15 +22,15 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
-from memqos.probe import conditions
 from memqos.probe.facts import target_facts
-from memqos.probe.series import watch
+from memqos.probe.looks import Look
+from memqos.probe.sampler import GuestSampler, Sampling
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, ContainerStatus, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import Target
-from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
-from memqos.workload.control import control_folder
+from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
+from memqos.workload.control import control_folders
 from memqos.workload.report import Done, ExitLine, Failed, Started, Step, parse_container_log
 from tests.vm.machines import start
 
@@ -278,6 +278,7 @@ class Bench:
     def __init__(self, tree: CgroupTree, runtime: CriRuntime, parent: CgroupPath) -> None:
         self.tree = tree
         self.runtime = runtime
+        self.parent = parent
         self.count = 0
         self.sandbox = runtime.run_sandbox(
             SandboxSpec(
@@ -329,6 +330,10 @@ class Bench:
         assert isinstance(seen, list), f"The workload exited before it was done with {verb}: {seen}"
         return seen[0]
 
+    def leaf(self, container: ContainerHandle) -> CgroupPath:
+        """Where its cgroup is or was."""
+        return container_path(self.parent, container.id, CgroupDriver.SYSTEMD, RuntimeFlavour.CONTAINERD)
+
     def cgroup(self, container: ContainerHandle) -> CgroupPath:
         return cgroup_of(self.runtime, self.tree, container)
 
@@ -342,10 +347,53 @@ def bench(tree: CgroupTree, socket: Path) -> Iterator[Bench]:
     tree.remove_tree(parent, deadline=soon())
 
 
-def test_a_container_over_its_limit_is_oom_killed(bench: Bench) -> None:
-    container = bench.start(
-        ContainerResources(memory_limit_in_bytes=48 * MI), [Anon(size=96 * MI, step=4 * MI), Hold()]
-    )
+FILES = ("memory.current", "memory.swap.current", "memory.events", "memory.pressure", "cgroup.events")
+
+
+class Seen:
+    """What memwatch has said of one cgroup: the newest text of each file, and the largest amounts."""
+
+    def __init__(self, sampling: Sampling, folder: str) -> None:
+        self.sampling = sampling
+        self.folder = folder
+        self.texts: dict[str, str] = {}
+        self.most: dict[str, int] = {}
+        self.why: list[str] = []
+
+    def hear(self) -> Seen:
+        for one in self.sampling.next(seconds=0.2):
+            if isinstance(one, Look) and one.folder == self.folder:
+                self.why.append(one.why)
+                self.texts |= {name: text for name, text in one.files.items() if text is not None}
+                for name in ("memory.current", "memory.swap.current"):
+                    self.most[name] = max(self.most.get(name, 0), int(self.texts.get(name, "0")))
+        return self
+
+    def count(self, key: str) -> int:
+        return parse.counters(self.texts["memory.events"], path=self.folder)[key]
+
+    def until(self, condition: str, holds: Callable[[Seen], bool]) -> Seen:
+        return wait(condition, self.hear, until=holds, deadline=soon(), every=0.0)
+
+
+@contextlib.contextmanager
+def seeing(bench: Bench, path: CgroupPath) -> Iterator[Seen]:
+    hierarchy = bench.tree.hierarchy
+    with GuestSampler(bench.tree.target, hierarchy).open([bench.parent], FILES) as sampling:
+        yield Seen(sampling, hierarchy.folder(path))
+
+
+def test_a_container_over_its_limit_is_oom_killed_and_its_last_readings_are_there(bench: Bench) -> None:
+    with seeing(bench, bench.parent) as parent:
+        container = bench.start(
+            ContainerResources(memory_limit_in_bytes=48 * MI), [Anon(size=96 * MI, step=4 * MI), Hold()]
+        )
+        killed = Seen(parent.sampling, bench.tree.hierarchy.folder(bench.leaf(container)))
+        killed.until("its cgroup is gone", lambda seen: "gone" in seen.why)
+    assert killed.why[0] == "new"
+    assert "event" in killed.why
+    assert 44 * MI <= killed.most["memory.current"] <= 48 * MI
+    assert killed.count("oom_kill") == 1
     status = bench.ended(container)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")
     steps = [line.bytes for line in bench.log(container) if isinstance(line, Step)]
@@ -354,28 +402,27 @@ def test_a_container_over_its_limit_is_oom_killed(bench: Bench) -> None:
 
 def test_a_container_over_memory_high_stalls_and_obeys_term(bench: Bench, target: Target) -> None:
     resources = ContainerResources(memory_limit_in_bytes=80 * MI, unified={"memory.high": str(40 * MI)})
-    with control_folder(target, "/run/memqos/high", deadline=soon()) as control:
+    with control_folders(target, ["/run/memqos/high"], deadline=soon()) as [control]:
         spec = ContainerSpec(name="", image="", args=control.arguments(), mounts=(control.mount,))
         container = bench.start(resources, (), spec)
-        path = bench.cgroup(container)
-        control.send(Anon(size=24 * MI), deadline=soon())
-        control.await_command(1, deadline=soon())
-        before = watch(
-            bench.tree, [path], deadline=soon(), until=[conditions.settles(path, within=256 << 10)]
-        ).require()
-        assert conditions.counter(before.last, path, "memory.events", "high") == 0
-        control.send(Anon(size=48 * MI), deadline=soon())
-        series = watch(
-            bench.tree, [path], deadline=soon(), until=[conditions.event_rises(path, "high", by=20)]
-        ).require()
-        stalled = watch(
-            bench.tree, [path], deadline=soon(), until=[conditions.pressure_rises(path, by_us=500_000)]
-        ).require()
-        assert conditions.counter(series.last, path, "memory.events", "oom_kill") == 0
-        assert conditions.usage(stalled.last, path) >= 39 * MI
+        with seeing(bench, bench.cgroup(container)) as seen:
+            seen.sampling.write(control.fifo, line(Anon(size=24 * MI)).rstrip())
+            bench.done(container, "anon")
+            assert (
+                seen.until("it holds that much", lambda seen: seen.most["memory.current"] > 23 * MI).count("high") == 0
+            )
+            seen.sampling.write(control.fifo, line(Anon(size=48 * MI)).rstrip())
+            seen.until("it is throttled", lambda seen: seen.count("high") >= 20)
+            seen.until("it stalls", lambda seen: stalled(seen) > 500_000)
+            assert seen.count("oom_kill") == 0
+            assert seen.most["memory.current"] >= 39 * MI
         bench.runtime.stop(container, grace=20, deadline=soon())
         assert bench.ended(container).exit_code == 143
-        assert isinstance(control.report(deadline=soon())[-1], Step)
+        assert isinstance(bench.log(container)[-1], Step)
+
+
+def stalled(seen: Seen) -> int:
+    return parse.pressure(seen.texts["memory.pressure"], path=seen.folder).some.total
 
 
 def test_a_swap_limit_is_not_passed_and_what_was_swapped_is_intact(bench: Bench) -> None:
@@ -384,11 +431,10 @@ def test_a_swap_limit_is_not_passed_and_what_was_swapped_is_intact(bench: Bench)
     resources = ContainerResources(memory_limit_in_bytes=32 * MI, memory_swap_limit_in_bytes=80 * MI)
     # Touching all of it would bring in and throw out every page in turn: the first region is what was swapped first.
     container = bench.start(resources, [Anon(size=2 * MI), Anon(size=38 * MI), Touch(region=1), Hold()])
-    path = bench.cgroup(container)
-    swapped = conditions.usage_at_least(path, 4 * MI, file="memory.swap.current")
-    series = watch(bench.tree, [path], deadline=soon(), until=[swapped]).require()
-    assert conditions.usage(series.last, path, "memory.swap.current") <= 48 * MI
-    touched = bench.done(container, "touch")
+    with seeing(bench, bench.cgroup(container)) as seen:
+        seen.until("4 MiB are swapped out", lambda seen: seen.most.get("memory.swap.current", 0) >= 4 * MI)
+        touched = bench.done(container, "touch")
+        assert seen.hear().most["memory.swap.current"] <= 48 * MI
     assert (touched.bytes, touched.wrong_pages) == (2 * MI, 0)
     bench.runtime.stop(container, grace=0, deadline=soon())
 

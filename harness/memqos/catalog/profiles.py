@@ -69,6 +69,7 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
         enabled_units=listed("enabled_units"),
         files=tuple(found for overlay in listed("overlays") for found in _guest_files(vm / "guest" / overlay, file)),
         programs=tuple(_programs(vm / "workload")),
+        probes=tuple(_programs(vm / "probe")),
         kernel_suite=text(KERNEL_SUITE) if KERNEL_SUITE in document else "",
         cgroup_v1=_legacy_boot(document, file),
     )

@@ -14,6 +14,7 @@ from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.node.population import AdmittedPod, knob_files
+from memqos.node.steering import Steering
 from memqos.repetition import Repetition
 from memqos.runtime.base import (
     ContainerHandle,
@@ -52,18 +53,28 @@ class Admission:
     repetition: Repetition = field(default_factory=Repetition)
 
     def start(
-        self, plan: Plan, pods: Sequence[Pod], *, standing: Mapping[str, AdmittedPod], into: dict[str, AdmittedPod]
+        self,
+        plan: Plan,
+        pods: Sequence[Pod],
+        *,
+        standing: Mapping[str, AdmittedPod],
+        into: dict[str, AdmittedPod],
+        steering: Steering | None = None,
     ) -> None:
         """Start every pod of the plan.
+
+        steering: which of their workloads take commands, None for none.
 
         standing: pods whose sandboxes, and whose containers as far as they still have any, are used again.
         into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
         that does not come up keeps its MachineryError and does not keep the others from starting, unless several in a
         row fail alike: then the rest is not tried, and has that failure as well.
         """
-        by_uid = {pod.uid: pod for pod in pods}
+        steering = steering or Steering()
+        by_uid = {pod.uid: pod for pod in steering.pods(pods)}
         for planned in plan.pods:
-            admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
+            pod = by_uid[planned.uid]
+            admitted = AdmittedPod(pod=pod, planned=planned, mounts=steering.mounts(pod))
             before = standing.get(planned.uid)
             if before is not None and before.sandbox is not None:
                 # CreateContainer repeats the sandbox's configuration, which is the new plan's.
@@ -215,6 +226,7 @@ def start_container(
         image=container.image,
         command=container.command,
         args=container.args,
+        mounts=admitted.mounts.get(container.name, ()),
         resources=resources,
     )
     handle = runtime.create(admitted.sandbox, spec, deadline=deadline)

@@ -33,7 +33,7 @@ WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     CgroupVersion.V2: (
         "memory.current", "memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group", "memory.events",
         "memory.pressure", "memory.numa_stat", "memory.stat", "memory.swap.current", "memory.swap.peak",
-        "memory.swap.max", "memory.swap.events", "cpuset.mems",
+        "memory.swap.max", "memory.swap.events", "cpuset.mems", "cgroup.events",
     ),
     CgroupVersion.V1: (
         "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",
@@ -61,7 +61,8 @@ The kernel lets a task above memory.high go on without sleep for penalties of up
 class Sample:
     """One look at a container: its cgroup and its pod's, the runtime's word, and what the workload reported.
 
-    planned: what the container's control files must hold, which is what its behaviour is measured by.
+    planned: what the container's control files must hold, which is what its behaviour is measured by. runs: whether
+    the container was known to run by then: while a runtime makes it, its files still hold the kernel's defaults.
     """
 
     container: CgroupPath
@@ -70,6 +71,7 @@ class Sample:
     reading: Reading
     status: ContainerStatus
     report: tuple[ReportLine, ...]
+    runs: bool = True
 
     def text(self, file: str) -> str | None:
         """A file of the container's cgroup, None if it is not there (any more)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from memqos.cgroupfs import parse
 from memqos.engine import verdict
@@ -11,7 +12,7 @@ from memqos.engine.behaviour import behaviour_reason
 from memqos.engine.finding import Finding, Verdict
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
-from memqos.node.premises import Premises
+from memqos.node.premises import Premises, broken_of
 from memqos.workload.report import Done, Step
 
 __all__ = ["Course"]
@@ -23,7 +24,7 @@ OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Course:
     """Samples of one container from its start to the end of the watch, at least one.
 
@@ -34,7 +35,7 @@ class Course:
     rests_on: Premises
     samples: tuple[Sample, ...]
 
-    @property
+    @cached_property
     def premises(self) -> tuple[Finding, ...]:
         """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
         return self.rests_on.judge(self.samples)
@@ -187,7 +188,7 @@ class Course:
         )
 
     def _premise_broken(self) -> str:
-        broken = self.rests_on.broken(self.samples)
+        broken = broken_of(self.premises)
         return f"what it rests on does not hold: {broken}" if broken else ""
 
     def _evidence(self) -> Mapping[str, str]:

@@ -6,11 +6,12 @@ it, so it can only agree with memqos: it never gives conformance results.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memqos.clock import Deadline
+from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.plan import Plan
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.knob import Knob, Text, read_back
@@ -19,11 +20,13 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.node.under_test import NodeUnderTest
 from memqos.probe.facts import TargetFacts
+from memqos.probe.looks import Appended, Look, Said
+from memqos.probe.sampler import Sampling
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
 from memqos.target.fake import FakeTarget, Handler, Outcome
 
-__all__ = ["FAKE_FACTS", "FakeAgent", "fake_node"]
+__all__ = ["FAKE_FACTS", "FakeAgent", "FakeSampler", "fake_node"]
 
 _GIB = 1 << 30
 _ENDS = frozenset({"remove", "give back"})
@@ -82,6 +85,71 @@ class FakeAgent:
             self._cgroups.put(path, name, text)
 
 
+class FakeSampler:
+    """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself."""
+
+    def __init__(self, cgroups: FakeCgroups, target: FakeTarget) -> None:
+        self._cgroups = cgroups
+        self._target = target
+
+    @contextlib.contextmanager
+    def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
+        """Watch these cgroups and those below them."""
+        yield _FakeSampling(self._cgroups, self._target, paths, files)
+
+
+class _FakeSampling:
+    """What changed since the last call. written: the lines for FIFOs, none of which anybody reads."""
+
+    def __init__(
+        self, cgroups: FakeCgroups, target: FakeTarget, paths: Sequence[CgroupPath], files: Sequence[str]
+    ) -> None:
+        self._cgroups = cgroups
+        self._target = target
+        self._paths = paths
+        self._files = files
+        self._known: dict[CgroupPath, dict[str, str | None]] = {}
+        self._followed: dict[str, tuple[str, int]] = {}
+        self.written: list[tuple[str, str]] = []
+
+    def next(self, *, seconds: float) -> Sequence[Said]:  # noqa: ARG002 - nothing happens while one waits
+        """What changed since the last call."""
+        return [*self._looks(), *self._appended()]
+
+    def look(self, *, deadline: Deadline) -> Sequence[Said]:  # noqa: ARG002 - a look takes no time
+        """The same."""
+        return self.next(seconds=0)
+
+    def follow(self, name: str, path: str) -> None:
+        """Say what this file has from now on."""
+        self._followed[name] = path, 0
+
+    def write(self, fifo: str, line: str) -> None:
+        """Remember it."""
+        self.written.append((fifo, line))
+
+    def _looks(self) -> Iterator[Look]:
+        at = SYSTEM_CLOCK.now()
+        now = {path: self._cgroups.texts(path, self._files) for path in self._cgroups.below(self._paths)}
+        for path in [path for path in self._known if path not in now]:
+            del self._known[path]
+            yield Look(at=at, folder=self._cgroups.hierarchy.folder(path), why="gone", files={})
+        for path, texts in now.items():
+            before = self._known.get(path)
+            changed = {name: text for name, text in texts.items() if before is None or before[name] != text}
+            self._known[path] = texts
+            if changed:
+                folder = self._cgroups.hierarchy.folder(path)
+                yield Look(at=at, folder=folder, why="clock" if before else "new", files=changed)
+
+    def _appended(self) -> Iterator[Appended]:
+        for name, (path, read) in self._followed.items():
+            text = (self._target.read(path, deadline=Deadline.after(1)) or b"").decode()
+            self._followed[name] = path, len(text)
+            if text[read:]:
+                yield Appended(at=SYSTEM_CLOCK.now(), name=name, text=text[read:])
+
+
 class _NoRecorder:
     """Keeps nothing."""
 
@@ -89,6 +157,9 @@ class _NoRecorder:
         """Forget it."""
 
     def reading(self, reading: Reading) -> None:
+        """Forget it."""
+
+    def look(self, look: Look) -> None:
         """Forget it."""
 
 
@@ -110,9 +181,11 @@ def fake_node(
 
     runtime = FakeRuntime(cgroups, driver=driver, runtimes=runtimes)
     commands = {**cgroups.commands(), **FakeAgent(cgroups).commands(), ("sh", "-c"): end_containers}
+    target = FakeTarget(mounts=cgroups.mounts, commands=commands)
     return NodeUnderTest(
-        target=FakeTarget(mounts=cgroups.mounts, commands=commands),
+        target=target,
         runtime=runtime,
+        sampler=FakeSampler(cgroups, target),
         facts=TargetFacts(node=facts, hierarchy=hierarchy, controllers=frozenset({"memory"}), pressure=not legacy),
         recorder=_NoRecorder(),
         driver=driver,

@@ -15,7 +15,7 @@ from memqos.model.node import CgroupVersion, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
-from memqos.runtime.base import ContainerHandle, SandboxHandle
+from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 
 __all__ = ["AdmittedPod", "Population", "knob_files"]
 
@@ -30,6 +30,7 @@ class AdmittedPod:
     """One pod on the node: its handles as far as it came, and why it came no further.
 
     early: cgroups that were read while they existed (init containers end before the pod is complete).
+    mounts: what containers see of the target, by their names.
     """
 
     pod: Pod
@@ -37,6 +38,7 @@ class AdmittedPod:
     sandbox: SandboxHandle | None = None
     containers: dict[str, ContainerHandle] = field(default_factory=dict)
     early: dict[CgroupPath, CgroupReading] = field(default_factory=dict)
+    mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
     failure: MachineryError | None = None
 
     def require(self) -> AdmittedPod:

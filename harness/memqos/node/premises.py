@@ -6,17 +6,19 @@ did then says nothing about the limit that was planned; that the limit is not th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine import verdict
 from memqos.engine.finding import Finding, Verdict
-from memqos.engine.plan import PlannedContainer, PlannedPod
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
+from memqos.model.pod import ContainerKind
+from memqos.model.reading import FileText
 from memqos.node.conditions import Sample
 
-__all__ = ["Premises"]
+__all__ = ["Premises", "broken_of", "premises_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +48,21 @@ class Premises:
 
         What could be read in no sample is not observable.
         """
-        judged = [self._in(sample) for sample in samples]
         began = samples[0].reading.at
-        return tuple(
-            _over_time(findings, [sample.reading.at - began for sample in samples])
-            for findings in zip(*judged, strict=True)
-        )
+        judged: list[tuple[float, list[Finding]]] = []
+        before: list[FileText | None] = []
+        for sample in _while_it_ran(samples):
+            # They change seldom, and there are many samples.
+            texts = [sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs]
+            if texts != before:
+                judged.append((sample.reading.at - began, self._in(sample)))
+                before = texts
+        seconds = [at for at, _ in judged]
+        return tuple(_over_time(one, seconds) for one in zip(*(findings for _, findings in judged), strict=True))
 
-    def broken(self, samples: Sequence[Sample]) -> str:
-        """The premise that does not hold, as one sentence; "" if none was seen to be broken."""
-        for finding in self.judge(samples):
-            if finding.verdict is Verdict.DEVIATES:
-                return f"{finding.knob} of {finding.subject} is {finding.observed}, planned is {finding.expected}"
-        return ""
+    def broken(self, sample: Sample) -> str:
+        """The premise that does not hold in one sample, as one sentence; "" if none is seen to be broken."""
+        return broken_of(self._in(sample)) if sample.runs else ""
 
     def _in(self, sample: Sample) -> list[Finding]:
         places = ((self.pod.cgroup, sample.pod), (self.planned.cgroup, sample.container))
@@ -68,6 +72,40 @@ class Premises:
             for finding in verdict.judge_cgroup(cgroup, path, verdict.subject(cgroup, self.pod), sample.reading)
             if finding.knob in self.knobs
         ]
+
+
+def broken_of(premises: Iterable[Finding]) -> str:
+    """The first of these that deviates, as one sentence; "" if none does."""
+    for finding in premises:
+        if finding.verdict is Verdict.DEVIATES:
+            return f"{finding.knob} of {finding.subject} is {finding.observed}, planned is {finding.expected}"
+    return ""
+
+
+def premises_of(plan: Plan, knobs: Sequence[Knob]) -> list[Premises]:
+    """These knobs of every app container of a plan; UsageError as of Premises."""
+    return [
+        Premises(pod=pod, planned=container, knobs=tuple(knobs))
+        for pod in plan.pods
+        for container in pod.containers
+        if container.kind is ContainerKind.APP
+    ]
+
+
+def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """The samples that say what a runtime made of a container; at least one.
+
+    Of one that ended before it was known to run, the last sample in which it had files.
+    """
+    ran = [sample for sample in samples if sample.runs]
+    if any(_is_there(sample) for sample in ran):
+        return ran
+    return [sample for sample in samples if _is_there(sample)][-1:] or samples[-1:]
+
+
+def _is_there(sample: Sample) -> bool:
+    cgroup = sample.reading.cgroups.get(sample.container)
+    return cgroup is not None and any(isinstance(text, str) for text in cgroup.files.values())
 
 
 def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from memqos.engine.plan import Plan
 from memqos.model.reading import Reading
+from memqos.probe.looks import Look
 
 __all__ = ["Recorder"]
 
@@ -18,5 +19,9 @@ class Recorder(Protocol):
         ...
 
     def reading(self, reading: Reading) -> None:
-        """A reading that findings or conditions are made from."""
+        """A reading that findings are made from."""
+        ...
+
+    def look(self, look: Look) -> None:
+        """What changed in a cgroup that is watched."""
         ...

@@ -22,13 +22,17 @@ from memqos.model.reading import CgroupReading, Reading
 from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
 from memqos.node.binding import bound_to
+from memqos.node.conditions import WATCHED_FILES
 from memqos.node.population import AdmittedPod, Population, knob_files
+from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
-from memqos.node.watching import Watch
+from memqos.node.steering import Steering
+from memqos.node.steering import steering as steering_of
+from memqos.node.watching import Watch, WatchedContainer
 from memqos.probe.facts import TargetFacts
-from memqos.repetition import Repetition
+from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Capability, Runtime
 from memqos.target.base import Target
 
@@ -44,8 +48,7 @@ class NodeUnderTest:
     away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
     `leaves`: whether somebody wants to look at the pods, so that they are left where they are. `lingers`: whether
-    somebody may want to yet, so that they stay until the node is used again. `repetition`: the failures of pods so far,
-    where nodes of one kind are used one after another.
+    somebody may want to yet, so that they stay until the node is used again.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class NodeUnderTest:
         *,
         target: Target,
         runtime: Runtime,
+        sampler: Sampler,
         facts: TargetFacts,
         recorder: Recorder,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
@@ -63,12 +67,12 @@ class NodeUnderTest:
         examine: Callable[[MachineryError], None] | None = None,
         leaves: Callable[[], bool] = lambda: False,
         lingers: Callable[[], bool] = lambda: False,
-        repetition: Repetition | None = None,
     ) -> None:
         self.target = target
         self.runtime = runtime
         self.facts: NodeFacts = facts.node
         self._facts = facts
+        self._sampler = sampler
         self.driver = driver
         self.tree = CgroupTree(target, facts.hierarchy)
         self._recorder = recorder
@@ -88,7 +92,6 @@ class NodeUnderTest:
             flavour=traits.flavour,
             subgroup=traits.subgroup,
             parallel=parallel,
-            repetition=repetition or Repetition(),
         )
 
     @property
@@ -152,19 +155,35 @@ class NodeUnderTest:
         zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """
+        with self._admitted(pods, kubelet, zone=zone) as population:
+            yield population
+
+    @contextlib.contextmanager
+    def _admitted(
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        *,
+        zone: int | None,
+        steering: Steering | None = None,
+        beside: Callable[[Plan], None] = lambda _: None,
+    ) -> Iterator[Population]:
+        """As `admitted`; beside: told the plan when its cgroups are there and no pod has been started in them."""
         plan = self.plan(pods, kubelet)
         if zone is not None:
             plan = bound_to(plan, zone)
         self._recorder.plan(plan)
         self._clear_away()
+        steering = steering or Steering()
         kept = self._kept
         self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
         ending = self._ending(lambda: None, standing.clear) if kept else self._clearing(standing)
         with self._guarded(), ending:
             standing.bring(plan)
+            beside(plan)
             started: dict[str, AdmittedPod] = {}
             try:
-                self._admission.start(plan, pods, standing=standing.pods, into=started)
+                self._admission.start(plan, pods, standing=standing.pods, into=started, steering=steering)
             finally:
                 standing.adopt(started)
             yield self._population(plan, started)
@@ -234,23 +253,58 @@ class NodeUnderTest:
 
     @contextlib.contextmanager
     def watched(
-        self, pod: Pod, kubelet: KubeletCase, *, rests_on: Sequence[Knob], zone: int | None = None
-    ) -> Iterator[Watch]:
-        """One pod whose first app container is watched while it runs.
+        self,
+        pod: Pod,
+        kubelet: KubeletCase,
+        *,
+        rests_on: Sequence[Knob],
+        zone: int | None = None,
+        steered: bool = False,
+    ) -> Iterator[WatchedContainer]:
+        """One pod whose first app container is watched; see `watched_pods`."""
+        with self.watched_pods([pod], kubelet, rests_on=rests_on, zone=zone, steered=steered) as watch:
+            yield watch.container(pod.name)
 
-        rests_on: the knobs without whose planned values its behaviour says nothing; UsageError for none, and for one
-        that nothing plans. zone: as in `admitted`.
+    @contextlib.contextmanager
+    def watched_pods(
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        *,
+        rests_on: Sequence[Knob],
+        zone: int | None = None,
+        steered: bool = False,
+    ) -> Iterator[Watch]:
+        """These pods, of which every app container is watched from its start on.
+
+        rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
+        that nothing plans. zone: as in `admitted`. steered: their workloads take commands while they run.
+        Raises MachineryError if one of them does not come up.
         """
-        with self.admitted([pod], kubelet, zone=zone) as population:
-            admitted = population.pods[pod.uid].require()
-            yield Watch(
-                tree=self.tree,
-                runtime=self.runtime,
-                population=population,
-                admitted=admitted,
-                rests_on=rests_on,
-                record=self._recorder.reading,
-            )
+        files = WATCHED_FILES[self.facts.cgroup_version]
+        premises: list[Premises] = []
+        with contextlib.ExitStack() as stack:
+            steering = stack.enter_context(steering_of(self.target, pods)) if steered else Steering()
+            watches: list[Watch] = []
+
+            def beside(plan: Plan) -> None:
+                premises.extend(premises_of(plan, rests_on))
+                sampling = stack.enter_context(self._sampler.open([pod.cgroup.path for pod in plan.pods], files))
+                watches.append(
+                    Watch(
+                        sampling=sampling,
+                        hierarchy=self.tree.hierarchy,
+                        files=files,
+                        runtime=self.runtime,
+                        record=self._recorder.look,
+                        source=self.target.address,
+                    )
+                )
+
+            population = stack.enter_context(self._admitted(pods, kubelet, zone=zone, steering=steering, beside=beside))
+            [watch] = watches
+            watch.begin(population, premises, steering.controls)
+            yield watch
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that enforcement made and did not remove: none on a node that is as it was."""

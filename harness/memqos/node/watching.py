@@ -1,113 +1,341 @@
-"""Watching one container while its workload runs, until named conditions came true or nothing more can happen."""
+"""Watching containers from inside their machine while their workloads run, until named conditions came true.
+
+Every change that the kernel tells of becomes a sample, so a counter that rises and a process that is killed are seen
+when it happens, and the last reading of a container that is gone is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline, wait
-from memqos.model.knob import Knob
-from memqos.model.reading import Reading
-from memqos.node.conditions import WATCHED_FILES, Condition, Sample, ended, work_done
+from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.clock import Deadline
+from memqos.errors import DeadlineError, MachineryError, UsageError
+from memqos.model.path import CgroupPath
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
-from memqos.node.population import AdmittedPod, Population
+from memqos.node.population import Population
 from memqos.node.premises import Premises
-from memqos.runtime.base import Runtime
-from memqos.workload.report import parse_container_log
+from memqos.probe.looks import Appended, Failed, Look, Said
+from memqos.probe.sampler import Sampling
+from memqos.runtime.base import ContainerHandle, ContainerStatus, Runtime
+from memqos.workload.command import Command, line
+from memqos.workload.control import Control
+from memqos.workload.report import ReportLine, parse_container_log
 
-__all__ = ["Watch"]
+__all__ = ["Sees", "Watch", "WatchedContainer"]
 
 WATCH_SECONDS = 120.0
 """A container above memory.high without swap gets about one MiB a second under software emulation."""
 
-SAMPLE_SECONDS = 30.0
+CALL_SECONDS = 30.0
 
 SETTLE_SECONDS = 5.0
 """How long counters may lag behind a workload that is done: the kernel refreshes its statistics every 2 s."""
 
+IDLE_SECONDS = 1.0
+"""How long to wait for something to happen before the runtime is asked how its containers are."""
 
-class Watch:
-    """A pod's first app container, running, and the knobs that its behaviour rests on."""
+ENDING_SECONDS = 0.1
+"""The same while a container is known to end, of which the runtime hears a moment later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sees:
+    """A condition on one of several containers."""
+
+    container: WatchedContainer
+    condition: Condition
+
+
+class WatchedContainer:
+    """One container of a watched pod: what was seen of it so far, and its workload."""
 
     def __init__(
         self,
         *,
-        tree: CgroupTree,
-        runtime: Runtime,
-        population: Population,
-        admitted: AdmittedPod,
-        rests_on: Sequence[Knob],
-        record: Callable[[Reading], None],
+        watch: Watch,
+        key: str,
+        premises: Premises,
+        handle: ContainerHandle,
+        path: CgroupPath,
+        finite: int,
+        control: Control | None,
     ) -> None:
-        self.population = population
-        self.container = admitted.pod.containers[0]
-        self._tree = tree
-        self._runtime = runtime
-        self._admitted = admitted
-        self._record = record
-        self._handle = admitted.containers[self.container.name]
-        self._path = population.path_of(admitted.pod, self.container.name)
-        planned = next(item for item in admitted.planned.containers if item.name == self.container.name)
-        self._premises = Premises(pod=admitted.planned, planned=planned, knobs=tuple(rests_on))
+        self.path = path
+        self.key = key
+        self.handle = handle
+        self.premises = premises
+        self.samples: list[Sample] = []
+        self._watch = watch
+        self._finite = finite
+        self._control = control
+        self._log = ""
+        self._report: tuple[ReportLine, ...] = ()
+        self._status: ContainerStatus | None = None
+        self._runs_from = math.inf
+
+    @property
+    def pod(self) -> CgroupPath:
+        """The pod's cgroup."""
+        return self.premises.pod.cgroup.path
+
+    def sees(self, condition: Condition) -> Sees:
+        """The condition, of this container, for a watch of several."""
+        return Sees(self, condition)
 
     def until(self, *conditions: Condition) -> Course:
-        """What happened until each of the conditions had been seen, or nothing more could happen.
+        """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
+        self._watch.until(*map(self.sees, conditions))
+        return self.course
 
-        Nothing more can happen when the container has ended, or SETTLE_SECONDS after its work was done; and nothing
-        that says anything, once a knob that the behaviour rests on is not as planned. Raises DeadlineError naming the
-        conditions that were not seen, if the container still works at the end of the time: then there is nothing to
-        judge yet.
+    @property
+    def course(self) -> Course:
+        """What happened until now."""
+        return Course(rests_on=self.premises, samples=tuple(self.samples))
+
+    def do(self, *commands: Command) -> None:
+        """Give the workload commands, which it does in turn after those that it has.
+
+        UsageError for a pod that is not steered.
         """
-        samples: list[Sample] = []
-        unseen = {condition.name: condition for condition in conditions}
-        gone, done = ended(), work_done(self._finite_commands())
-        settled: list[Deadline] = []
+        if self._control is None:
+            raise UsageError(
+                f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
+            )
+        for command in commands:
+            self._watch.write(self._control.fifo, line(command).rstrip("\n"))
+        self._finite += len(commands)
 
-        def look() -> Sample:
-            sample = self.sample()
-            samples.append(sample)
-            for name in [name for name, condition in unseen.items() if condition.holds(sample)]:
-                del unseen[name]
-            if done.holds(sample) and not settled:
-                settled.append(Deadline.after(SETTLE_SECONDS))
-            return sample
+    @property
+    def work_is_done(self) -> bool:
+        """Whether all that the workload was told to do, and that comes to an end, is done."""
+        return bool(self.samples) and work_done(self._finite).holds(self.samples[-1])
 
-        def is_over(sample: Sample) -> bool:
-            if not unseen or gone.holds(sample) or any(deadline.expired for deadline in settled):
-                return True
-            return bool(self._premises.broken([sample]))
+    @property
+    def has_ended(self) -> bool:
+        """Whether the runtime says so."""
+        return self._status is not None and self._status.exit_code is not None
 
-        wait(
-            " and ".join(condition.name for condition in conditions),
-            look,
-            until=is_over,
-            deadline=Deadline.after(WATCH_SECONDS),
-            shown=lambda sample: "; ".join(condition.shows(sample) for condition in unseen.values()),
+    @property
+    def seems_ended(self) -> bool:
+        """Whether its cgroup says so, of which the runtime hears a moment later."""
+        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
+        if last is None:
+            return False
+        gone = all(isinstance(text, NoFile) for text in last.files.values())
+        return gone or "populated 0" in str(last.files.get("cgroup.events"))
+
+    def runs_from(self, at: float) -> None:
+        """From this time on it is known to run, whatever its workload says."""
+        self._runs_from = at
+
+    def heard(self, text: str) -> None:
+        """Its log has this more."""
+        self._log += text
+        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
+
+    def asked(self, status: ContainerStatus, reading: Reading) -> None:
+        """The runtime says this of it; what is new becomes a sample."""
+        if status != self._status or not self.samples:
+            self._status = status
+            self.seen(reading)
+
+    def seen(self, reading: Reading) -> None:
+        """One sample more, with what is known now; nothing before the runtime was first asked."""
+        if self._status is None:
+            return
+        self.samples.append(
+            Sample(
+                container=self.path,
+                pod=self.pod,
+                planned=self.premises.planned.cgroup.knobs,
+                reading=reading,
+                status=self._status,
+                report=self._report,
+                runs=bool(self._report) or reading.at >= self._runs_from,
+            )
         )
+
+
+class Watch:
+    """The app containers of some pods, running, and the knobs that their behaviour rests on."""
+
+    def __init__(
+        self,
+        *,
+        sampling: Sampling,
+        hierarchy: Hierarchy,
+        files: Sequence[str],
+        runtime: Runtime,
+        record: Callable[[Look], None],
+        source: str,
+    ) -> None:
+        self._sampling = sampling
+        self._hierarchy = hierarchy
+        self._files = files
+        self._runtime = runtime
+        self._record = record
+        self._source = source
+        self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
+        self._containers: dict[str, WatchedContainer] = {}
+
+    def begin(self, population: Population, rests_on: Sequence[Premises], controls: Mapping[str, Control]) -> None:
+        """Take the containers of these premises as those that are watched, now that they run."""
+        for premises in rests_on:
+            uid, name = premises.pod.uid, premises.planned.name
+            admitted = population.pods[uid].require()
+            container = next(one for one in admitted.pod.containers if one.name == name)
+            key = f"{premises.pod.name}/{name}"
+            self._containers[key] = WatchedContainer(
+                watch=self,
+                key=key,
+                premises=premises,
+                handle=admitted.containers[name],
+                path=population.path_of(admitted.pod, name),
+                finite=_finite(container.args),
+                control=controls.get(f"{uid}/{name}"),
+            )
+            self._sampling.follow(key, admitted.containers[name].log_path)
+        for watched in self._containers.values():
+            self._ask(watched)
+        said = self._sampling.look(deadline=Deadline.after(CALL_SECONDS))
+        for watched in self._containers.values():
+            watched.runs_from(said[-1].at if said else 0.0)
+        self._take(said)
+
+    def container(self, pod: str, name: str = "") -> WatchedContainer:
+        """A pod's container, its first one if no name is given; UsageError for what is not watched."""
+        for key, container in self._containers.items():
+            if key == f"{pod}/{name}" or (not name and key.startswith(f"{pod}/")):
+                return container
+        known = ", ".join(self._containers)
+        raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")
+
+    def write(self, fifo: str, text: str) -> None:
+        """Write a line to a workload's FIFO."""
+        self._sampling.write(fifo, text)
+
+    def until(self, *sees: Sees) -> None:
+        """Wait until each of these had been seen, or nothing more could happen.
+
+        Nothing more can happen when all containers that are asked about have ended, or SETTLE_SECONDS after their work
+        was done; and nothing that says anything, once a knob that their behaviour rests on is not as planned. Raises
+        DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
+        is nothing to judge yet.
+        """
+        waiting = _Waiting(sees)
+        deadline = Deadline.after(WATCH_SECONDS)
+        while not waiting.is_over():
+            if deadline.expired:
+                raise waiting.in_vain(deadline)
+            ending = any(one.seems_ended and not one.has_ended for one in waiting.containers)
+            patience = ENDING_SECONDS if ending else IDLE_SECONDS
+            said = self._sampling.next(seconds=min(patience, deadline.remaining))
+            self._take(said)
+            if ending or not said or waiting.is_due():
+                for container in waiting.containers:
+                    self._ask(container)
         # What the runtime and the counters say of an end comes a moment after it.
-        look()
-        return Course(rests_on=self._premises, samples=tuple(samples))
+        self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
+        for container in waiting.containers:
+            self._ask(container)
 
-    def sample(self) -> Sample:
-        """One look."""
-        deadline = Deadline.after(SAMPLE_SECONDS)
-        pod = self._admitted.planned.cgroup.path
-        files = WATCHED_FILES[self._tree.hierarchy.version]
-        reading = self._tree.read_cgroups([self._path, pod], files, deadline=deadline)
-        self._record(reading)
-        log = self._tree.target.read(self._handle.log_path, deadline=deadline) or b""
-        return Sample(
-            container=self._path,
-            pod=pod,
-            planned=self._premises.planned.cgroup.knobs,
-            reading=reading,
-            status=self._runtime.status(self._handle, deadline=deadline),
-            report=parse_container_log(
-                log.decode("utf-8", "backslashreplace"), source=self._handle.log_path, live=True
-            ),
+    def _ask(self, container: WatchedContainer) -> None:
+        status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
+        last = container.samples[-1].reading.at if container.samples else 0.0
+        container.asked(status, self._reading(container, last))
+
+    def _take(self, said: Iterable[Said]) -> None:
+        for one in said:
+            match one:
+                case Look():
+                    self._record(one)
+                    self._see(one)
+                case Appended():
+                    container = self._containers[one.name]
+                    container.heard(one.text)
+                    container.seen(self._reading(container, one.at))
+                case Failed():
+                    raise MachineryError(
+                        f"the workload's commands could not be written to {one.path}: nothing reads them any more.",
+                        next_step="See its container's log for how it ended.",
+                        data={"errno": one.errno},
+                    )
+
+    def _see(self, look: Look) -> None:
+        path = self._hierarchy.cgroup_of(look.folder)
+        if look.why == "gone":
+            self._cgroups[path] = dict.fromkeys(self._files, NoFile.NO_FILE)
+        else:
+            changed = {name: NoFile.NO_FILE if text is None else text for name, text in look.files.items()}
+            self._cgroups[path] = {**self._cgroups.get(path, {}), **changed}
+        for container in self._containers.values():
+            if path in {container.path, container.pod}:
+                container.seen(self._reading(container, look.at))
+
+    def _reading(self, container: WatchedContainer, at: float) -> Reading:
+        cgroups = {
+            path: CgroupReading(path=path, files=self._cgroups[path])
+            for path in (container.pod, container.path)
+            if path in self._cgroups
+        }
+        return Reading(source=self._source, at=at, cgroups=cgroups)
+
+
+class _Waiting:
+    """What is still waited for, and when there is nothing left to wait for."""
+
+    def __init__(self, sees: Sequence[Sees]) -> None:
+        self.containers = list(dict.fromkeys(one.container for one in sees))
+        self._sees = sees
+        self._unseen = {id(one): one for one in sees}
+        self._judged = {container.key: 0 for container in self.containers}
+        self._settled: Deadline | None = None
+        self._next = Deadline.after(IDLE_SECONDS)
+        self._broken = False
+
+    def is_due(self) -> bool:
+        """Whether the runtime should be asked again, however much happens."""
+        if self._next.expired:
+            self._next = Deadline.after(IDLE_SECONDS)
+            return True
+        return False
+
+    def is_over(self) -> bool:
+        """Judge the samples that came since the last time; whether that was enough."""
+        for container in self.containers:
+            for sample in container.samples[self._judged[container.key] :]:
+                self._judge(container, sample)
+            self._judged[container.key] = len(container.samples)
+        if not self._unseen or self._broken or all(container.has_ended for container in self.containers):
+            return True
+        if self._settled is None and all(one.work_is_done or one.has_ended for one in self.containers):
+            self._settled = Deadline.after(SETTLE_SECONDS)
+        return self._settled is not None and self._settled.expired
+
+    def _judge(self, container: WatchedContainer, sample: Sample) -> None:
+        self._broken = self._broken or bool(container.premises.broken(sample))
+        for key, one in list(self._unseen.items()):
+            if one.container is container and one.condition.holds(sample):
+                del self._unseen[key]
+
+    def in_vain(self, deadline: Deadline) -> DeadlineError:
+        """What was waited for, and what was seen last of what did not come."""
+        names = " and ".join(one.condition.name for one in self._sees)
+        last = "; ".join(
+            one.condition.shows(one.container.samples[-1]) for one in self._unseen.values() if one.container.samples
+        )
+        return DeadlineError(
+            f"waited {deadline.elapsed:.1f} s for '{names}'; the last observation was {last}.",
+            data={"condition": names, "last": last, "elapsed": deadline.elapsed},
         )
 
-    def _finite_commands(self) -> int:
-        """How many of the workload's commands come to an end: all before a hold without a time."""
-        words = " ".join(self.container.args).split(" , ")
-        return len([word for word in words if word != "hold"])
+
+def _finite(args: Sequence[str]) -> int:
+    """How many of the workload's commands come to an end: all before a hold without a time."""
+    commands = [words.split() for words in " ".join(args).split(" , ")]
+    return len([words for words in commands if words and words != ["hold"]])

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from memqos import frame
 from memqos.clock import Deadline
 from memqos.engine.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
 from memqos.plugin.keys import Notes, slug
+from memqos.probe.looks import Look
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
 from memqos.target.base import Target
@@ -38,7 +37,7 @@ _CAPTURES: dict[str, tuple[str, ...]] = {
     "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
     "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
 }
-_SHARED = ("plan.json", "readings.jsonl", "requests.jsonl")
+_SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl")
 
 
 class Folder:
@@ -54,31 +53,22 @@ class Folder:
 
     def write(self, name: str, value: object) -> None:
         """A value as a JSON file, text or bytes as they are."""
+        self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / name
-        if not isinstance(value, bytes):
-            text = value if isinstance(value, str) else json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n"
-            value = text.encode("utf-8", "backslashreplace")
-        with _kept(file):
-            self.path.mkdir(parents=True, exist_ok=True)
+        if isinstance(value, bytes):
             file.write_bytes(value)
+        elif isinstance(value, str):
+            file.write_text(value, encoding="utf-8")
+        else:
+            file.write_text(json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def append(self, name: str, value: object) -> None:
         """A value as one more JSON line."""
         line = json.dumps(as_json(value), ensure_ascii=False) + "\n"
-        with self._lock, _kept(self.path / name):
+        with self._lock:
             self.path.mkdir(parents=True, exist_ok=True)
-            with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            with (self.path / name).open("a", encoding="utf-8") as stream:
                 stream.write(line)
-
-
-@contextlib.contextmanager
-def _kept(file: Path) -> Iterator[None]:
-    """What the host refuses to keep is told as that: a full disk says nothing about the system under test."""
-    try:
-        yield
-    except OSError as error:
-        refused = frame.of_the_host(error, where=str(file), next_step="Free some space, or name another --results.")
-        raise refused or error from error
 
 
 class MachineLog:
@@ -104,6 +94,10 @@ class MachineLog:
     def reading(self, reading: Reading) -> None:
         """Keep one reading more."""
         self._current.append("readings.jsonl", reading)
+
+    def look(self, look: Look) -> None:
+        """Keep what changed in a cgroup that is watched."""
+        self._current.append("series.jsonl", look)
 
     def call(self, record: object) -> None:
         """Keep one request with its reply."""
@@ -157,10 +151,9 @@ def capture(target: Target, folder: Folder, *, used: Folder, serial_log: Path) -
     for name, argv in _CAPTURES.items():
         if place is folder or not (place.path / name).exists():
             place.write(name, _said(target, argv))
-    with _kept(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
-        for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
-            _share(source, folder.path / source.name)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
+        _share(source, folder.path / source.name)
 
 
 def _said(target: Target, argv: tuple[str, ...]) -> bytes | str:

@@ -8,7 +8,7 @@ memory: memory.current is 0 and no event ever happens, unless a test says so wit
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from memqos.cgroupfs import scan
 from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, Legacy, Unified
@@ -109,6 +109,14 @@ class FakeCgroups:
     def text(self, path: CgroupPath, name: str) -> str:
         """A file's text; KeyError if it is not there."""
         return self._cgroups[path][name]
+
+    def below(self, roots: Iterable[CgroupPath]) -> list[CgroupPath]:
+        """Those of these cgroups that exist, and all below them."""
+        return sorted({path for root in roots for path, _ in self._below(root)})
+
+    def texts(self, path: CgroupPath, names: Iterable[str]) -> dict[str, str | None]:
+        """Files of a cgroup that exists, None for those that it has not."""
+        return {name: self._cgroups[path].get(name) for name in names}
 
     def show(self, path: CgroupPath, name: str, text: str) -> None:
         """Let a file show this text, as if the kernel had counted something."""

@@ -6,6 +6,7 @@ A target knows nothing of cgroups or containers; it moves bytes and runs command
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,13 @@ class Target(Protocol):
 
     def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
         """The names in a folder, sorted, or None if there is no such folder."""
+        ...
+
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A program over there with pipes for its standard input and output, unbuffered; it ends with its input.
+
+        One that is not there ends at once, with a status that is not zero. Whoever opens it ends it.
+        """
         ...
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:

@@ -35,6 +35,7 @@ def check_target_contract(factory: Callable[[], AbstractContextManager[Target]],
             _gives_a_status_that_is_not_zero_as_a_result,
             _says_when_a_program_is_missing,
             _keeps_deadlines,
+            _opens_programs,
         ):
             check(target)
         for check_files in (
@@ -44,6 +45,21 @@ def check_target_contract(factory: Callable[[], AbstractContextManager[Target]],
             _lists_sorted,
         ):
             check_files(target, folder.rstrip("/"))
+
+
+def _opens_programs(target: Target) -> None:
+    with target.open(["cat"]) as talking:
+        assert talking.stdin is not None  # noqa: S101 - the port promises both
+        assert talking.stdout is not None  # noqa: S101
+        talking.stdin.write(_EVERY_BYTE)
+        echo = b""
+        while len(echo) < len(_EVERY_BYTE) and (chunk := talking.stdout.read(len(_EVERY_BYTE))):
+            echo += chunk
+        _promise(echo == _EVERY_BYTE, "open gives every byte unchanged, and does not wait for the input's end")
+        talking.stdin.close()
+        _promise(talking.wait(_SECONDS) == 0, f"a program ends with its input, and ended with {talking.returncode}")
+    with target.open(["memqos-no-such-program"]) as missing:
+        _promise(missing.wait(_SECONDS) != 0, "a program that is not there ends with a status that is not zero")
 
 
 def _has_an_address(target: Target) -> None:

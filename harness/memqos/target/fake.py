@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -134,6 +135,13 @@ class FakeTarget:
         """The names in a folder, sorted, or None."""
         with self._translated(f"listing {path}"):
             return self._files(path).list(path)
+
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Only cat can be talked to here; anything else ends at once, as a program that is not there."""
+        words = ["cat"] if tuple(argv) == ("cat",) else ["sh", "-c", "exit 127"]
+        return subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        )
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
         """The path itself: what listens there, if anything does, is on this host."""

@@ -93,6 +93,17 @@ class LocalTarget:
         except OSError as error:
             raise self._refused("listing", path, error) from error
 
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A program with pipes, in a group of its own: a Ctrl-C at the terminal is not for it."""
+        return subprocess.Popen(
+            ["sh", "-c", 'exec "$@"', "sh", *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            process_group=0,
+        )
+
     @contextlib.contextmanager
     def forward(self, remote_socket: str) -> Iterator[Path]:
         """The socket itself: it is on this host."""

@@ -33,7 +33,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One C program of the workload, and the files it is compiled from: its .c files, which include its .h files."""
+    """One C program of ours, and the files it is compiled from: its .c files, which include its .h files."""
 
     name: str
     sources: tuple[SourceFile, ...]
@@ -60,7 +60,7 @@ class Profile:
     cgroup_v1: how its kernel and systemd boot with cgroup v1.
     masked_units, enabled_units: systemd units that are made impossible to start, and started with multi-user.target.
     files: laid over the installed root, later ones over earlier ones.
-    programs: those that become container images in the guest's store.
+    programs: those that become container images in the guest's store; probes: those that are for the guest itself.
     """
 
     name: str
@@ -73,5 +73,6 @@ class Profile:
     enabled_units: tuple[str, ...]
     files: tuple[GuestFile, ...]
     programs: tuple[Program, ...]
+    probes: tuple[Program, ...] = ()
     kernel_suite: str = ""
     cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not say how")

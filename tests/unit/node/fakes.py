@@ -19,9 +19,9 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
-from memqos.node.fake import FakeAgent
+from memqos.node.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
-from memqos.repetition import Repetition
+from memqos.probe.looks import Look
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
@@ -70,6 +70,7 @@ class Log:
     def __init__(self) -> None:
         self.plans: list[Plan] = []
         self.readings: list[Reading] = []
+        self.looks: list[Look] = []
 
     def plan(self, plan: Plan) -> None:
         self.plans.append(plan)
@@ -77,18 +78,14 @@ class Log:
     def reading(self, reading: Reading) -> None:
         self.readings.append(reading)
 
+    def look(self, look: Look) -> None:
+        self.looks.append(look)
+
 
 class Bench:
     """The node with everything that a test may want to look at behind it."""
 
-    def __init__(
-        self,
-        *,
-        runtimes: Runtimes = TRIXIE,
-        hierarchy: Hierarchy = FAKE_HIERARCHY,
-        repetition: Repetition | None = None,
-        **facts: Any,
-    ) -> None:
+    def __init__(self, *, runtimes: Runtimes = TRIXIE, hierarchy: Hierarchy = FAKE_HIERARCHY, **facts: Any) -> None:
         self.cgroups = FakeCgroups(hierarchy=hierarchy, zones="0-1")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
@@ -110,11 +107,11 @@ class Bench:
         self.node = NodeUnderTest(
             target=self.target,
             runtime=self.runtime,
+            sampler=FakeSampler(self.cgroups, self.target),
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             traits=runtimes.traits,
-            repetition=repetition,
         )
 
     @property

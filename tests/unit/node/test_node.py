@@ -14,7 +14,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
-from memqos.repetition import Repetition
+from memqos.node.fake import FakeSampler
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
 
@@ -128,18 +128,6 @@ def test_after_three_pods_that_failed_alike_the_rest_of_a_population_is_not_trie
         bench.runtime.hanging = set()
         with bench.node.admitted(pods, kubelet()) as population:
             assert population.failures == ()
-
-
-def test_the_next_machine_gets_one_attempt_where_the_one_before_had_them_all():
-    row = Repetition()
-    asked = []
-    for _ in range(2):
-        bench = Bench(repetition=row)
-        bench.runtime.hanging = set("abcdef")
-        with bench.node.admitted([pod(name) for name in "abcdef"], kubelet()) as population:
-            assert len(population.failures) == 6
-        asked.append(bench.runtime.asked)
-    assert asked == [["a", "b", "c"], ["a"]]
 
 
 def test_failures_that_are_not_in_a_row_are_each_tried():
@@ -268,6 +256,7 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
     node = NodeUnderTest(
         target=bench.target,
         runtime=bench.runtime,
+        sampler=FakeSampler(bench.cgroups, bench.target),
         facts=Bench().node._facts,
         recorder=bench.log,
         check_alive=check_alive,
@@ -290,6 +279,7 @@ def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkey
     node = NodeUnderTest(
         target=bench.target,
         runtime=bench.runtime,
+        sampler=FakeSampler(bench.cgroups, bench.target),
         facts=bench.node._facts,
         recorder=bench.log,
         leaves=lambda: is_broken,
@@ -315,6 +305,7 @@ class Wish:
         self.node = NodeUnderTest(
             target=self.bench.target,
             runtime=self.bench.runtime,
+            sampler=FakeSampler(self.bench.cgroups, self.bench.target),
             facts=self.bench.node._facts,
             recorder=self.bench.log,
             leaves=lambda: self.does,

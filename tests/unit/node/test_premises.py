@@ -1,7 +1,6 @@
 """No behaviour conforms while a knob that it rests on is not as planned, however the kernel behaves with it."""
 
 import contextlib
-import functools
 import importlib.util
 import inspect
 from pathlib import Path
@@ -62,7 +61,6 @@ def findings_of(function, kubelet, folder, breaks=None):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "wait", functools.partial(watching.wait, every=0.0))
 
 
 @pytest.mark.parametrize(("function", "kubelet"), list(watching_tests()))

@@ -1,27 +1,31 @@
 """Watching a container, on the fake node and on made-up samples."""
 
+import dataclasses
 import re
 
 import pytest
 
 from memqos.engine.finding import Verdict
-from memqos.errors import DeadlineError
+from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises, watching
+from memqos.probe.looks import Failed
+from memqos.workload.command import Anon, Touch
 from tests.unit.node.fakes import Bench, kubelet, pod
-from tests.unit.node.samples import EVENTS
+from tests.unit.node.samples import EVENTS, course, files, sample
 
 
 def test_watching_ends_when_the_conditions_were_seen_even_one_after_the_other():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
-        path = container.population.path_of(web, "app")
+        path = container.path
         bench.cgroups.show(path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
         course = container.until(rises("memory.events", "high"))
 
     assert course.rises("memory.events", "high").verdict is Verdict.CONFORMS
     assert course.rises("memory.events", "high").cgroup == str(path)
-    assert len(bench.log.readings) == 3
+    assert [look.why for look in bench.log.looks[:2]] == ["new", "new"]
+    assert bench.log.looks[-1].files == {"memory.events": EVENTS.format(high=3, oom_kill=0)}
 
 
 def test_watching_ends_with_the_container():
@@ -66,9 +70,71 @@ def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypa
 def test_a_watch_ends_when_a_knob_that_it_rests_on_is_not_as_planned():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
-        path = container.population.path_of(web, "app")
+        path = container.path
         bench.cgroups.show(path, "memory.max", "max\n")
         course = container.until(rises("memory.events", "high"))
 
     assert [finding.verdict for finding in course.premises] == [Verdict.CONFORMS, Verdict.DEVIATES]
     assert course.rises("memory.events", "high").verdict is Verdict.NOT_OBSERVABLE
+
+
+def test_a_premise_is_judged_once_the_container_runs_and_not_while_it_is_made():
+    """A runtime makes the cgroup first and writes its limits then."""
+    made = dataclasses.replace(sample(files(memory_swap_max="max\n"), at=1.0), runs=False)
+    runs = sample(files(), at=2.0)
+
+    assert [finding.verdict for finding in course(made, runs).premises] == [Verdict.CONFORMS]
+    assert [finding.verdict for finding in course(runs, made).premises] == [Verdict.CONFORMS]
+
+
+def test_a_container_that_ended_before_it_was_known_to_run_is_judged_by_its_last_files():
+    made = dataclasses.replace(sample(files(memory_swap_max="max\n"), at=1.0), runs=False)
+    limited = dataclasses.replace(sample(files(), at=2.0), runs=False)
+    gone = sample(None, files(), exit_code=137, at=3.0)
+
+    assert [finding.verdict for finding in course(made, limited, gone).premises] == [Verdict.CONFORMS]
+    assert [finding.verdict for finding in course(made, gone).premises] == [Verdict.DEVIATES]
+
+
+def test_several_pods_are_watched_at_once():
+    bench, web, other = Bench(), pod("web"), pod("other")
+    with bench.node.watched_pods([web, other], kubelet(), rests_on=[Knob.MEMORY_MAX]) as watch:
+        one, two = watch.container("web"), watch.container("other", "app")
+        bench.cgroups.show(one.path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
+        bench.runtime.finish(two.handle, exit_code=137, reason="OOMKilled")
+        watch.until(one.sees(rises("memory.events", "high")), two.sees(ended()))
+
+    assert one.course.rises("memory.events", "high").verdict is Verdict.CONFORMS
+    assert two.course.rises("memory.events", "high").verdict is Verdict.DEVIATES
+    assert two.course.reason_tells_oom().verdict is Verdict.CONFORMS
+    assert one.course.still_runs().verdict is Verdict.CONFORMS
+    with pytest.raises(UsageError, match="no container 'nobody/' is watched"):
+        watch.container("nobody")
+
+
+def test_a_steered_workload_takes_commands_and_another_one_does_not():
+    bench, web = Bench(), pod("web")
+    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
+    bench.target.on(("rm",), lambda *_: (0, b"", b""))
+    with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
+        container.do(Anon(size=4096), Touch())
+        sampling = container._watch._sampling
+        assert not container.work_is_done
+    assert sampling.written == [
+        ("/run/memqos/control/uid-web/app/commands", "anon 4096 step=1048576"),
+        ("/run/memqos/control/uid-web/app/commands", "touch all"),
+    ]
+    assert ("rm", "-rf", "--", "/run/memqos/control/uid-web/app") in bench.target.ran
+    with (
+        bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container,
+        pytest.raises(UsageError, match="takes no commands"),
+    ):
+        container.do(Touch())
+
+
+def test_commands_that_nobody_reads_any_more_are_an_error_of_the_machinery():
+    bench, web = Bench(), pod("web")
+    with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
+        failed = Failed(at=1.0, what="to", path="/run/f", errno=6)
+        with pytest.raises(MachineryError, match="could not be written to /run/f"):
+            container._watch._take([failed])

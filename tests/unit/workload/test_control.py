@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from memqos.clock import Deadline
-from memqos.errors import DeadlineError, TargetError
+from memqos.clock import Deadline, wait
+from memqos.errors import TargetError
 from memqos.target.local import LocalTarget
-from memqos.workload.command import Anon, Exit, Free
-from memqos.workload.control import Control, control_folder
-from memqos.workload.report import Done, ExitLine, Failed
+from memqos.workload.command import Anon, Exit, Free, line
+from memqos.workload.control import Control, control_folders
+from memqos.workload.report import Done, ExitLine, Failed, parse_report
 from tests.unit.workload.limited import LIMITED
 
 
@@ -23,34 +23,25 @@ def inside(control: Control, *words: str) -> list[str]:
     return [word.replace(control.mount.container_path, control.mount.host_path) for word in words]
 
 
-def test_commands_go_in_and_reports_come_out(tmp_path: Path, memload: Path) -> None:
-    with control_folder(LocalTarget(), f"{tmp_path}/new/a b", deadline=soon()) as control:
+def test_commands_of_the_arguments_are_done_first_and_then_those_of_the_fifo(tmp_path: Path, memload: Path) -> None:
+    with control_folders(LocalTarget(), [f"{tmp_path}/new/a b"], deadline=soon()) as [control]:
         words = inside(control, *control.arguments([Anon(size=4096)]))
-        with subprocess.Popen([*LIMITED, memload, *words], stdout=subprocess.DEVNULL) as process:
-            control.await_command(1, deadline=soon())
-            control.send(Free(region=1), Free(region=9), deadline=soon())
-            lines = control.await_command(3, deadline=soon())
-            control.send(Exit(code=5), deadline=soon())
-            assert process.wait(10) == 5
-        assert isinstance(control.report(deadline=soon())[-1], ExitLine)
-    assert [line.verb for line in lines if isinstance(line, Done)] == ["anon", "free"]
-    assert [line.what for line in lines if isinstance(line, Failed)] == ["no such region"]
+        with subprocess.Popen([*LIMITED, memload, *words], stdout=subprocess.PIPE, text=True) as process:
+            with Path(control.fifo).open("w") as fifo:
+                fifo.write("".join(map(line, [Free(region=1), Free(region=9), Exit(code=5)])))
+            assert process.stdout is not None
+            lines = parse_report(process.stdout.read(), source="memload")
+        assert process.returncode == 5
+    assert [one.verb for one in lines if isinstance(one, Done)] == ["anon", "free"]
+    assert [one.what for one in lines if isinstance(one, Failed)] == ["no such region"]
+    assert isinstance(lines[-1], ExitLine)
     assert not Path(control.folder).exists()
 
 
-def test_a_workload_that_has_not_started_has_no_report(tmp_path: Path) -> None:
-    with control_folder(LocalTarget(), f"{tmp_path}/c", deadline=soon()) as control:
-        assert control.report(deadline=soon()) == ()
-        with pytest.raises(DeadlineError, match="the workload ends its command 1"):
-            control.await_command(1, deadline=Deadline.after(0))
-
-
-def test_commands_that_nobody_reads_are_noticed(tmp_path: Path) -> None:
-    with (
-        control_folder(LocalTarget(), f"{tmp_path}/c", deadline=soon()) as control,
-        pytest.raises(DeadlineError, match="dd"),
-    ):
-        control.send(Exit(), deadline=Deadline.after(0.3))
+def test_several_folders_are_made_at_once_and_removed_at_once(tmp_path: Path) -> None:
+    with control_folders(LocalTarget(), [f"{tmp_path}/a", f"{tmp_path}/b"], deadline=soon()) as controls:
+        assert all(Path(control.fifo).is_fifo() for control in controls)
+    wait("both are gone", lambda: not list(tmp_path.iterdir()), deadline=soon())
 
 
 def test_a_folder_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
@@ -58,7 +49,7 @@ def test_a_folder_that_is_there_already_is_somebody_elses(tmp_path: Path) -> Non
     (tmp_path / "c" / "precious").touch()
     with (
         pytest.raises(TargetError, match="File exists"),
-        control_folder(LocalTarget(), f"{tmp_path}/c", deadline=soon()),
+        control_folders(LocalTarget(), [f"{tmp_path}/c"], deadline=soon()),
     ):
         pass
     assert (tmp_path / "c" / "precious").exists()

@@ -105,7 +105,8 @@ class Build:
             ProcessGroup(folders=(self.work, trees), grace=10) as group,
         ):
             with step(self.progress, "compile the workload"):
-                images = [self.compile(group, program) for program in self.profile.programs]
+                programs = {program.name: self.compile(group, program) for program in self.profile.programs}
+                probes = {program.name: self.compile(group, program) for program in self.profile.probes}
             with step(
                 self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
             ):
@@ -119,7 +120,8 @@ class Build:
                 facts = provision(
                     self.profile,
                     folder=finished,
-                    images=images,
+                    images=[container_image(name, binary) for name, binary in programs.items()],
+                    probes=probes,
                     qemu=qemu,
                     accelerator=choice.accelerator,
                     identity=client_key(self.cache, progress=self.progress),
@@ -129,15 +131,15 @@ class Build:
             entry.seal(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished
 
-    def compile(self, group: ProcessGroup, program: Program) -> tuple[str, bytes]:
-        """One workload program as a container image: its name and the archive."""
+    def compile(self, group: ProcessGroup, program: Program) -> bytes:
+        """One program of ours."""
         folder, binary = self.work / f"{program.name}.src", self.work / program.name
         folder.mkdir()
         for source in program.sources:
             (folder / source.name).write_bytes(source.content)
         sources = [str(path) for path in sorted(folder.glob("*.c"))]
         self.tool(group, recipe.compile_arguments(str(find_program("gcc")), sources, str(binary)))
-        return program.name, container_image(program.name, binary.read_bytes())
+        return binary.read_bytes()
 
     def make_keys(self, finished: Path) -> recipe.Keys:
         """The guest's host key, and the file by which ssh knows it."""

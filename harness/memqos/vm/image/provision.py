@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from memqos.clock import Deadline
@@ -18,6 +18,9 @@ from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["provision"]
 
+PROBES = "/usr/lib/memqos"
+"""Where the guest has programs of ours that run beside its containers."""
+
 PROVISION_SECONDS = 300
 
 TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
@@ -27,14 +30,15 @@ def provision(
     profile: Profile,
     *,
     folder: Path,
-    images: Sequence[tuple[str, bytes]],
+    images: Sequence[bytes],
+    probes: Mapping[str, bytes],
     qemu: Qemu,
     accelerator: Accelerator,
     identity: Path,
     cache: Cache,
     log_dir: Path,
 ) -> dict[str, object]:
-    """Boot the image in `folder` on its own disk, import the archives, and power it off in order.
+    """Boot the image in `folder` on its own disk, import the archives, lay down the probes, and power it off in order.
 
     Returns what the manifest says of its content: versions by component, and packages with their versions.
     """
@@ -55,7 +59,10 @@ def provision(
     deadline = Deadline.after(PROVISION_SECONDS)
     with launch(ingredients, cache=cache, deadline=deadline) as machine:
         target = machine.target
-        for _, archive in images:
+        run(target, ["mkdir", "-p", PROBES], deadline)
+        for name, program in probes.items():
+            target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
+        for archive in images:
             run(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
         stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         versions = versions_of(target, deadline=deadline)

@@ -1,0 +1,183 @@
+"""Watching cgroups from inside a target: the port, and its adapter over memwatch, a small program beside the workload.
+
+What happens between two looks from outside is lost, and a look over ssh takes a tenth of a second. memwatch is woken by
+the kernel, so that a counter that rises, a stall or a killed process is seen when it happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import selectors
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.clock import Deadline
+from memqos.errors import DeadlineError, TargetError
+from memqos.model.path import CgroupPath
+from memqos.probe.looks import Failed, Looked, Said, parse_said
+from memqos.target.base import Target
+
+__all__ = ["MEMWATCH", "GuestSampler", "Sampler", "Sampling", "folders_of"]
+
+MEMWATCH = "/usr/lib/memqos/memwatch"
+"""Where a machine's image has it."""
+
+SLOW = frozenset({"memory.stat", "memory.numa_stat"})
+"""Files that the kernel takes long to make: read once a second, which is as often as it brings them up to date."""
+
+_CHUNK = 1 << 16
+_ENDS_SECONDS = 5.0
+
+
+class Sampling(Protocol):
+    """A watch that goes on: everything since it began, in order."""
+
+    def next(self, *, seconds: float) -> Sequence[Said]:
+        """What was said since the last call; waits up to so long for something, and may come back with nothing."""
+        ...
+
+    def look(self, *, deadline: Deadline) -> Sequence[Said]:
+        """What was said since the last call, with a look that is made now. DeadlineError if it is not made in time."""
+        ...
+
+    def follow(self, name: str, path: str) -> None:
+        """From now on, say what this file has, and what is appended to it, under this name."""
+        ...
+
+    def write(self, fifo: str, line: str) -> None:
+        """Write one line to a FIFO of the target; that nobody reads it is said later, as Failed."""
+        ...
+
+
+class Sampler(Protocol):
+    """Something that can watch cgroups on a target."""
+
+    def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> contextlib.AbstractContextManager[Sampling]:
+        """Watch these cgroups and all below them, now and later, until the context ends; of each, these files."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GuestSampler:
+    """memwatch on a target, which has it at `program`."""
+
+    target: Target
+    hierarchy: Hierarchy
+    program: str = MEMWATCH
+
+    @contextlib.contextmanager
+    def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
+        """See the port. Raises TargetError when memwatch ends, at the call that notices it."""
+        process = self.target.open([self.program])
+        try:
+            conversation = _Conversation(process, self.target.address)
+            for path in paths:
+                for words in folders_of(self.hierarchy, path, files):
+                    conversation.tell("tree", *words)
+            yield conversation
+        finally:
+            _end(process)
+
+
+def folders_of(hierarchy: Hierarchy, path: CgroupPath, files: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """A cgroup's folders as memwatch takes them, each with its files: one on cgroup v2, one per controller on v1."""
+    by_folder: dict[str, list[str]] = {}
+    for file in files:
+        folder, _, name = hierarchy.file(path, file).rpartition("/")
+        by_folder.setdefault(folder, []).append(f"~{name}" if name in SLOW else name)
+    for folder, names in by_folder.items():
+        yield folder, *names
+
+
+class _Conversation:
+    """What is said to memwatch, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[bytes], address: str) -> None:
+        assert process.stdin is not None  # noqa: S101 - both were asked for
+        assert process.stdout is not None  # noqa: S101
+        self._process = process
+        self._input, self._output = process.stdin, process.stdout
+        self._address = address
+        self._rest = b""
+        self._heard: list[Said] = []
+        self._numbers = itertools.count(1)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._output, selectors.EVENT_READ)
+
+    def tell(self, *words: str) -> None:
+        """One line to memwatch; the words have neither tabs nor ends of lines in them."""
+        try:
+            self._input.write(("\t".join(words) + "\n").encode())
+            self._input.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def next(self, *, seconds: float) -> Sequence[Said]:
+        """See the port."""
+        if not self._heard and self._selector.select(seconds):
+            self._hear()
+        heard, self._heard = self._heard, []
+        return heard
+
+    def look(self, *, deadline: Deadline) -> Sequence[Said]:
+        """See the port."""
+        number = next(self._numbers)
+        self.tell("look", str(number))
+        while not any(isinstance(one, Looked) and one.number == number for one in self._heard):
+            if deadline.expired:
+                raise DeadlineError(
+                    f"memwatch did not look within {deadline.elapsed:.1f} s.",
+                    where=self._address,
+                    data={"condition": "memwatch looks", "last": "nothing", "elapsed": deadline.elapsed},
+                )
+            if self._selector.select(deadline.remaining):
+                self._hear()
+        return self.next(seconds=0)
+
+    def follow(self, name: str, path: str) -> None:
+        """See the port."""
+        self.tell("tail", name, path)
+
+    def write(self, fifo: str, line: str) -> None:
+        """See the port."""
+        self.tell("to", fifo, line)
+
+    def _hear(self) -> None:
+        chunk = os.read(self._output.fileno(), _CHUNK)
+        if not chunk:
+            raise self._ended()
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        said = [parse_said(line.decode("ascii", "backslashreplace")) for line in lines]
+        for one in said:
+            if isinstance(one, Failed) and one.what != "to":
+                raise TargetError(
+                    f"memwatch could not do '{one.what}' with '{one.path}': {os.strerror(one.errno)}.",
+                    where=self._address,
+                )
+        self._heard += said
+
+    def _ended(self) -> TargetError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDS_SECONDS)
+        return TargetError(
+            f"memwatch ended with {self._process.returncode} while cgroups were watched.",
+            where=self._address,
+            next_step="See the machine's console for what ended it.",
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End memwatch by the end of its input; by force if that is not enough."""
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin and process.stdin.close()
+    try:
+        process.wait(_ENDS_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout and process.stdout.close()

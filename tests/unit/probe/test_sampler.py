@@ -1,0 +1,160 @@
+"""memwatch on this host, watching folders that stand in for cgroups: a real one is watched in tests/vm."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.hierarchy import Unified
+from memqos.cgroupfs.mount import CgroupMount
+from memqos.clock import Deadline, wait
+from memqos.errors import DeadlineError, TargetError
+from memqos.model.path import CgroupPath
+from memqos.probe.looks import Appended, Failed, Look
+from memqos.probe.sampler import GuestSampler, folders_of
+from memqos.runtime.fake_cgroups import FAKE_LEGACY
+from memqos.target.local import LocalTarget
+
+FILES = ("memory.current", "memory.events", "memory.stat")
+POD = CgroupPath.parse("/pod")
+
+
+def soon(seconds: float = 10) -> Deadline:
+    return Deadline.after(seconds)
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Path:
+    folder = tmp_path / "pod"
+    folder.mkdir()
+    (folder / "memory.current").write_text("4096\n")
+    return folder
+
+
+@pytest.fixture
+def sampler(tmp_path: Path, memwatch: Path) -> GuestSampler:
+    mount = CgroupMount(folder=str(tmp_path), options=frozenset())
+    return GuestSampler(LocalTarget(), Unified(mount), program=str(memwatch))
+
+
+def changes(said, folder: Path) -> dict[str, str | None]:
+    return {
+        name: text
+        for one in said
+        if isinstance(one, Look) and one.folder == str(folder)
+        for name, text in one.files.items()
+    }
+
+
+def until(sampling, holds) -> list:
+    """All that is said until it holds of it."""
+    heard: list = []
+
+    def listen() -> bool:
+        heard.extend(sampling.next(seconds=0.05))
+        return holds(heard)
+
+    wait("memwatch says it", listen, deadline=soon(), every=0.0)
+    return heard
+
+
+def test_what_changes_is_said_and_nothing_else(sampler, pod):
+    with sampler.open([POD], FILES) as sampling:
+        first = sampling.look(deadline=soon())
+        assert changes(first, pod) == {"memory.current": "4096\n", "memory.events": None, "memory.stat": None}
+        assert not changes(sampling.look(deadline=soon()), pod)
+        (pod / "memory.current").write_text("8192\n")
+        assert changes(sampling.look(deadline=soon()), pod) == {"memory.current": "8192\n"}
+
+
+def test_the_clock_is_enough_where_nothing_tells_of_a_change(sampler, pod):
+    with sampler.open([POD], FILES) as sampling:
+        sampling.look(deadline=soon())
+        (pod / "memory.current").write_text("8192\n")
+        [look] = until(sampling, bool)
+    assert (look.why, look.files) == ("clock", {"memory.current": "8192\n"})
+
+
+def test_cgroups_that_come_later_are_watched_too_and_those_that_go_are_told(sampler, pod):
+    inner = pod / "scope" / "container"
+    with sampler.open([POD], FILES) as sampling:
+        sampling.look(deadline=soon())
+        inner.mkdir(parents=True)
+        (inner / "memory.current").write_text("1\n")
+        heard = until(sampling, lambda said: changes(said, inner).get("memory.current") == "1\n")
+    assert {one.why for one in heard if isinstance(one, Look) and one.folder == str(pod / "scope")} == {"new"}
+
+
+def test_bytes_that_are_no_text_arrive_as_escapes(sampler, pod):
+    (pod / "memory.current").write_bytes(b'"\\\xff\t\n')
+    with sampler.open([POD], FILES) as sampling:
+        assert changes(sampling.look(deadline=soon()), pod)["memory.current"] == '"\\\\xff\t\n'
+
+
+def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, pod, tmp_path):
+    log = tmp_path / "log"
+    with sampler.open([POD], FILES) as sampling:
+        sampling.follow("web/app", str(log))
+        sampling.look(deadline=soon())
+        log.write_text("one\ntw")
+        heard = until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
+        with log.open("a") as file:
+            file.write("o\n")
+        heard += until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
+    texts = [one.text for one in heard if isinstance(one, Appended)]
+    assert "".join(texts) == "one\ntwo\n"
+    assert {one.name for one in heard if isinstance(one, Appended)} == {"web/app"}
+
+
+def test_lines_go_to_a_fifo_and_one_that_nobody_reads_is_told(sampler, pod, tmp_path):
+    fifo = tmp_path / "commands"
+    os.mkfifo(fifo)
+    with sampler.open([POD], FILES) as sampling:
+        sampling.write(str(fifo), "anon 5Mi")
+        [failed] = [one for one in sampling.look(deadline=soon()) if isinstance(one, Failed)]
+        assert (failed.what, failed.path) == ("to", str(fifo))
+        handle = os.open(fifo, os.O_RDWR)
+        try:
+            sampling.write(str(fifo), "anon 5Mi step=1Mi")
+            sampling.look(deadline=soon())
+            assert os.read(handle, 100) == b"anon 5Mi step=1Mi\n"
+        finally:
+            os.close(handle)
+
+
+def test_on_cgroup_v1_each_controller_s_folder_has_its_own_files():
+    found = folders_of(FAKE_LEGACY, POD, ("memory.usage_in_bytes", "memory.stat", "cpuset.mems"))
+    assert list(found) == [
+        ("/sys/fs/cgroup/memory/pod", "memory.usage_in_bytes", "~memory.stat"),
+        ("/sys/fs/cgroup/cpuset/pod", "cpuset.mems"),
+    ]
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path):
+    mount = CgroupMount(folder=str(tmp_path), options=frozenset())
+    with (
+        GuestSampler(LocalTarget(), Unified(mount), program="/no/such/memwatch").open([], FILES) as sampling,
+        pytest.raises(TargetError, match="memwatch ended with 127 while cgroups were watched"),
+    ):
+        sampling.next(seconds=5)
+
+
+def test_one_that_hangs_meets_the_deadline_and_is_ended(tmp_path, pod):
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nwhile read -r line; do :; done\n")
+    silent.chmod(0o755)
+    mount = CgroupMount(folder=str(tmp_path), options=frozenset())
+    with (
+        GuestSampler(LocalTarget(), Unified(mount), program=str(silent)).open([POD], FILES) as sampling,
+        pytest.raises(DeadlineError, match="memwatch did not look within 0"),
+    ):
+        sampling.look(deadline=soon(0.2))
+
+
+def test_it_ends_with_the_context_and_leaves_no_process(sampler, pod):
+    with sampler.open([POD], FILES) as sampling:
+        process = sampling._process
+        threads = threading.active_count()
+    assert process.poll() == 0
+    assert threading.active_count() == threads
