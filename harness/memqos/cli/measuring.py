@@ -21,6 +21,7 @@ from memqos.vm.host.progress import SILENT, Progress
 from memqos.vm.options import BootOptions
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.outliving import outliving_console
 
 __all__ = ["Bench", "Figures", "clones_memory", "median"]
 
@@ -76,6 +77,7 @@ class Bench:
     def _machine(self, *, checkpoint: bool) -> Iterator[Machine]:
         with (
             tempfile.TemporaryDirectory(prefix="memqos-bench-") as logs,
+            outliving_console(Path(logs)),
             boot(
                 self.profile,
                 self.topology,

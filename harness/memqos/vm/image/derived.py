@@ -28,6 +28,7 @@ from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import Progress, step
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
+from memqos.vm.qemu.outliving import outliving_console
 from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["DERIVING_PREFIX", "derived_name", "ensure_derived_image"]
@@ -77,7 +78,7 @@ def ensure_derived_image(
         if folder.exists():
             remove_entry(folder)
         need_space(cache.images, COPY_BYTES)
-        with locked_folder(cache.images, prefix) as work:
+        with locked_folder(cache.images, prefix) as work, outliving_console(work):
             finished = work / "entry"
             finished.mkdir()
             with step(progress, f"put another kernel into {profile.name}, and make its initrd"):

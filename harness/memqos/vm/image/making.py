@@ -33,6 +33,7 @@ from memqos.vm.image.unprivileged import need_namespaces
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.connection import HOST_ALIAS
+from memqos.vm.qemu.outliving import outliving_console
 
 __all__ = ["BUILDING_PREFIX", "ensure_image", "image_name"]
 
@@ -77,7 +78,7 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
             remove_entry(folder)
         need_space(cache.images, recipe.BUILD_BYTES)
         need_namespaces()
-        with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work:
+        with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work, outliving_console(work):
             finished = Build(profile=profile, cache=cache, work=work, progress=progress).run()
             finished.rename(folder)
     image = load_image(folder)
