@@ -1,15 +1,21 @@
 """What runs a machine's containers, as it says, as a person states, and as what is expected of it."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from memqos.config.settings import resolve
+from memqos.errors import UsageError
 from memqos.model.traits import WeightConversion
+from memqos.plugin import station
 from memqos.plugin.in_use import runtimes_in_use
 from memqos.runtime.base import RuntimeVersion
+from memqos.vm.options import BootOptions, check_options
 
 CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
 LINEAR, QUADRATIC = WeightConversion
 STATED = "by --runtime-version"
+OTHER = "(a given file in runc's place"
 IMAGE = {"versions": {"runc": "1.1.15+ds1", "crun": "1.21"}}
 
 
@@ -36,8 +42,9 @@ def in_use(says=None, versions=IMAGE["versions"], **given):
         (("", ""), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
         (("", ""), {"runtime_version": "crun@1.21"}, f"crun 1.21 (a given file, {STATED})", LINEAR),
         (("crun", ""), {"runtime_version": "1.23"}, f"crun 1.23 (a given file in runc's place, {STATED})", QUADRATIC),
-        (("mine", "2"), {"runtime_version": "1.1.15"}, f"runc 1.1.15 (a given file in runc's place, {STATED})", LINEAR),
-        (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED})", None),
+        (("mine", "2"), {"runtime_version": "1.1"}, f"runc 1.1 {OTHER}, {STATED}, itself it says mine 2)", LINEAR),
+        (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED}, itself it says runc 1.1.15+ds1)", None),
+        (("runc", "1.3.6"), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
     ],
 )  # fmt: skip
 def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(says, given, shown, weight):
@@ -61,6 +68,23 @@ def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_ow
 def test_crun_in_runcs_place_keeps_containers_below_their_scopes():
     assert in_use(("crun", "1.24")).traits.subgroup == "container"
     assert in_use(("youki", "0.5.3")).traits.subgroup == ""
+
+
+def test_a_run_judges_one_build_of_a_program(tmp_path):
+    """A machine that is restored later would have got the newer one, under the same verdict."""
+    program = tmp_path / "my-runc"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    def brought():
+        return check_options(BootOptions(runtime_binary=program)).brought
+
+    config = SimpleNamespace(stash=pytest.Stash())
+    station._need_same_files(config, brought())
+    station._need_same_files(config, brought())
+    program.write_text("#!/bin/sh\n# a later build\n")
+    with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' is not what it was when the run began\."):
+        station._need_same_files(config, brought())
 
 
 def test_huge_pages_are_a_matter_of_containerds_configuration():

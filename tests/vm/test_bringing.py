@@ -13,6 +13,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.vm.cache.store import default_cache
+from memqos.vm.checkpoint.stored import list_checkpoints
 from memqos.vm.image.making import ensure_image
 from tests.vm.machines import output, start
 
@@ -74,6 +75,35 @@ def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_pa
         assert known["containerd_binary"]["sha256"] == hashlib.sha256(wrapper.read_bytes()).hexdigest()
         assert known["kernel_image"][0]["sha256"] == hashlib.sha256(kernel.read_bytes()).hexdigest()
         assert known["runtime_deb"][0]["sha256"] == hashlib.sha256(package.read_bytes()).hexdigest()
+
+
+def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
+    """Each build costs seconds, and no checkpoint; one that does not run there is refused before any pod is started."""
+
+    def checkpoints():
+        return {one.name for one in list_checkpoints(default_cache(os.environ))}
+
+    with start(tmp_path / "log") as machine:
+        plain = machine.provenance["checkpoint"]
+    before = checkpoints()
+    program = tmp_path / "my-runc"
+    program.write_text('#!/bin/sh\ncase "$1" in --version | features) exit 1 ;; esac\nexec runc.dist "$@"\n')
+    program.chmod(0o755)
+    with start(tmp_path / "log", runtime_binary=program) as machine:
+        assert machine.provenance["checkpoint"] == plain
+        assert machine.provenance["runtime_binary"]["says"] == {"name": "", "version": ""}
+        assert "runc" not in machine.provenance["versions"]
+        assert machine.provenance["versions"]["crun"]
+        assert output(machine, "runc", "list", "--quiet") == ""
+    program.write_text("#!/usr/bin/python2.7\n")
+    with (
+        pytest.raises(
+            UsageError, match=r"--runtime-binary: '.*' does not run .*'#!/usr/bin/python2\.7' names is not there"
+        ),
+        start(tmp_path / "log", runtime_binary=program),
+    ):
+        pass
+    assert checkpoints() == before
 
 
 def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package):

@@ -105,12 +105,13 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
     width = max([_NARROWEST, *(len(one.knob) for one in cgroup.knobs.values() if one.written is not ABSENT)])
     for one in cgroup.knobs.values():
         if one.written is not ABSENT:
-            yield f"{indent}  {one.knob:<{width}} {_written(one)}"
+            yield f"{indent}  {one.knob:<{width}} {written_text(one)}"
     if left_alone:
         yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
 
 
-def _written(expected: Expected) -> str:
+def written_text(expected: Expected) -> str:
+    """What is written, and what then shows where that is something else; both values where versions differ."""
     if expected.undecided:
         return " or ".join(map(amount, expected.undecided))
     text = amount(expected.written)
@@ -128,7 +129,7 @@ def knob_reasons(plan: Plan, knob: Knob) -> str:
         expected = cgroup.knobs.get(knob)
         if expected is None:
             continue
-        text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else _written(expected)
+        text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else written_text(expected)
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
         lines = [head, *reason_lines(expected.reason, indent="  ")]
         own = containers.get((cgroup.pod, cgroup.container))

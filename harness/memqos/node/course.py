@@ -188,6 +188,8 @@ class Course:
         )
 
     def _premise_broken(self) -> str:
+        if undecided := self.rests_on.undecided:
+            return f"what it rests on is not known: {undecided}"
         broken = broken_of(self.premises)
         return f"what it rests on does not hold: {broken}" if broken else ""
 

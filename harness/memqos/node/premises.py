@@ -60,6 +60,16 @@ class Premises:
         seconds = [at for at, _ in judged]
         return tuple(_over_time(one, seconds) for one in zip(*(findings for _, findings in judged), strict=True))
 
+    @property
+    def undecided(self) -> str:
+        """The premise of which nobody knows what it is to hold, as one sentence; "" if all are known."""
+        for knob in self.knobs:
+            for cgroup in (self.pod.cgroup, self.planned.cgroup):
+                expected = cgroup.knobs.get(knob)
+                if expected is not None and expected.undecided:
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, as versions differ"
+        return ""
+
     def broken(self, sample: Sample) -> str:
         """The premise that does not hold in one sample, as one sentence; "" if none is seen to be broken."""
         return broken_of(self._in(sample)) if sample.runs else ""

@@ -71,9 +71,11 @@ def runtimes_in_use(cri: RuntimeVersion, provenance: Mapping[str, object], setti
     version = str(told.get("version", "") if said else _mapping(provenance.get("versions")).get(handler, ""))
     remarks = ["a given file" if name == handler else f"a given file in {handler}'s place"] if said else []
     if settings.stated_runtime is not None:
-        stated_name, version = settings.stated_runtime
-        name = stated_name or (name if name in OCI_RUNTIMES else handler)
+        stated_name, stated = settings.stated_runtime
         remarks.append(f"by {settings['runtime_version'].origin}")
+        if version and (version != stated or name != (stated_name or name)):
+            remarks.append(f"itself it says {name} {version}")
+        name, version = stated_name or (name if name in OCI_RUNTIMES else handler), stated
     return RuntimesInUse(
         cri=cri,
         oci=name,

@@ -15,6 +15,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
+from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.evidence import Folder, MachineLog, capture
@@ -26,8 +27,9 @@ from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot
+from memqos.vm.brought import Brought
 from memqos.vm.cache.store import default_cache
-from memqos.vm.options import boot_options
+from memqos.vm.options import boot_options, check_options
 from memqos.vm.qemu.machine import Machine
 
 __all__ = ["Station", "open_station"]
@@ -36,6 +38,7 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 FIRST_WORD_SECONDS = 60.0
 
 _MACHINES = pytest.StashKey[int]()
+_BROUGHT = pytest.StashKey[tuple[Brought, ...]]()
 
 
 class Station:
@@ -72,6 +75,8 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
     machine_id = f"{worker_id(config)}-{number}"
     folder = Folder(config.stash[RESULTS] / "machines" / machine_id)
     began = SYSTEM_CLOCK.now()
+    options = boot_options(settings.plain)
+    _need_same_files(config, check_options(options).brought)
     with contextlib.ExitStack() as stack:
         machine = stack.enter_context(
             boot(
@@ -79,7 +84,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
                 load_topology(topology),
                 image_cache=default_cache(os.environ),
                 log_dir=folder.path,
-                options=boot_options(settings.plain),
+                options=options,
                 progress=telling,
                 keepable=settings.keep_vm,
             )
@@ -134,6 +139,18 @@ def _connected(machine: Machine, settings: Settings, log: MachineLog) -> context
             yield cri
 
     return connected()
+
+
+def _need_same_files(config: pytest.Config, brought: tuple[Brought, ...]) -> None:
+    """Raise UsageError if a file is another one than in this worker's first machine: one run judges one build."""
+    first = config.stash.setdefault(_BROUGHT, brought)
+    for before, now in zip(first, brought, strict=True):
+        if before.sha256 != now.sha256:
+            raise UsageError(
+                f"'{now.path}' is not what it was when the run began.",
+                where=now.option,
+                next_step="Run again, and build into another file while it runs.",
+            )
 
 
 def _with_node(facts: TargetFacts, node: NodeFacts) -> TargetFacts:

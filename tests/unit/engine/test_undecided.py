@@ -8,6 +8,8 @@ from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree
 from memqos.engine.finding import Verdict
 from memqos.engine.release import Variant
+from memqos.engine.resize import resize_pods
+from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.engine.verdict import judge
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion
@@ -91,3 +93,12 @@ def test_it_is_shown_as_such():
     assert "undecided" not in documents["c"]["memory.max"]
     [change] = differences(planned(traits=replace(UNKNOWN, weight=WeightConversion.LINEAR)), plan)
     assert (change.what, change.before, change.after) == ("cpu.weight", "39", "100 or 39")
+
+
+def test_a_resize_says_both_values_too():
+    bigger = pod(container({"cpu": "2"}, {"cpu": "2333m", "memory": "1Gi"}))
+    plan = resize_pods([POD], [bigger], node=NODE, release="1.35", driver=CgroupDriver.SYSTEMD, traits=UNKNOWN)
+    assert "cpu.weight=174 or 79" in resize_text(plan)
+    assert "cpu.weight 174 or 79" in resize_reasons(plan, Knob.CPU_WEIGHT)
+    knobs = [step["knobs"] for step in resize_document(plan)["resizes"][0]["steps"] if "knobs" in step]
+    assert ["174", "79"] in [one["cpu.weight"].get("undecided") for one in knobs if "cpu.weight" in one]

@@ -1,6 +1,7 @@
 """No behaviour conforms while a knob that it rests on is not as planned, however the kernel behaves with it."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import inspect
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.engine.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
-from memqos.model.knob import Knob
+from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
 from memqos.node import watching
 from memqos.node.premises import Premises
@@ -141,3 +142,21 @@ def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
     pod, container = PLANNED
     with pytest.raises(UsageError, match=words):
         Premises(pod=pod, planned=container, knobs=knobs)
+
+
+def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observable():
+    """The first of the two values is no more expected than the second."""
+    pod, container = PLANNED
+    knobs = dict(container.cgroup.knobs)
+    swap = knobs[Knob.MEMORY_SWAP_MAX]
+    knobs[Knob.MEMORY_SWAP_MAX] = dataclasses.replace(swap, undecided=(swap.value, MAX))
+    unsure = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
+    premises = Premises(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,))
+    found = dataclasses.replace(course(sample(files())), rests_on=premises).stays_empty("memory.swap.current")
+    assert found.verdict is Verdict.NOT_OBSERVABLE
+    assert found.why_not == (
+        "what it rests on is not known: memory.swap.max of container app of pod default/web is 8192000 or max, "
+        "as versions differ"
+    )
+    [premise] = [one for one in premises.judge([sample(files())]) if one.knob == "memory.swap.max"]
+    assert premise.verdict is Verdict.NOT_OBSERVABLE

@@ -13,7 +13,7 @@ from typing import Any
 
 from memqos.engine.difference import differences, differences_document, differences_text
 from memqos.engine.document import FORMAT, cri_document, reason_document
-from memqos.engine.explain import amount, reason_lines
+from memqos.engine.explain import amount, reason_lines, written_text
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Knob
 
@@ -40,7 +40,8 @@ def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
         for number, step in enumerate(one.steps, start=1):
             if knob in step.knobs:
                 written = step.knobs[knob]
-                lines += [f"  {number}. {_title(step)}: {knob} {amount(written.written)}"]
+                text = written_text(written) if written.undecided else amount(written.written)
+                lines += [f"  {number}. {_title(step)}: {knob} {text}"]
                 lines += reason_lines(written.reason, indent="     ")
                 lines += reason_lines(step.reason, indent="     ")
         if not any(knob in step.knobs for step in one.steps):
@@ -88,7 +89,7 @@ def _said(step: ResizeStep) -> Iterator[str]:
         said = [f"{name}={value}" for name, value in (*fields.items(), *unified.items())]
         yield f"       sends  {' '.join(said)}"
     if step.knobs:
-        written = [f"{knob}={one.written}" for knob, one in step.knobs.items()]
+        written = [f"{knob}={one.shown if one.undecided else one.written}" for knob, one in step.knobs.items()]
         yield f"       writes {'; '.join(written)}"
 
 
@@ -103,6 +104,7 @@ def _step(step: ResizeStep) -> dict[str, Any]:
             knob.value: {
                 "written": str(one.written),
                 "value": str(one.value),
+                **({"undecided": [str(value) for value in one.undecided]} if one.undecided else {}),
                 "reason": reason_document(one.reason),
             }
             for knob, one in step.knobs.items()

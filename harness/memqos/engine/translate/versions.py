@@ -142,7 +142,7 @@ def traits_of(runtime: Runtime | str, version: str) -> Traits:
 
 def _span(runtime: Runtime, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The oldest and the newest release whose behaviour a version may have; every one for a text that is none."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", version, re.ASCII)
+    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)(?!\d)", version, re.ASCII)
     if match is None:
         return _ALWAYS, (math.inf,)
     numbers = tuple(int(part) for part in match[1].split("."))

@@ -19,8 +19,8 @@ VERSIONS: dict[str, tuple[str, ...]] = {
 }
 """Component to the command whose first line tells its version."""
 
-VERSION = re.compile(r"v?\d+\.\d|\d{1,5}$", re.ASCII)
-"""How a version begins; the hash of a commit, which may begin with a digit too, is none."""
+VERSION = re.compile(r"v?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
+"""What a version looks like; the hash of a commit, which may begin with a digit too, is none."""
 
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
 """What of a kernel's configuration decides about machines and results; recorded with the image."""
@@ -44,7 +44,7 @@ def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
 def version_in(text: str) -> str | None:
     """The version in a program's first line: the first word that begins like 1.2, or is a number; None without one."""
     words = text.partition("\n")[0].split()
-    return next((word for word in words if VERSION.match(word)), None)
+    return next((word for word in words if VERSION.fullmatch(word)), None)
 
 
 def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:

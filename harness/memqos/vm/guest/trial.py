@@ -26,10 +26,14 @@ PATIENCE_SECONDS = 20
 NOT_FOUND = frozenset({126, 127})
 """The statuses by which a shell, env and the dynamic loader say that there is nothing they could run."""
 
+NO_SUCH_FILE = "No such file or directory"
+
 TRY = """\
 import json, os, signal, subprocess, sys, tempfile, time
 place, patience, words = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
 told, running = {}, {}
+with open(place, "rb") as program:
+    begins = program.readline(256).decode(errors="backslashreplace")
 for word in words:
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     try:
@@ -37,7 +41,7 @@ for word in words:
             [place, word], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd="/", start_new_session=True
         )
     except OSError as error:
-        told[word] = {"error": os.strerror(error.errno)}
+        told[word] = {"error": os.strerror(error.errno), "begins": begins}
 end = time.monotonic() + patience
 for word, (out, err, process) in running.items():
     try:
@@ -53,6 +57,8 @@ for word, (out, err, process) in running.items():
 json.dump(told, sys.stdout)
 """
 """Starts the program by itself and not through a shell, which would take what the kernel refuses for a script."""
+
+NAME = r"[\w.-]{1,40}"
 
 ANNOTATIONS = {"org.opencontainers.runc.version": "runc", "run.oci.crun.version": "crun"}
 """Where a runtime tells its version among its features, and which runtime does."""
@@ -92,9 +98,11 @@ def try_program(target: Target, place: str, *, name: str, option: str, given: st
 def _fault(answer: Mapping[str, Any]) -> str:
     """Why this was no answer, not even a refusal; "" if it was one."""
     if "error" in answer:
-        what = {"No such file or directory": "the interpreter or dynamic loader that it names is not there"}
-        return what.get(answer["error"], f"the kernel says '{answer['error']}'")
-    status, said = answer["status"], (answer["err"].strip() or answer["out"].strip())[-300:]
+        if answer["error"] != NO_SUCH_FILE:
+            return f"the kernel says '{answer['error']}'"
+        named = f"'{_plain(answer['begins'])}' names" if answer["begins"].startswith("#!") else "it names"
+        return f"the interpreter or dynamic loader that {named} is not there"
+    status, said = answer["status"], _plain(answer["err"].strip() or answer["out"].strip())[-300:]
     if status is None:
         return f"it did not end within {PATIENCE_SECONDS} s, asked what it is"
     if status < 0:
@@ -102,11 +110,17 @@ def _fault(answer: Mapping[str, Any]) -> str:
     return f"{said or 'nothing that it could run was found'} (status {status})" if status in NOT_FOUND else ""
 
 
+def _plain(text: str) -> str:
+    """A program's words, which may hold anything, as they can go to a terminal; the end of a line is a space."""
+    line = text.removesuffix("\n").replace("\n", " ")
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+
+
 def _named(answer: Mapping[str, Any]) -> Told:
     """What the first line says, such as "runc version 1.1.15" or "crun version UNKNOWN"."""
     text = str(answer["out"]).lstrip() if answer.get("status") == 0 else ""
     version = version_in(text) or ""
-    name = re.match(r"[\w.-]+", text) if version else re.match(r"[\w.-]+(?= version\b)", text)
+    name = re.match(NAME, text, re.ASCII) if version else re.match(rf"{NAME}(?= version\b)", text, re.ASCII)
     return Told(name=name[0] if name else "", version=version)
 
 

@@ -46,6 +46,8 @@ def test_versions(runtime, version, feature, has):
         ("runc", "unknown", Feature.QUADRATIC_WEIGHT, None),
         ("runc", "", Feature.CPUSET_BYTES_IN_ORDER, None),
         ("runc", "1", Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "9" * 5000, Feature.QUADRATIC_WEIGHT, None),
+        ("runc", "1." + "9" * 5000, Feature.QUADRATIC_WEIGHT, None),
         ("runc", "1.3", Feature.QUADRATIC_WEIGHT, None),
         ("runc", "1.2", Feature.QUADRATIC_WEIGHT, False),
         ("runc", "1.4", Feature.QUADRATIC_WEIGHT, True),

@@ -49,6 +49,9 @@ def answers(version="exit 1", features="exit 1"):
         (answers("echo runc version unknown 1c4457e"), "runc", ""),
         (answers("echo runc version 1.3.6; exit 1"), "", ""),
         (answers("echo I wrap another runtime"), "", ""),
+        (answers("printf 'runc version 1.2\\033[31m\\n'"), "runc", ""),
+        (answers("printf '\\033[31mrunc version 1.2.3\\n'"), "", "1.2.3"),
+        (answers("echo runc version $(printf %05000d 1).2"), "runc", ""),
         (answers(features=f"echo '{FEATURES}'"), "runc", "1.2.5"),
         (answers("echo runc version unknown", f"echo '{FEATURES}'"), "runc", "1.2.5"),
         (answers(features='echo \'{"annotations": {"run.oci.crun.version": "1.24"}}\''), "crun", "1.24"),
@@ -72,12 +75,14 @@ def test_what_a_program_says_that_it_is(told, script, name, version):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"#!/no/such/python\n", "the interpreter or dynamic loader that it names is not there"),
+        (b"#!/no/such/python\n", "the interpreter or dynamic loader that '#!/no/such/python' names is not there"),
+        (b"#!/bin/sh\r\nexit\r\n", r"'#!/bin/sh\\x0d' names is not there"),
         (b"#!/usr/bin/env no-such-program\n", r"no-such-program.* \(status 127\)"),
         ('exec /no/such/runc.dist "$@"', r"/no/such/runc\.dist.*not found \(status 127\)"),
         (b"\x7fELF\x02\x01\x01", "the kernel says 'Exec format error'"),
         (b"MZ\x90", "the kernel says 'Exec format error'"),
         ("exit 127", r"nothing that it could run was found \(status 127\)"),
+        ("printf 'no\\033[31m\\nway' >&2; exit 126", r"no\\x1b\[31m way \(status 126\)"),
         ("echo no libseccomp >&2; exit 127", r"no libseccomp \(status 127\)"),
     ],
 )
