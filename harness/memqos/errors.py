@@ -50,12 +50,13 @@ __all__ = [
 
 _LONGEST_NAME = 80
 _MOST_NAMES = 60
+_SHORT_NAME = 4
 
 
 class ExitCode(IntEnum):
     """What a memqos process answers; the same numbers for `memqos run` and plain pytest.
 
-    The first six agree with pytest's own codes where both exist.
+    The first six agree with pytest's own codes where both exist; the last is what a shell says of SIGPIPE.
     """
 
     CONFORMS = 0
@@ -65,6 +66,7 @@ class ExitCode(IntEnum):
     USAGE = 4
     NOTHING_OBSERVED = 5
     ENVIRONMENT = 6
+    CLOSED_PIPE = 141
 
 
 class MemqosError(Exception):
@@ -138,7 +140,9 @@ class UnknownNameError(UsageError):
     @classmethod
     def of(cls, kind: str, name: str, known: list[str], *, where: str = "") -> UnknownNameError:
         """'kind' reads as a noun: release, profile, pod, knob. Names that are close to the given one come first."""
-        close = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=0.8)
+        # One wrong letter is a third of a short word.
+        likeness = 0.6 if len(name) <= _SHORT_NAME and name.isalpha() else 0.8
+        close = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=likeness)
         meant = f"Did you mean {' or '.join(repr(one) for one in close)}? " if close else ""
         return cls(
             f"there is no {kind} '{name[:_LONGEST_NAME]}'.",

@@ -5,11 +5,13 @@ and the standard library; third-party packages are listed by their import name.
 """
 
 LAYERS: dict[str, frozenset[str]] = {
-    # L0: the vocabulary of failure, failures that repeat themselves, and time
+    # L0: the vocabulary of failure, failures that repeat themselves, time, and what a process ends with
     "errors": frozenset(),
     "version": frozenset(),
     "clock": frozenset({"errors"}),
     "repetition": frozenset({"errors"}),
+    "interruption": frozenset(),
+    "frame": frozenset({"errors", "clock", "version"}),
     # L1, L2: pure
     "model": frozenset({"errors"}),
     "engine": frozenset({"errors", "model"}),

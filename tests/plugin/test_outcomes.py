@@ -161,13 +161,14 @@ def test_findings_that_were_collected_and_not_settled_still_count(suite, run):
     assert run().ret == 1
 
 
-def test_plain_tests_beside_ours_keep_their_meaning(suite, run, pytester):
+def test_a_plain_test_beside_ours_that_fails_is_no_deviation(suite, run, pytester):
     suite(one_test(CONFORMS))
     (pytester.path / "suites" / "test_plain.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
 
     result = run()
 
-    assert result.ret == 1
+    assert result.ret == 3
+    result.stdout.fnmatch_lines(["*a test that is none of memqos's failed.", "verdict: machinery failed*"])
     results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
     assert [entry["id"] for entry in results] == ["demo/test_demo.py::test_it"]
 

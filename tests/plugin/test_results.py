@@ -60,6 +60,18 @@ def test_summary_names_each_deviation_its_results_and_the_command_to_repeat_it(s
     )
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_suites_need_no_configuration_of_their_own(suite, run, pytester, arguments):
+    suite(MANY)
+    (pytester.path / "suites/pytest.ini").unlink()
+
+    result = run(*arguments, "-p", "no:cacheprovider")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["memqos *: machine trixie/two-zones*", "verdict: deviates (6 cases observed*"])
+    assert bundle(pytester)["counts"]["not_run"] == 0
+
+
 def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run, pytester):
     suite(
         """

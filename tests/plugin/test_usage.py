@@ -21,7 +21,7 @@ def test_it(qos_evidence):
         ("--memqos-driver=none", "there is no driver 'none'. Known: systemd, cgroupfs."),
         ("--memqos-profile=slackware", "there is no profile 'slackware'."),
         ("--memqos-topology=ring", "there is no topology 'ring'."),
-        ("--memqos-kubernetes=1.21", "there is no kubelet of the release '1.21'."),
+        ("--memqos-kubernetes=1.21", "there is no Kubernetes release '1.21'."),
         ("--memqos-parallel=0", "'0' is not a whole number, 1 or more."),
         ("--memqos-parallel=two", "'two' is not a whole number, 1 or more."),
         ("--memqos-runtime-binary=nowhere", "'nowhere'"),
@@ -161,6 +161,23 @@ def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(s
             "2/3 tests collected (1 deselected)*",
         ]
     )
+
+
+def test_a_release_between_two_of_the_catalogue_has_the_rules_that_hold_in_it(suite, run, pytester):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.27")
+        def test_it(qos_kubelet, qos_evidence):
+            assert qos_kubelet.release == "1.34"
+            qos_evidence.settle(finding("deviates"))
+        """
+    )
+
+    result = run("--memqos-kubernetes=1.34")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*again: memqos run --kubernetes 1.34 'demo/test_demo.py::test_it?v1.34?'"])
 
 
 def test_markers_are_registered(pytester):

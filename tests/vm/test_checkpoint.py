@@ -14,6 +14,7 @@ import pytest
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline, wait
+from memqos.errors import MachineryError
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, seal
@@ -174,6 +175,31 @@ def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypat
         assert output(machine, "true") == ""
     [told] = [note for note in notes.notes if name in note]
     assert told.startswith(f"the checkpoint '{name}' gives no machine, and is made again: ")
+
+
+def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_path, monkeypatch):
+    """Between the samples, and with the file's time kept: nothing tells of it when the machine is restored."""
+    with start(tmp_path / "good") as machine:
+        name = machine.provenance["checkpoint"]
+
+    def flip(folder):
+        ram = folder / "zone0.ram"
+        times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
+        ram.chmod(0o600)
+        with ram.open("r+b") as file:
+            # Of the last pages nothing is in use, so that this machine comes up all the same.
+            file.seek(ram.stat().st_size - 5000)
+            file.write(b"y")
+        os.utime(ram, ns=times)
+
+    root = harmed_copy(name, tmp_path, flip)
+    monkeypatch.setenv("MEMQOS_CACHE", str(root))
+    notes = Notes()
+    with pytest.raises(MachineryError), start(tmp_path / "log", progress=notes):
+        raise MachineryError("a shim was killed by SIGILL.")
+    [told] = [note for note in notes.notes if name in note]
+    assert told.endswith("was checked in full: zone0.ram changed since it was made, and it is made again.")
+    assert not (root / "checkpoints" / name).exists()
 
 
 MAKER = """

@@ -109,6 +109,8 @@ class _Reader:
 
     def settings(self) -> KubeletSettings:
         """Everything that the rules read."""
+        for name in ("evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"):
+            self._thresholds(name)
         return KubeletSettings(
             feature_gates=self._gates(),
             cgroup_driver=self._choice("cgroupDriver", CgroupDriver),

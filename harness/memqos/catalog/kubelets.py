@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class KubeletCase:
 
     id: as in test ids ("v1.27-documented"). purpose: what it adds to the others. release: "1.27".
     cgroup: the only version of cgroups that it is about; None is both.
+    entry: its id in the catalogue, which differs from `id` where its rules were asked for in another release.
     """
 
     id: str
@@ -33,6 +35,7 @@ class KubeletCase:
     variant: Variant
     settings: KubeletSettings
     cgroup: CgroupVersion | None = None
+    entry: str = ""
 
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
@@ -53,14 +56,38 @@ def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) 
 def select(kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = "") -> tuple[KubeletCase, ...]:
     """The kubelets of these releases ("1.27" or "v1.27"), in their order; no release is every kubelet.
 
-    Raises UnknownNameError for a release of which there is no kubelet.
+    The catalogue has a kubelet of each release in which memory QoS changed. One of a release between them has the
+    configuration of the last before it, and its own release's rules.
+    Raises UnknownNameError for a release that the engine has no rules for, or before any kubelet of these.
     """
-    known = list(dict.fromkeys(kubelet.release for kubelet in kubelets))
-    wanted = [release.removeprefix("v") for release in releases]
-    for release in wanted:
-        if release not in known:
-            raise UnknownNameError.of("kubelet of the release", release, known, where=where)
-    return tuple(kubelet for kubelet in kubelets if not wanted or kubelet.release in wanted)
+    if not releases:
+        return tuple(kubelets)
+    known = sorted({Release.parse(kubelet.release) for kubelet in kubelets})
+    chosen: dict[str, KubeletCase] = {}
+    for text in releases:
+        asked = _release(text, where)
+        before = [release for release in known if release <= asked]
+        if not before:
+            raise UnknownNameError.of("kubelet of the release", text, list(map(str, known)), where=where)
+        for kubelet in kubelets:
+            if kubelet.release == str(before[-1]):
+                one = _in_release(kubelet, asked)
+                chosen[one.id] = one
+    order = [kubelet.id for kubelet in kubelets]
+    return tuple(sorted(chosen.values(), key=lambda kubelet: order.index(kubelet.entry)))
+
+
+def _release(text: str, where: str) -> Release:
+    try:
+        return Release.parse(text)
+    except UnknownNameError as error:
+        raise UnknownNameError(error.what, where=where, next_step=error.next_step, data=error.data) from None
+
+
+def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
+    """A kubelet with the configuration of this one, of another release."""
+    name = f"v{release}{kubelet.id.removeprefix(f'v{kubelet.release}')}"
+    return dataclasses.replace(kubelet, id=name, release=str(release))
 
 
 def _case(name: str, fields: object, file: Path) -> KubeletCase:
@@ -86,6 +113,7 @@ def _case(name: str, fields: object, file: Path) -> KubeletCase:
         )
     return KubeletCase(
         id=name,
+        entry=name,
         purpose=fields["purpose"],
         release=str(Release.parse(fields["kubernetes"])),
         variant=Variant(fields["as"]),

@@ -85,6 +85,8 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
     containers = tuple(_containers(data, file))
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
+    if state is not None:
+        _typed(data, "memory_manager_state", dict, file)
     static = isinstance(state, dict) and state.get("policyName") == "Static"
     node = _typed(data, "node", dict, file) if "node" in data else None
     cgroups = dict(_cgroups(data, file))
@@ -95,11 +97,16 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         sandboxes={one.uid: one.pod for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
-        settings=None if config is None else settings_of(json.dumps(config).encode(), f"{file} config", overrides),
+        settings=None if config is None else settings_of(_text(config), f"{file} config", overrides),
         pods=None if manifests is None else tuple(distinct(_pods(data, file))),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
     )
+
+
+def _text(document: object) -> bytes:
+    """A part of the recording as a file of its own. YAML has no pairs of surrogates, which JSON escapes come in."""
+    return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
@@ -143,11 +150,11 @@ def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContaine
 def _pods(data: Mapping[str, Any], file: str) -> Iterator[Pod]:
     """The pods in a list of manifests, or in an API server's List of them."""
     if isinstance(data["pods"], dict):
-        yield from pods_in(io.BytesIO(json.dumps(data["pods"]).encode()), f"{file} pods")
+        yield from pods_in(io.BytesIO(_text(data["pods"])), f"{file} pods")
         return
     manifests: list[Any] = _typed(data, "pods", list, file)
     for index, manifest in enumerate(manifests):
-        yield from pods_of(json.dumps(manifest).encode(), f"{file} pods[{index}]")
+        yield from pods_of(_text(manifest), f"{file} pods[{index}]")
 
 
 def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
@@ -230,17 +237,22 @@ def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, C
     cgroups = _typed(data, "cgroups", dict, file)
     if not cgroups:
         raise _error("there is no cgroup in it.", file, "cgroups")
+    seen: set[CgroupPath] = set()
     for path in cgroups:
         files = _typed(cgroups, path, dict, file, "cgroups.")
         try:
             where = CgroupPath.parse(path)
         except ValueError as error:
             raise _error(f"{error}.", file, f"cgroups.{path[:80]}") from None
+        if where in seen:
+            raise _error("this cgroup is there twice.", file, f"cgroups.{path[:80]}")
+        seen.add(where)
         texts: dict[str, FileText] = {}
-        nested = files.get("hugetlb") or {}
-        for name, text in ({**files, **nested} if isinstance(nested, dict) else files).items():
-            if name == "hugetlb":
-                continue
+        nested = {} if files.get("hugetlb") is None else _typed(files, "hugetlb", dict, file, f"cgroups.{path}.")
+        plain = {name: text for name, text in files.items() if name != "hugetlb"}
+        for name, text in (*plain.items(), *nested.items()):
+            if name in texts:
+                raise _error("this file is there twice.", file, f"cgroups.{path}.{name}")
             if text is not None and not isinstance(text, str):
                 raise _error("expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}")
             texts[name] = NoFile.NO_FILE if text is None else text

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from memqos import frame
 from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile
 from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology
 from memqos.cli.measuring import Bench, median
@@ -137,15 +138,27 @@ def diagnose(cache: Cache) -> Iterator[Check]:
     """All checks, in the order in which a run needs what they look at."""
     yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
     yield check_program("QEMU", qemu_found)
-    yield check_acceleration(cache)
+    yield looked_at("KVM", lambda: check_acceleration(cache))
     for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "gcc", "ssh"):
         yield check_program(program, functools.partial(program_found, program))
     if os.geteuid() != 0:
         yield check_program("newuidmap", functools.partial(program_found, "newuidmap"))
         yield check_program("user namespaces", namespaces_found)
-    yield check_disk(cache)
-    yield check_memory()
-    yield check_cache(cache)
+    yield looked_at("disk", lambda: check_disk(cache))
+    yield looked_at("memory", check_memory)
+    yield looked_at("cache", lambda: check_cache(cache))
+
+
+def looked_at(name: str, check: Callable[[], Check]) -> Check:
+    """A check whose object may not even let itself be looked at; the others still say what they see."""
+    try:
+        return check()
+    except (EnvironmentNotAbleError, OSError) as error:
+        refused = error if isinstance(error, EnvironmentNotAbleError) else frame.of_the_host(error)
+        if refused is None:
+            raise
+        where = f"{refused.where}: " if refused.where else ""
+        return Check(name=name, ok=False, found=f"{where}{refused.what}", fix=refused.next_step)
 
 
 def namespaces_found() -> str:
@@ -222,9 +235,6 @@ def check_memory() -> Check:
 
 def check_cache(cache: Cache) -> Check:
     """Whether the cache can be written, and which images it has."""
-    try:
-        names = [image.name for image in list_images(cache)]
-    except EnvironmentNotAbleError as error:
-        return Check(name="cache", ok=False, found=str(error.where) + ": " + error.what, fix=error.next_step)
+    names = [image.name for image in list_images(cache)]
     images = ", ".join(names) or "no image yet: the first run builds one, which takes a minute or two"
     return Check(name="cache", ok=True, found=f"{cache.root}: {images}")

@@ -17,18 +17,20 @@ from memqos.catalog.pods import load_pods
 from memqos.cli.cluster import pods_of_one_node
 from memqos.cli.container_usage import usage_of
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
+from memqos.cli.narrowing import narrowed
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.document import plan_parts
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons, plan_tree, translations_text
+from memqos.engine.explain import knob_reasons, plan_tree, translations_text, with_pods
 from memqos.engine.plan import Plan
 from memqos.engine.release_table import RELEASES
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
+from memqos.engine.verdict import subject
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts
@@ -55,6 +57,7 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
   memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
   kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
+  memqos expect pods.yaml --kubernetes 1.36 --pod 'team-a/web-*' --container app
   memqos expect --errata
 """
 
@@ -71,6 +74,8 @@ from the reference engine, each with its reasons.
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
+@click.option("--pod", multiple=True, metavar="[NAMESPACE/]NAME", help="Show this pod alone; * and ? are wildcards.")
+@click.option("--container", multiple=True, metavar="NAME", help="Show the containers of this name alone.")
 @click.option(
     "--node-name",
     metavar="NAME",
@@ -139,6 +144,8 @@ class _Order:
     running: bool
     resize: str | None
     node_name: str | None
+    pod: tuple[str, ...]
+    container: tuple[str, ...]
 
     def check(self) -> None:
         """Usage that no single option can see."""
@@ -163,6 +170,8 @@ class _Order:
             raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
         if self.resize and (self.diff or self.diff_config or self.translate or self.protection):
             raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
+        if self.resize and (self.pod or self.container):
+            raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")
         if self.usage and not (self.protection or self.resize):
             raise click.UsageError("--usage is for --protection and --resize.")
         if self.translate and self.runtime.weight:
@@ -176,7 +185,7 @@ class _Order:
             return knob_reasons(plan, knob)
         parts = [translations_text(plan, self._languages())] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
-        return "\n\n".join(parts) or plan_tree(plan)
+        return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
 
     def plan_parts(self) -> dict[str, Any]:
         """The answer about one plan, as JSON whose long lists are iterators."""
@@ -194,7 +203,14 @@ class _Order:
         settings = self.kubelet.settings(self.kubelet_config)
         plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
         say_ignored(plan)
-        return plan, self._shelter(plan, node)
+        chosen, sheltered = self._chosen(plan), self._shelter(plan, node)
+        if chosen is not plan:
+            subjects = {subject(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
+            sheltered = tuple(one for one in sheltered if one.subject in subjects)
+        return chosen, sheltered
+
+    def _chosen(self, plan: Plan) -> Plan:
+        return narrowed(plan, self.pod, self.container)
 
     def _shelter(self, plan: Plan, node: NodeFacts) -> tuple[Sheltered, ...]:
         if not self.protection:
@@ -237,6 +253,7 @@ class _Order:
             self._plan(pods, release, settings[config], node) for release, config in zip(releases, configs, strict=True)
         ]
         say_ignored(*plans)
+        plans = [self._chosen(plan) for plan in plans]
         names = [
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)

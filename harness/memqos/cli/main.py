@@ -5,15 +5,22 @@ Pages are loaded when their verb is used, so that `memqos expect` does not pay f
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
+import os
 import sys
+import traceback
 from typing import NoReturn
 
 import click
 
+from memqos import frame
 from memqos.cli.terminal import say
+from memqos.cli.words import DEBUG, KnownVerbs, in_our_words
+from memqos.config.settings import unknown_variables
 from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.interruption import Interruption
 from memqos.version import __version__
 
 __all__ = ["cli", "main"]
@@ -41,7 +48,7 @@ Begin with:
 """
 
 
-class Verbs(click.Group):
+class Verbs(KnownVerbs):
     """A group whose verbs are imported on use; their one-line helps are known without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
@@ -55,6 +62,7 @@ class Verbs(click.Group):
         command = importlib.import_module(PAGES[cmd_name][0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{PAGES[cmd_name][0]}.command is not a click command")
+        _with_debug(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
@@ -63,16 +71,39 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, line) for verb, (_, line) in PAGES.items()])
 
 
+def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001 - click's
+    shown = ctx.find_root().ensure_object(dict)
+    shown[DEBUG] = value or shown.get(DEBUG, False)
+
+
+def _with_debug(command: click.Command) -> None:
+    """Give a page, and the verbs below it, the option --debug, unless it has it."""
+    if any("--debug" in parameter.opts for parameter in command.params):
+        return
+    command.params.append(
+        click.Option(
+            ["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks,
+            help="Show the traceback of an error, too.",
+        )
+    )  # fmt: skip
+    if isinstance(command, click.Group):
+        for verb in command.commands.values():
+            _with_debug(verb)
+
+
 @click.command(
     cls=Verbs,
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 conforms, 1 deviates, 2 interrupted, 3 machinery failed, 4 usage, 5 nothing observed, "
-    "6 this host is not able.",
+    "6 this host is not able, 141 the reader of the output went away.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memqos", message="%(prog)s %(version)s")
 def cli() -> None:
     """The memqos command; its help text is HELP."""
+
+
+_with_debug(cli)
 
 
 def render(error: MemqosError) -> str:
@@ -88,40 +119,67 @@ def render(error: MemqosError) -> str:
     return "\n".join(lines)
 
 
-def _shown(error: click.ClickException) -> str:
-    """What click would say of an error."""
-    text = io.StringIO()
-    error.show(text)
-    return text.getvalue().rstrip("\n")
-
-
 def run(arguments: list[str]) -> int:
-    """The exit code for these arguments; whatever has to be said about an error is on standard error."""
+    """The exit code for these arguments; whatever has to be said about an error is on standard error.
+
+    Nothing leaves this function but an exit code, so no mistake of ours can be read as a deviation.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name out of a file may hold what the terminal's encoding cannot say.
             stream.reconfigure(errors="backslashreplace")
-    try:
-        answer = cli.main(args=arguments, prog_name="memqos", standalone_mode=False)
-    except MemqosError as error:
-        say(render(error), err=True)
-        return error.exit_code
-    except click.UsageError as error:
-        say(_shown(error), err=True)
-        return ExitCode.USAGE
-    except click.ClickException as error:
-        say(_shown(error), err=True)
-        return ExitCode.MACHINERY
-    except (click.Abort, KeyboardInterrupt):
-        say("memqos: interrupted.", err=True)
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough; python would complain again when it closes stdout.
-        sys.stdout = None
-        return ExitCode.CONFORMS
+    shown = {DEBUG: False}
+    with Interruption() as interruption:
+        try:
+            code = _answer(arguments, shown)
+        except BaseException as error:  # noqa: BLE001 - the frame is for all of them
+            interruption.hold()
+            code = _end(error, debug=shown[DEBUG])
+        interruption.hold()
+        trouble = frame.flush()
+        if trouble is not None and code in {ExitCode.CONFORMS, ExitCode.DEVIATES}:
+            code = _end(trouble)
+        return code
+
+
+def _answer(arguments: list[str], shown: dict[str, bool]) -> int:
+    if arguments[:1] != ["run"]:  # a run says it in its header
+        for note in unknown_variables(os.environ):
+            say(f"memqos: {note}", err=True)
+    answer = cli.main(args=arguments, prog_name="memqos", standalone_mode=False, obj=shown)
     return answer if isinstance(answer, int) else ExitCode.CONFORMS
+
+
+def _end(error: BaseException, *, debug: bool = False) -> int:
+    """Say what happened, if anybody can hear it; the exit code for it."""
+    if frame.is_closed_pipe(error):
+        return ExitCode.CLOSED_PIPE
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        code, text = ExitCode.INTERRUPTED, "memqos: interrupted."
+    else:
+        told = in_tree(error)
+        code, text = told.exit_code, render(told)
+    with contextlib.suppress(OSError):  # there may be nobody left to be told
+        if debug:
+            say("".join(traceback.format_exception(error)), err=True, end="")
+        say(text, err=True)
+    return code
+
+
+def in_tree(error: BaseException) -> MemqosError:
+    """Any exception of a page as an error of the tree."""
+    if isinstance(error, click.UsageError):
+        return in_our_words(error)
+    if isinstance(error, click.ClickException):
+        return UsageError(error.format_message())
+    return frame.known(error)
 
 
 def main() -> NoReturn:
     """The console script."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if frame.flush() is not None:
+        # Python would try again, complain, and end with a code of its own.
+        frame.lead_nowhere(sys.stdout)
+        frame.lead_nowhere(sys.stderr)
+    sys.exit(code)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from memqos.catalog import kubelets
 from memqos.catalog.data import data_root
-from memqos.catalog.kubelets import load_kubelets, select
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import setting_option, settings_from
-from memqos.clock import utc_now
+from memqos.cli.suites import Selection, select
+from memqos.cli.words import DEBUG, unknown_option
 from memqos.config.settings import Settings
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import ExitCode, UsageError
@@ -37,7 +38,8 @@ The first run builds the machine's image (minutes); later ones boot it. Each cas
 (a finding about the system under test), not observable (with the reason), or an error of the machinery. Results are
 kept in results/TIME: bundle.json, junit_01.xml, and the evidence of each failure.
 
-What is not an option of memqos is handed to pytest: node ids as they are printed, --durations, --collect-only ...
+Name a folder of suites of your own, or a chapter, file or test, to run that alone. What is not an option of memqos is
+handed to pytest: --durations, --collect-only ...
 
 \b
 Examples:
@@ -48,7 +50,9 @@ Examples:
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
   memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
   memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
-  memqos run -n 2                               two machines at a time
+  memqos run -n auto                            as many machines at a time as are fastest here
+  memqos run throttling                         one chapter
+  memqos run suites                             your own suites, in the folder ./suites
 """
 
 
@@ -66,18 +70,21 @@ def _run(
     settings = settings_from(given)
     _check(settings)
     _check_workers(workers)
-    suites = data_root() / "suites"
-    selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
-    results = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
-    arguments = pytest_arguments(suites, settings, results=results, selection=selection, words=words)
     if not {"--collect-only", "--co"} & set(words):
-        _prepare(settings)
+        topology = load_topology(settings.word("topology"))
+        check_room(topology.name, topology.memory_bytes)
+    selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
+    if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
+        selection.append("--full-trace")
+    chosen = select(words, brought=data_root() / "suites", here=Path.cwd())
+    arguments = pytest_arguments(chosen, settings, selection=selection)
     # Python would otherwise leave its compiled files beside the suites, which may be inside the installed package.
     sys.dont_write_bytecode = True
+    running = Running(settings)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        code = int(pytest.main(arguments))
-    bundle = results / "bundle.json"
-    if as_json and bundle.exists():
+        code = int(pytest.main(arguments, plugins=[running]))
+    bundle = running.results / "bundle.json" if running.results is not None else None
+    if as_json and bundle is not None and bundle.exists():
         click.echo(bundle.read_text(encoding="utf-8"), nl=False)
     return code
 
@@ -85,8 +92,8 @@ def _run(
 def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
     load_topology(settings.word("topology"))
-    known = load_kubelets(on=CgroupVersion(settings.word("cgroup")))
-    select(known, settings.kubernetes, where=settings["kubernetes"].origin)
+    known = kubelets.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
+    kubelets.select(known, settings.kubernetes, where=settings["kubernetes"].origin)
     options = check_options(boot_options(settings.plain)).options
     for name in settings.profiles:
         kernel_words(load_profile(name), options)
@@ -98,36 +105,56 @@ def _check_workers(asked: str | None) -> None:
         raise UsageError(f"'{asked}' is not a number of machines.", where="-n", next_step="Give 1 or more, or auto.")
 
 
-def _prepare(settings: Settings) -> None:
-    """Find out at once whether this host can run a machine, and make the images while nothing else is said."""
-    topology = load_topology(settings.word("topology"))
-    check_room(topology.name, topology.memory_bytes)
-    find_qemu()
-    with shown_progress() as progress:
-        for name in settings.profiles:
-            ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
+class Running:
+    """What `memqos run` does in pytest's run beside the plugin. results: the folder of the run, once it is over."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.results: Path | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_load_initial_conftests(self, parser: pytest.Parser, args: list[str]) -> Generator[None, object, object]:
+        """Words that pytest does not know as options either are mistyped ones of ours, mostly."""
+        result = yield
+        _, unknown = parser.parse_known_and_unknown_args(args)
+        for word in unknown:
+            if word.startswith("-"):
+                options = [option for one in command.params for option in one.opts]
+                raise unknown_option(word, options, where="memqos run")
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Find out before the first case whether this host can run a machine, and make the images it needs.
+
+        Under xdist only the workers know the cases. Machines come from the plugin's fixture qos_lane alone.
+        """
+        option = session.config.option
+        if option.collectonly or not (session.items or getattr(option, "numprocesses", None)):
+            return
+        if session.items and not any("qos_lane" in getattr(item, "fixturenames", ()) for item in session.items):
+            return
+        find_qemu()
+        with shown_progress() as progress:
+            for name in self._settings.profiles:
+                ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Remember where the results are."""
+        recording = config.pluginmanager.get_plugin("memqos-recording")
+        self.results = recording.folder if recording is not None else None
 
 
-def pytest_arguments(
-    suites: Path, settings: Settings, *, results: Path, selection: Sequence[str] = (), words: Sequence[str] = ()
-) -> list[str]:
-    """The arguments with which pytest runs the suites of this folder.
-
-    selection: options with their values. words: what else the person added. A word that names a suite, a file or a
-    test below the folder is made to mean it, wherever the command is given; the whole folder is run if there is none.
-    """
-    named = [_below(suites, word) for word in words]
-    places = [word for word, given in zip(named, words, strict=True) if word != given]
+def pytest_arguments(chosen: Selection, settings: Settings, *, selection: Sequence[str] = ()) -> list[str]:
+    """The arguments with which pytest runs what was chosen. selection: options with their values."""
     return [
-        *("-c", str(suites / "pytest.ini"), f"--rootdir={suites}"),
+        *("-c", str(chosen.configuration), f"--rootdir={chosen.root}", f"--confcutdir={chosen.conftest_root}"),
         *("-p", "no:cacheprovider", "-r", "N"),
         # The plugin is loaded already, since this command is part of the same package.
         *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
         *_settings_arguments(settings),
-        f"--memqos-results={results.absolute()}",
         *selection,
-        *named,
-        *([] if places else [str(suites)]),
+        *chosen.words,
     ]
 
 
@@ -135,7 +162,7 @@ def _settings_arguments(settings: Settings) -> list[str]:
     arguments = []
     for setting in SETTINGS:
         value = settings[setting.key].value
-        if setting.name == "results" or settings[setting.key].origin == "default" or value is None or value is False:
+        if settings[setting.key].origin == "default" or value is None or value is False:
             continue
         if value is True:
             arguments.append(setting.pytest_option)
@@ -147,20 +174,6 @@ def _settings_arguments(settings: Settings) -> list[str]:
     return arguments
 
 
-def _below(suites: Path, word: str) -> str:
-    if word.startswith("-"):
-        return word
-    path = word.partition("::")[0]
-    for place in (path, path.removeprefix("suites/")):
-        if place and (suites / place).exists():
-            return str(suites / place) + word[len(path) :]
-    if "::" in word:
-        raise UsageError(
-            f"there is no test file '{path}'.", next_step="memqos run --collect-only -q lists every test there is."
-        )
-    return word
-
-
 def _pair(option: str, value: str | None) -> list[str]:
     return [] if value is None else [option, value]
 
@@ -169,7 +182,11 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
     "keyword": click.Option(["-k", "keyword"], metavar="EXPR", help="Only cases whose name matches."),
     "marks": click.Option(["-m", "marks"], metavar="EXPR", help="Only cases with these markers, such as 'behaviour'."),
     "exit_first": click.Option(["-x", "exit_first"], is_flag=True, help="Stop at the first failure or error."),
-    "workers": click.Option(["-n", "workers"], metavar="N", help="Machines at a time, each with its own memory."),
+    "workers": click.Option(
+        ["-n", "workers"],
+        metavar="N",
+        help="Machines at a time, each with its own memory; auto is as many as are fastest here.",
+    ),
 }
 
 _CODES = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)

@@ -14,6 +14,7 @@ from memqos.catalog.topologies import topology_names
 from memqos.cli import vm_machine, vm_removing
 from memqos.cli.progress import shown_progress
 from memqos.cli.terminal import say
+from memqos.cli.words import KnownVerbs
 from memqos.clock import utc_now
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
@@ -40,7 +41,7 @@ Begin with:
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
-@click.group(name="vm", help=HELP)
+@click.group(name="vm", cls=KnownVerbs, help=HELP)
 def command() -> None:
     """The group; its help text is HELP."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.config.table import SETTINGS, Kind, Plain, Setting
+from memqos.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Plain, Setting
 from memqos.errors import UnknownNameError, UsageError
 
-__all__ = ["SettingValue", "Settings", "resolve"]
+__all__ = ["SettingValue", "Settings", "resolve", "unknown_variables"]
 
 _YES = frozenset({"1", "yes", "true", "on"})
 _NO = frozenset({"0", "no", "false", "off", ""})
@@ -115,6 +116,17 @@ def resolve(given: Mapping[str, object], environment: Mapping[str, str], *, opti
         else:
             values[setting.key] = SettingValue(setting.default, "default")
     return Settings(values)
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that looks like one of ours and that nothing reads, by name."""
+    known = [setting.environment for setting in SETTINGS] + list(OTHER_VARIABLES)
+    notes = []
+    for name in sorted(name for name in environment if name.startswith(PREFIX) and name not in known):
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        notes.append(f"the environment variable {name} means nothing to memqos, and is ignored.{meant}")
+    return notes
 
 
 def _convert(setting: Setting, given: object, origin: str) -> Plain:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["OCI_RUNTIMES", "SETTINGS", "Kind", "Plain", "Setting"]
+__all__ = ["OCI_RUNTIMES", "OTHER_VARIABLES", "PREFIX", "SETTINGS", "Kind", "Plain", "Setting"]
+
+PREFIX = "MEMQOS_"
+"""What the names of all our environment variables begin with."""
+
+OTHER_VARIABLES = ("MEMQOS_CACHE", "MEMQOS_PYTHON")
+"""The ones that are no setting: where the cache is, and which Python the launcher takes."""
 
 Plain = str | int | bool | Path | tuple[str, ...] | tuple[Path, ...] | None
 """What a setting's value may be; None is "not set"."""
@@ -52,7 +58,7 @@ class Setting:
     @property
     def environment(self) -> str:
         """The environment variable."""
-        return f"MEMQOS_{self.name.upper().replace('-', '_')}"
+        return f"{PREFIX}{self.name.upper().replace('-', '_')}"
 
     @property
     def key(self) -> str:

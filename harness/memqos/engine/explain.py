@@ -12,23 +12,39 @@ from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 
-__all__ = ["amount", "failure", "knob_reasons", "one_line", "plan_tree", "reason_lines", "translations_text"]
+__all__ = [
+    "amount",
+    "failure",
+    "knob_reasons",
+    "one_line",
+    "plan_tree",
+    "reason_lines",
+    "size",
+    "translations_text",
+    "with_pods",
+]
 
 MOUNT = "/sys/fs/cgroup"
 _ON_V1_ALONE = frozenset(knobs_of(CgroupVersion.V1)) - frozenset(knobs_of(CgroupVersion.V2))
 _NARROWEST = len("memory.swap.max") + 2
-_UNITS = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_KI, _MI = 1 << 10, 1 << 20
 
 
 def amount(value: KnobValue) -> str:
-    """A value as people read it: bytes with their size behind them, if that is a whole number of some unit."""
+    """A value as people read it: bytes with their size behind them."""
+    shown = size(value)
+    return f"{value} ({shown})" if shown else str(value)
+
+
+def size(value: KnobValue) -> str:
+    """Bytes as people compare them: "190 MiB", or to a tenth; "" where there is nothing to say."""
     if value == Bytes(UNBOUNDED):
-        return f"{value} (2^62, no limit)"
-    if isinstance(value, Bytes):
-        for unit, size in _UNITS:
-            if value.count >= size and value.count % size == 0:
-                return f"{value} ({value.count // size}{unit})"
-    return str(value)
+        return "2^62, no limit"
+    if isinstance(value, Bytes) and value.count >= _MI:
+        return f"{f'{value.count / _MI:.1f}'.removesuffix('.0')} MiB"
+    if isinstance(value, Bytes) and value.count and value.count % _KI == 0:
+        return f"{value.count // _KI} KiB"
+    return ""
 
 
 def one_line(text: str) -> str:
@@ -72,13 +88,16 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     return "\n".join(lines)
 
 
-def plan_tree(plan: Plan, *, mount: str = MOUNT) -> str:
-    """The plan as a tree: every cgroup with the files that are written, and those that keep the kernel's default."""
+def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
+    """The plan as a tree: every cgroup with the files that are written, and those that keep the kernel's default.
+
+    above: whether the cgroups above pods are shown.
+    """
     lines = [
         f"Kubernetes {plan.release}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
         f"rules: {', '.join(plan.revisions.values())}",
     ]
-    for cgroup in (*plan.reserved, plan.node, *plan.qos):
+    for cgroup in (*plan.reserved, plan.node, *plan.qos) if above else ():
         lines += ["", *_cgroup(cgroup, subject(cgroup))]
     for pod in plan.pods:
         lines += ["", *_cgroup(pod.cgroup, f"{subject(pod.cgroup, pod)} ({pod.qos})")]
@@ -102,10 +121,14 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
     if cgroup.level is not Level.CONTAINER:
         yield f"{indent}  {cgroup.path}"
     left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT]
-    width = max([_NARROWEST, *(len(one.knob) for one in cgroup.knobs.values() if one.written is not ABSENT)])
-    for one in cgroup.knobs.values():
-        if one.written is not ABSENT:
-            yield f"{indent}  {one.knob:<{width}} {written_text(one)}"
+    written = [one for one in cgroup.knobs.values() if one.written is not ABSENT]
+    width = max([_NARROWEST, *(len(one.knob) for one in written)])
+    sized = (one.written for one in written if size(one.written) and one.written != Bytes(UNBOUNDED))
+    values = max((len(str(value)) for value in sized), default=0)
+    for one in written:
+        plain = not one.undecided and one.value == one.written
+        text = f"{one.written!s:<{values}}  {size(one.written)}".rstrip() if plain else written_text(one)
+        yield f"{indent}  {one.knob:<{width}} {text}"
     if left_alone:
         yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
 
@@ -125,7 +148,7 @@ def knob_reasons(plan: Plan, knob: Knob) -> str:
     """
     parts: list[str] = []
     containers = {(pod.uid, one.name): one for pod in plan.pods for one in pod.containers}
-    for cgroup, pod in _with_pods(plan):
+    for cgroup, pod in with_pods(plan):
         expected = cgroup.knobs.get(knob)
         if expected is None:
             continue
@@ -153,7 +176,8 @@ def translations_text(plan: Plan, languages: Iterable[Language]) -> str:
     return "\n\n".join(parts)
 
 
-def _with_pods(plan: Plan) -> Iterable[tuple[PlannedCgroup, PlannedPod | None]]:
+def with_pods(plan: Plan) -> Iterable[tuple[PlannedCgroup, PlannedPod | None]]:
+    """Every planned cgroup, parents before children, with the pod that it belongs to."""
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
         yield cgroup, None
     for pod in plan.pods:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from memqos.engine.finding import Finding, Verdict
 from memqos.engine.layout import container_path
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import RuntimeFlavour
 from memqos.model.path import CgroupPath
@@ -91,20 +91,25 @@ def judge_pod(
         findings += judge_cgroup(container.cgroup, path, name, reading, unsure)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
-            observed = text.strip()
-            agrees = observed == str(container.oom_score_adj)
-            findings.append(
-                Finding(
-                    verdict=Verdict.CONFORMS if agrees else Verdict.DEVIATES,
-                    subject=name,
-                    cgroup=str(path),
-                    knob=OOM_SCORE_ADJ,
-                    expected=str(container.oom_score_adj),
-                    observed=observed,
-                    reason=container.oom_score_adj_reason,
-                )
-            )
+            findings.append(_oom_score_adj(container, name, path, text.strip()))
     return tuple(findings)
+
+
+def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, observed: str) -> Finding:
+    number = observed.removeprefix("-")
+    verdict = Verdict.CONFORMS if observed == str(container.oom_score_adj) else Verdict.DEVIATES
+    if not (number.isascii() and number.isdigit()):
+        verdict = Verdict.NOT_OBSERVABLE
+    return Finding(
+        verdict=verdict,
+        subject=name,
+        cgroup=str(path),
+        knob=OOM_SCORE_ADJ,
+        expected=str(container.oom_score_adj),
+        observed=observed,
+        reason=container.oom_score_adj_reason,
+        why_not="the file does not parse: it holds no number" if verdict is Verdict.NOT_OBSERVABLE else "",
+    )
 
 
 def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:

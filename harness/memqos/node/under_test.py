@@ -33,6 +33,7 @@ from memqos.node.steering import steering as steering_of
 from memqos.node.watching import Watch, WatchedContainer
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
+from memqos.repetition import Repetition
 from memqos.runtime.base import Capability, Runtime
 from memqos.target.base import Target
 
@@ -48,7 +49,8 @@ class NodeUnderTest:
     away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
     `leaves`: whether somebody wants to look at the pods, so that they are left where they are. `lingers`: whether
-    somebody may want to yet, so that they stay until the node is used again.
+    somebody may want to yet, so that they stay until the node is used again. `repetition`: the failures of pods so far,
+    where nodes of one kind are used one after another.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class NodeUnderTest:
         examine: Callable[[MachineryError], None] | None = None,
         leaves: Callable[[], bool] = lambda: False,
         lingers: Callable[[], bool] = lambda: False,
+        repetition: Repetition | None = None,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -92,6 +95,7 @@ class NodeUnderTest:
             flavour=traits.flavour,
             subgroup=traits.subgroup,
             parallel=parallel,
+            repetition=repetition or Repetition(),
         )
 
     @property

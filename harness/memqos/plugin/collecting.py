@@ -21,7 +21,7 @@ from memqos.plugin.sharing import tell_groups
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["check_settings", "claim_of", "machine_of", "needs_of"]
+__all__ = ["check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of"]
 
 _OF_MACHINES = frozenset(
     {
@@ -87,7 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
     marker = metafunc.definition.get_closest_marker("kubelet")
-    return [kubelet for kubelet in known if marker is None or kubelet.id in marker.args]
+    return [kubelet for kubelet in known if marker is None or kubelet.entry in marker.args]
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
@@ -169,14 +169,14 @@ def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -
     for item in items:
         if "qos_population" in getattr(item, "fixturenames", ()):
             known = kubelets.setdefault((machine_of(item, settings), item.path), [])
-            known += [one for one in [_kubelet_id(item)] if one not in known]
+            known += [one for one in [kubelet_id(item)] if one not in known]
     machines = len({machine for machine, _ in kubelets})
     stretches = -(-workers // machines) if machines else 1
 
     def group(item: pytest.Item) -> str:
         if (marker := item.get_closest_marker("xdist_group")) is not None:
             return str([*marker.args, *marker.kwargs.values()])
-        machine, kubelet = machine_of(item, settings), _kubelet_id(item)
+        machine, kubelet = machine_of(item, settings), kubelet_id(item)
         if "qos_population" in getattr(item, "fixturenames", ()):
             known = kubelets[machine, item.path]
             number = [_stretch(place, len(known), stretches) for place in range(len(known))]
@@ -193,7 +193,8 @@ def _stretch(place: int, count: int, stretches: int) -> int:
     return (place * stretches + stretches - 1) // count
 
 
-def _kubelet_id(item: pytest.Item) -> str:
+def kubelet_id(item: pytest.Item) -> str:
+    """The id of the kubelet of fixtures/kubelets.toml that a test runs under, "" for none."""
     callspec = getattr(item, "callspec", None)
     kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
     return "" if kubelet is None else str(kubelet.id)

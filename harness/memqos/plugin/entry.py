@@ -12,15 +12,17 @@ from collections.abc import Generator
 
 import pytest
 
-from memqos import claims
+from memqos import frame
 from memqos.config.settings import resolve
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.budget import Budget
-from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS
-from memqos.plugin.recording import Recording, results_folder
+from memqos.plugin.interrupting import Interrupting
+from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
+from memqos.plugin.recording import Recording
 from memqos.plugin.recovery import Recovery
+from memqos.plugin.results_folder import chosen_folder
 from memqos.plugin.sharing import Sharing
 from memqos.plugin.telling import Relay
 
@@ -57,14 +59,30 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     asked = getattr(option, "numprocesses", None)
     if isinstance(asked, int) and asked < 0:
         raise pytest.UsageError(f"-n: {asked} is not a number of workers.")
-    if getattr(option, "numprocesses", None) and option.dist == "no" and claims.is_suites_root(config.rootpath):
+    if getattr(option, "numprocesses", None) and option.dist == "no" and is_run_of_suites(config):
         option.dist = "loadgroup"
         option.maxworkerrestart = "0" if option.maxworkerrestart is None else option.maxworkerrestart
         # Profiles and the state of the cache are read only in a run that starts machines.
         workers = importlib.import_module("memqos.plugin.workers")
         option.numprocesses, config.stash[WORKERS] = workers.limit_workers(config, option.numprocesses)
         option.dist = option.dist if option.numprocesses else "no"
-    return (yield)
+    error: BaseException | None = None
+    code: object = None
+    try:
+        code = yield
+    except BaseException as caught:
+        # Recording is registered only while this hook runs.
+        if isinstance(caught, pytest.UsageError) or _responsible(config) is None:
+            raise
+        error = caught
+    recording = _responsible(config)
+    return code if recording is None else recording.concluded(error or frame.flush())
+
+
+def _responsible(config: pytest.Config) -> Recording | None:
+    """The frame of this run, None for a run without memqos tests."""
+    recording: Recording | None = config.pluginmanager.get_plugin("memqos-recording")
+    return recording if recording is not None and recording.is_responsible else None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -87,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SETTINGS_KEY] = settings
         if not is_worker:
             collecting.check_settings(settings)
-        config.stash[RESULTS] = results_folder(config, settings)
+        config.stash[RESULTS] = chosen_folder(config, settings)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     manager = config.pluginmanager
@@ -97,7 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Relay(config), "memqos-relay")
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
+    interrupting = Interrupting()
+    manager.register(interrupting, "memqos-interrupting")
     if not is_worker:
-        manager.register(Recording(config), "memqos-recording")
+        manager.register(Recording(config, interrupting.interruption), "memqos-recording")
     if config.getoption("dist", "no") == "loadgroup" and not is_worker:
         manager.register(Sharing(), "memqos-sharing")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from memqos import frame
 from memqos.clock import Deadline
 from memqos.engine.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
@@ -53,22 +55,31 @@ class Folder:
 
     def write(self, name: str, value: object) -> None:
         """A value as a JSON file, text or bytes as they are."""
-        self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / name
-        if isinstance(value, bytes):
+        if not isinstance(value, bytes):
+            text = value if isinstance(value, str) else json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n"
+            value = text.encode("utf-8", "backslashreplace")
+        with _kept(file):
+            self.path.mkdir(parents=True, exist_ok=True)
             file.write_bytes(value)
-        elif isinstance(value, str):
-            file.write_text(value, encoding="utf-8")
-        else:
-            file.write_text(json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def append(self, name: str, value: object) -> None:
         """A value as one more JSON line."""
         line = json.dumps(as_json(value), ensure_ascii=False) + "\n"
-        with self._lock:
+        with self._lock, _kept(self.path / name):
             self.path.mkdir(parents=True, exist_ok=True)
-            with (self.path / name).open("a", encoding="utf-8") as stream:
+            with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line)
+
+
+@contextlib.contextmanager
+def _kept(file: Path) -> Iterator[None]:
+    """What the host refuses to keep is told as that: a full disk says nothing about the system under test."""
+    try:
+        yield
+    except OSError as error:
+        refused = frame.of_the_host(error, where=str(file), next_step="Free some space, or name another --results.")
+        raise refused or error from error
 
 
 class MachineLog:
@@ -151,9 +162,10 @@ def capture(target: Target, folder: Folder, *, used: Folder, serial_log: Path) -
     for name, argv in _CAPTURES.items():
         if place is folder or not (place.path / name).exists():
             place.write(name, _said(target, argv))
-    folder.path.mkdir(parents=True, exist_ok=True)
-    for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
-        _share(source, folder.path / source.name)
+    with _kept(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
+            _share(source, folder.path / source.name)
 
 
 def _said(target: Target, argv: tuple[str, ...]) -> bytes | str:

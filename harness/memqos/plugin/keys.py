@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from memqos import claims
 from memqos.config.settings import Settings
 from memqos.engine.finding import Finding
 from memqos.errors import UsageError
@@ -27,6 +28,7 @@ __all__ = [
     "WORKERS",
     "Notes",
     "is_ours",
+    "is_run_of_suites",
     "node_fixture",
     "outcome_of_phase",
     "plain_id",
@@ -83,6 +85,16 @@ def is_ours(item: pytest.Item) -> bool:
     if item.get_closest_marker("claim"):
         return True
     return any(name.startswith("qos_") for name in getattr(item, "fixturenames", ()))
+
+
+def is_run_of_suites(config: pytest.Config) -> bool:
+    """Whether everything that this run collects is in folders of suites, so that all of it is memqos's."""
+    if claims.is_suites_root(config.rootpath):
+        return True
+    places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+    return bool(places) and all(
+        any(claims.is_suites_root(folder) for folder in (place, *place.parents)) for place in places
+    )
 
 
 def node_fixture(names: Iterable[str]) -> str:

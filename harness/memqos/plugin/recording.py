@@ -2,76 +2,72 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
+import contextlib
 import os
-import platform
-import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memqos import claims
+from memqos import claims, frame
+from memqos.catalog.data import data_root
 from memqos.clock import utc_now
-from memqos.config.settings import Settings
-from memqos.errors import ExitCode, UsageError
-from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, plain_id
-from memqos.report import junit, matrix, summary
+from memqos.config.settings import unknown_variables
+from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.interruption import Interruption
+from memqos.plugin import provenance
+from memqos.plugin.ending import Ending
+from memqos.plugin.evidence import Folder
+from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, plain_id
+from memqos.plugin.results_folder import make_folder
+from memqos.report import summary
 from memqos.report.as_json import as_json, result_from
 from memqos.report.bundle import Bundle
-from memqos.report.outcome import Outcome, TestResult, exit_code
+from memqos.report.outcome import Outcome, TestResult
 from memqos.version import __version__
 
-__all__ = ["Recording", "results_folder"]
+__all__ = ["Recording"]
 
-_OWN_NAMES = frozenset(
-    {"bundle.json", "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations", "tests"}
-)
-_PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
 # The worst of a test's phases decides: an error in tearing down does not undo a deviation.
 _RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
 
 
-def results_folder(config: pytest.Config, settings: Settings) -> Path:
-    """Where this run's results go; the folder is made when there is a first result.
-
-    Raises UsageError for a folder that holds something else than results.
-    """
-    handed: str | None = getattr(config, "workerinput", {}).get("memqos_results")
-    if handed is not None:
-        return Path(handed)
-    if settings.results is None:
-        return config.invocation_params.dir / "results" / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
-    folder = config.invocation_params.dir / settings.results
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"'{folder}' is not a folder.", where=settings["results"].origin)
-    foreign = sorted({path.name for path in folder.glob("*")} - _OWN_NAMES)
-    if foreign:
-        raise UsageError(
-            f"'{folder}' holds '{foreign[0]}', which is not of a memqos run.",
-            where=settings["results"].origin,
-            next_step="Name a new or empty folder.",
-        )
-    return folder
-
-
 class Recording:
-    """Collects the results of all workers; registered in the controller only."""
+    """Collects the results of all workers; registered in the controller only.
 
-    def __init__(self, config: pytest.Config) -> None:
+    It also is the frame around a run: whatever ends it, the results until then are kept, and its exit code is memqos's.
+    """
+
+    def __init__(self, config: pytest.Config, interruption: Interruption) -> None:
         self._config = config
-        self._folder = config.stash[RESULTS]
+        self._ending = Ending(interruption)
         self._settings = config.stash[SETTINGS_KEY]
         self._started = utc_now()
         self._phases: dict[str, list[Mapping[str, Any]]] = {}
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
         self._collected: set[str] = set()
+        self._made = False
         self._others_failed = False
         self._usage = ""
         self._bundle: Bundle | None = None
+        self._summarised = False
+
+    @property
+    def is_responsible(self) -> bool:
+        """Whether this is a run of memqos tests; any other is pytest's own matter."""
+        return bool(self._collected or self._results) or is_run_of_suites(self._config)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the results; None if none was made."""
+        return self._folder if self._made else None
+
+    @property
+    def _folder(self) -> Path:
+        return self._config.stash[RESULTS]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -87,42 +83,59 @@ class Recording:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Under xdist only the workers collect, each the same; only in a suites folder all of it is ours."""
-        if claims.is_suites_root(self._config.rootpath):
+        if is_run_of_suites(self._config):
             self._collected.update(plain_id(nodeid) for nodeid in ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests were to run, so that a run that was broken off says how many are missing."""
         self._collected.update(item.nodeid for item in session.items if is_ours(item))
+        if self._collected:
+            self._make_folder()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is its writer's to mend, and the cases in it are missing."""
+        if report.failed and self.is_responsible:
+            last = report.longreprtext.strip().splitlines()[-1:] or ["it cannot be collected"]
+            self._ending.add(
+                UsageError(f"the tests cannot be collected: {last[0].removeprefix('E').strip()}", where=report.nodeid)
+            )
 
     def pytest_report_header(self) -> list[str]:
         """One line on what is going to be tested, if this is a run of suites, and what was not left at its default."""
         changed = [
-            f"{name.replace('_', '-')}={setting_text(value.value)} ({value.origin})"
+            f"{name.replace('_', '-')}={provenance.setting_text(value.value)} ({value.origin})"
             for name, value in self._settings.items()
             if value.origin != "default"
         ]
-        if not changed and not claims.is_suites_root(self._config.rootpath):
+        notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
+        if not changed and not is_run_of_suites(self._config):
             return []
         words = self._settings.word
         head = (
             f"memqos {__version__}: machine {','.join(self._settings.profiles)}/{words('topology')}, "
             f"containerd+{words('runtime')}, {words('driver')} driver"
         )
-        return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else [])]
+        return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Results of an earlier run in the same folder make room; suites tell in lines of their own where they are."""
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and claims.is_suites_root(self._config.rootpath):
-            reporter.showfspath = False
-        if self._config.getoption("collectonly"):
+        """The results' folder is made before any machine; suites tell in lines of their own where they are."""
+        if not is_run_of_suites(self._config):
             return
-        for name in _OWN_NAMES:
-            path = self._folder / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.showfspath = False
+        self._make_folder()
+
+    def _make_folder(self) -> None:
+        if self._made or self._config.getoption("collectonly"):
+            return
+        try:
+            self._config.stash[RESULTS] = make_folder(self._folder, self._settings)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        self._made = True
+        self._ending.crash_folder = self._folder
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -156,52 +169,112 @@ class Recording:
         }
         result = result_from(data)
         self._results.append(result)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "findings.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(as_json(result), ensure_ascii=False) + "\n")
+        try:
+            Folder(self._folder).append("findings.jsonl", result)
+        except MemqosError as error:
+            # The results that there are say more than those that could not be kept.
+            self._ending.suffer(error)
+            session: pytest.Session | None = self._config.pluginmanager.get_plugin("session")
+            if session is not None:
+                session.shouldstop = "the results cannot be kept any more"
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, object, object]:
+        """An error outside of any test, in one line instead of the traceback that pytest has for it."""
+        if not self.is_responsible:
+            return (yield)
+        if self._config.getoption("fulltrace"):
+            result = yield
+            self._ending.suffer(excinfo.value)
+            return result
+        with pytest.MonkeyPatch.context() as patch:
+            reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+            if reporter is not None:
+                patch.setattr(reporter, "write_line", lambda *_, **__: None)
+            yield
+        self._ending.suffer(excinfo.value)
+        return [True]
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Also called for pytest.exit()."""
+        self._ending.suffer(excinfo.value)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
         """Write bundle and JUnit, and answer with memqos's exit code if memqos tests ran."""
-        if self._usage:
-            session.exitstatus = ExitCode.USAGE
-            return
-        if not self._collected and not self._results:
-            return
-        for nodeid in list(self._phases):
-            self._finish(nodeid)
-        if exitstatus == pytest.ExitCode.USAGE_ERROR or self._config.getoption("collectonly"):
-            return
-        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        code = exit_code(self._results, interrupted=interrupted)
-        if exitstatus == pytest.ExitCode.INTERNAL_ERROR and code is not ExitCode.DEVIATES:
-            code = ExitCode.MACHINERY
-        if self._others_failed and code in {ExitCode.CONFORMS, ExitCode.NOTHING_OBSERVED}:
-            code = ExitCode.DEVIATES
-        session.exitstatus = code
-        self._write(code, interrupted=interrupted)
+        result: object = None
+        try:
+            result = yield
+        except BaseException as error:
+            if not self.is_responsible:
+                raise
+            self._ending.suffer(error)
+        if self.is_responsible:
+            self._ending.hold()
+            for nodeid in list(self._phases):
+                self._finish(nodeid)
+            self._ending.judge(exitstatus, usage=self._usage, others_failed=self._others_failed)
+            session.exitstatus = self._conclude()
+        return result
 
-    def _write(self, code: ExitCode, *, interrupted: bool) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        bundle = Bundle(
+    def _conclude(self) -> ExitCode:
+        """The run's exit code, as the bundle has it too."""
+        for name, render in provenance.FILES.items() if self._made else ():
+            try:
+                self._bundle = self._new_bundle()
+                if text := render(self._bundle):
+                    provenance.write(self._folder / name, text)
+            except Exception as error:  # noqa: BLE001 - the other files and the verdict are still to come
+                self._ending.suffer(frame.of_the_host(error, where=str(self._folder / name)) or error)
+        if self._made:
+            self._bundle = self._new_bundle()
+        return self._code()
+
+    def _code(self) -> ExitCode:
+        code = self._ending.code(self._results)
+        listed = self._collected and self._config.getoption("collectonly")
+        return ExitCode.CONFORMS if code is ExitCode.NOTHING_OBSERVED and listed else code
+
+    def concluded(self, error: BaseException | None) -> ExitCode:
+        """The exit code after everything, with what came in the way of saying it."""
+        if error is not None:
+            self._ending.suffer(error)
+        if self._bundle is None or self._bundle.exit_code != self._code() or error is not None:
+            self._conclude()
+        with contextlib.suppress(OSError, ValueError):
+            if not self._summarised:
+                sys.stdout.writelines(f"{line}\n" for line in self._summary())
+        if frame.flush() is not None or self._ending.closed_pipe:
+            frame.lead_nowhere(sys.stdout)
+        return self._code()
+
+    def _new_bundle(self) -> Bundle:
+        return Bundle(
             started=self._started.isoformat(timespec="seconds"),
             ended=utc_now().isoformat(timespec="seconds"),
-            exit_code=int(code),
-            interrupted=interrupted,
-            versions=_versions(),
-            host=_host(),
+            exit_code=int(self._code()),
+            interrupted=self._ending.interrupted,
+            error=self._ending.text,
+            versions=provenance.versions(),
+            host=provenance.host(),
             settings={
                 name: {"value": as_json(value.value), "origin": value.origin} for name, value in self._settings.items()
             },
-            machines=tuple(_machines(self._folder)),
+            machines=tuple(provenance.machines(self._folder)),
             results=tuple(self._results),
             not_run=len(self._collected - {result.id for result in self._results}),
         )
-        self._bundle = bundle
-        _replace(self._folder / "bundle.json", bundle.to_text())
-        _replace(self._folder / "junit_01.xml", junit.render(bundle))
-        if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
-            _replace(self._folder / "matrix.txt", "\n".join(lines) + "\n")
+
+    def _summary(self) -> Iterator[str]:
+        """The table, what went wrong, and the verdict."""
+        self._summarised = True
+        here, root = self._config.invocation_params.dir, self._config.rootpath
+        # Where `memqos run` finds cases by their ids alone.
+        found = {here, here / "suites", data_root() / "suites"}
+        suites = os.path.relpath(root, here) if claims.is_suites_root(root) and root not in found else ""
+        if self._bundle is not None:
+            folder = os.path.relpath(self._folder, here)
+            yield from summary.render(self._bundle, results_folder=folder, suites=suites)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -211,8 +284,7 @@ class Recording:
         if self._bundle is None:
             return
         terminalreporter.section("memqos")
-        folder = os.path.relpath(self._folder)
-        for line in summary.render(self._bundle, results_folder=folder):
+        for line in self._summary():
             good = self._bundle.exit_code == ExitCode.CONFORMS
             markup = {"bold": True, "green" if good else "red": True} if line.startswith("verdict:") else {}
             terminalreporter.write_line(line, **markup)
@@ -224,7 +296,7 @@ def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
         "claim": "",
         "chapter": Path(report.nodeid.partition("::")[0]).parent.name,
         "outcome": Outcome.MACHINERY.value,
-        "reason": report.longreprtext,
+        "reason": report.longreprtext.strip().partition("\n")[0],
         "text": report.longreprtext,
         "error_code": int(ExitCode.MACHINERY),
         "findings": [],
@@ -232,44 +304,4 @@ def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
         "profile": "",
         "folder": "",
         "repeated": False,
-    }
-
-
-def setting_text(value: object) -> str:
-    """A setting's value as the header shows it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that a reader finds either the old text or the whole new one."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
-def _machines(folder: Path) -> list[Mapping[str, Any]]:
-    found = []
-    for file in sorted(folder.glob("machines/*/machine.json")):
-        machine = json.loads(file.read_text(encoding="utf-8"))
-        kept = file.with_name("kept.json")
-        found.append({**machine, "kept": json.loads(kept.read_text(encoding="utf-8"))} if kept.exists() else machine)
-    return found
-
-
-def _versions() -> dict[str, str]:
-    versions = {"memqos": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
-
-
-def _host() -> dict[str, Any]:
-    return {
-        "system": platform.system(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
     }

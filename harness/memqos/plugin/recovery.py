@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memqos.errors import MemqosError
-from memqos.plugin.collecting import machine_of
+from memqos.plugin.collecting import kubelet_id, machine_of
 from memqos.plugin.keys import LANE, SETTINGS_KEY, is_ours, node_fixture, outcome_of_phase
 from memqos.plugin.telling import Telling
 from memqos.repetition import ENOUGH, Repetition, as_before
@@ -93,6 +93,9 @@ class Recovery:
             self._lane.spoil(f"{ENOUGH} tests in a row failed alike on it")
             return
         self._hopeless[place] = error
+        kubelet = kubelet_id(item)
+        rest = f"{item.path.name} under {kubelet}" if kubelet else item.path.name
+        self._telling.line(f"alike {ENOUGH} times in a row: what is left of {rest} is not tried any more")
         if len(self._places) > 1 and sort not in self._observed:
             self._hopeless[sort] = error
             self._telling.line(
@@ -116,9 +119,7 @@ class Recovery:
     def _place(self, item: pytest.Item) -> tuple[tuple[str, str], Hashable]:
         """The sort of machine that a test is for, and what shares a population with it there."""
         sort = machine_of(item, self._config.stash[SETTINGS_KEY])
-        callspec = getattr(item, "callspec", None)
-        kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
-        return sort, (sort, item.path, kubelet.id if kubelet is not None else "")
+        return sort, (sort, item.path, kubelet_id(item))
 
 
 def _needs_machine(item: pytest.Item) -> bool:

@@ -25,6 +25,7 @@ from memqos.plugin.keys import RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler
+from memqos.repetition import Repetition
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot
 from memqos.vm.brought import Brought
@@ -39,6 +40,8 @@ FIRST_WORD_SECONDS = 60.0
 
 _MACHINES = pytest.StashKey[int]()
 _BROUGHT = pytest.StashKey[tuple[Brought, ...]]()
+_ROWS = pytest.StashKey[dict[tuple[str, str], Repetition]]()
+"""Pods that failed in a row, by the sort of machine: a new one gets one attempt, and not all of them again."""
 
 
 class Station:
@@ -98,6 +101,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             telling.note(in_use.doubt)
         facts = target_facts(machine.target, deadline=Deadline.after(FIRST_WORD_SECONDS))
         amended = config.hook.pytest_memqos_node_facts(facts=facts.node, config=config)
+        key = (profile, topology)
         node = NodeUnderTest(
             target=machine.target,
             runtime=runtime,
@@ -112,8 +116,8 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             examine=machine.examine,
             leaves=lambda: leaves(config, machine),
             lingers=lambda: lingers(config),
+            repetition=config.stash.setdefault(_ROWS, {}).setdefault(key, Repetition()),
         )
-        key = (profile, topology)
         station = Station(id=machine_id, key=key, machine=machine, node=node, log=log, folder=folder)
         folder.write("machine.json", _provenance(station, in_use, profile, topology))
         telling.line(f"{machine_id}: {profile}/{topology} answers after {SYSTEM_CLOCK.now() - began:.0f} s")

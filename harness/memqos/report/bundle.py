@@ -29,12 +29,14 @@ class Bundle:
     started, ended: UTC, ISO 8601. interrupted: whether the run was broken off, so that tests are missing.
     versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
     settings: name to value and origin. exit_code: what the process answered.
+    error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
     started: str
     ended: str
     exit_code: int
     interrupted: bool = False
+    error: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Bundle:
             "started": self.started,
             "ended": self.ended,
             "exit_code": self.exit_code,
+            "error": self.error,
             "interrupted": self.interrupted,
             "counts": {"tests": dict(self.outcomes), "findings": dict(self.verdicts), "not_run": self.not_run},
             "versions": as_json(self.versions),
@@ -91,6 +94,7 @@ class Bundle:
             ended=data["ended"],
             exit_code=data["exit_code"],
             interrupted=data["interrupted"],
+            error=data.get("error", ""),
             versions=data["versions"],
             host=data["host"],
             settings=data["settings"],

@@ -16,7 +16,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def render(bundle: Bundle) -> str:
     """The whole document, one testsuite a chapter, in the order in which the tests ran."""
-    root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results)})
+    root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(bundle.error)))})
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
     for chapter in chapters:
         results = tuple(result for result in bundle.results if result.chapter == chapter)
@@ -24,15 +24,27 @@ def render(bundle: Bundle) -> str:
         _properties(suite, bundle)
         for result in results:
             suite.append(_case(result))
+    if bundle.error:
+        _broken_run(root, bundle)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _counts(results: tuple[TestResult, ...]) -> dict[str, str]:
+def _broken_run(root: ET.Element, bundle: Bundle) -> None:
+    """What went wrong outside of any test, as a case of its own: a CI system shows nothing else."""
+    counts = _counts((), errors=1)
+    suite = ET.SubElement(root, "testsuite", {"name": "memqos", "timestamp": bundle.started, **counts})
+    case = ET.SubElement(suite, "testcase", classname="memqos", name="run", time="0.000")
+    element = ET.SubElement(case, "error", type="run", message=_xml(bundle.error.partition("\n")[0]))
+    element.text = _xml(bundle.error)
+
+
+def _counts(results: tuple[TestResult, ...], *, errors: int = 0) -> dict[str, str]:
+    """errors: how many there are beside those of the results; each is a test of its own."""
     return {
-        "tests": str(len(results)),
+        "tests": str(len(results) + errors),
         "failures": str(sum(result.outcome is Outcome.DEVIATES for result in results)),
-        "errors": str(sum(result.outcome.is_error for result in results)),
+        "errors": str(sum(result.outcome.is_error for result in results) + errors),
         "skipped": str(sum(result.outcome is Outcome.NOT_OBSERVABLE for result in results)),
         "time": f"{sum(result.seconds for result in results):.3f}",
     }

@@ -65,22 +65,29 @@ def outcome_of(findings: Iterable[Finding]) -> Outcome:
     return Outcome(worst(findings).value)
 
 
-def exit_code(results: Iterable[TestResult], *, interrupted: bool = False) -> ExitCode:
+_ORDER = (ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY)
+"""Of several things that came in the way, the first to mend."""
+
+
+def exit_code(
+    results: Iterable[TestResult], *, interrupted: bool = False, troubles: Iterable[ExitCode] = ()
+) -> ExitCode:
     """One code for a run: a deviation before everything, then an interruption, then errors, then silence.
 
+    troubles: the codes of errors outside of any test.
     Among errors usage comes before this host's inability, and that before machinery: it is what to mend first.
     """
-    results = tuple(results)
+    results, errors = tuple(results), set(troubles)
     outcomes = {result.outcome for result in results}
     if Outcome.DEVIATES in outcomes:
         return ExitCode.DEVIATES
     if interrupted:
         return ExitCode.INTERRUPTED
     if Outcome.USAGE in outcomes:
-        return ExitCode.USAGE
+        errors.add(ExitCode.USAGE)
     if Outcome.MACHINERY in outcomes:
         unable = any(result.error_code == ExitCode.ENVIRONMENT for result in results)
-        return ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY
-    if Outcome.CONFORMS in outcomes:
-        return ExitCode.CONFORMS
-    return ExitCode.NOTHING_OBSERVED
+        errors.add(ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY)
+    if errors:
+        return min(errors, key=_ORDER.index)
+    return ExitCode.CONFORMS if Outcome.CONFORMS in outcomes else ExitCode.NOTHING_OBSERVED

@@ -20,17 +20,21 @@ _NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget"}
 """Settings that are about a whole run, and not about one test of it."""
 
 
-def render(bundle: Bundle, *, results_folder: str) -> Iterator[str]:
-    """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict."""
+def render(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator[str]:
+    """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict.
+
+    suites: the folder that the cases are in, "" for memqos's own suites.
+    """
     yield from _table(bundle)
     if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
         yield from [*lines, ""]
-    yield from _section("deviations", _deviations(bundle))
+    yield from _section("deviations", _deviations(bundle, suites))
     yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
     yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
     yield from _section("usage", _grouped(bundle, Outcome.USAGE))
     yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
     yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
+    yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
     yield f"results: {results_folder}"
     yield verdict_line(bundle)
 
@@ -47,6 +51,7 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.USAGE: "not run as asked",
         ExitCode.NOTHING_OBSERVED: "nothing was observed",
         ExitCode.ENVIRONMENT: "this host is not able",
+        ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
     }[ExitCode(bundle.exit_code)]
     missing = f", {bundle.not_run} not run" if bundle.not_run else ""
     return (
@@ -80,8 +85,8 @@ def kept_line(machine: Mapping[str, Any]) -> str:
     return f"{machine['id']}: enter it with `memqos vm shell {name}`, end it with `memqos vm rm {name}`"
 
 
-def again(bundle: Bundle, result: TestResult) -> str:
-    """The command that runs this one test again with the same settings."""
+def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
+    """The command that runs this one test again with the same settings. suites: as for `render`."""
     words = ["memqos", "run"]
     for name, setting in bundle.settings.items():
         value = setting["value"]
@@ -93,7 +98,14 @@ def again(bundle: Bundle, result: TestResult) -> str:
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
             words += [option, str(one)]
-    return shlex.join([*words, result.id])
+    words += [word for release in _releases(bundle, result) for word in ("--kubernetes", release)]
+    return shlex.join([*words, f"{suites}/{result.id}" if suites else result.id])
+
+
+def _releases(bundle: Bundle, result: TestResult) -> list[str]:
+    """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
+    asked = bundle.settings.get("kubernetes", {}).get("value") or ()
+    return [release for release in asked if f"[v{release}" in result.id]
 
 
 def _table(bundle: Bundle) -> Iterator[str]:
@@ -125,15 +137,20 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
         yield ""
 
 
-def _deviations(bundle: Bundle) -> list[str]:
+def _deviations(bundle: Bundle, suites: str) -> list[str]:
     lines = []
     for result in bundle.results:
         if result.outcome is not Outcome.DEVIATES:
             continue
         lines.append(result.id)
         lines += [f"  {finding_line(finding)}" for finding in result.deviations] or [f"  {result.reason}"]
-        lines.append(f"  again: {again(bundle, result)}")
+        lines.append(f"  again: {again(bundle, result, suites=suites)}")
     return lines
+
+
+def _plain(text: str) -> str:
+    """A text for a terminal: what a machine said may hold anything."""
+    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
@@ -144,8 +161,7 @@ def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
             by_reason.setdefault(result.reason, []).append(result)
     lines = []
     for reason, results in by_reason.items():
-        # What a machine said may hold anything, and this is going to a terminal.
-        plain = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in reason)
+        plain = _plain(reason)
         more = f" and {len(results) - 1} more" if len(results) > 1 else ""
         lines.append(f"{results[0].id}{more}: {plain}")
     return lines

@@ -105,6 +105,7 @@ def test_durations(text, microseconds):
         ("systemReserved: {memry: 1Gi}", "k.yaml:3: systemReserved.memry", "Did you mean 'memory'?"),
         ("kubeReserved: {hugepages-2Mi: 1Gi}", "k.yaml:3", "Known: cpu, memory, ephemeral-storage, pid."),
         ("evictionHard: {memory.availabel: 1Gi}", "k.yaml:3: evictionHard", "Did you mean 'memory.available'?"),
+        ("evictionSoft: {memry.available: 1Gi}", "k.yaml:3: evictionSoft", "Did you mean 'memory.available'?"),
         ("memoryThrottlingFactor: '0.9'", "k.yaml:3: memoryThrottlingFactor", "expected a number, got '0.9'"),
         ("memoryThrottlingFactor: 0x1", "k.yaml:3: memoryThrottlingFactor", "not a decimal number"),
         (f"memoryThrottlingFactor: 0.{'9' * 50}", "k.yaml:3", "not a decimal number"),

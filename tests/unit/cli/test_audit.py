@@ -180,6 +180,23 @@ def test_one_pod_twice_in_a_recording(told, changed):
     assert "is already there, from " in err
 
 
+def test_a_recorded_pod_may_say_what_only_two_escapes_can(told, changed):
+    """JSON writes characters beyond the first 65536 as two halves, which YAML does not know."""
+    path = changed(lambda data: data["pods"][0]["metadata"].update(annotations={"mood": "😀"}))
+    assert b"\\ud83d\\ude00" in path.read_bytes()
+    assert told("--tree", path)[0] == 0
+
+
+def test_an_oom_score_that_is_no_number_is_not_observable(told, changed):
+    def spoil(data):
+        data["cgroups"][path_of(data, "burst-req-lim-n1", "a")]["oom_score_adj"] = "?"
+
+    code, out, _ = told("--tree", changed(spoil))
+    assert (code, "oom_score_adj of container a of pod default/burst-req-lim-n1: the file does not parse" in out) == (
+        0, True
+    )  # fmt: skip
+
+
 def test_a_container_twice_in_a_recording(told, changed):
     """One that was started again has a cgroup as the second; two that run at once are no kubelet's."""
 
@@ -313,6 +330,10 @@ def test_pods_behind_an_api_server_keep_their_names(told, changed):
     (lambda data: data.pop("node"), ["does not say 'node'"]),
     (lambda data: data["node"].update(mem_total_kib="-1"), ["node.mem_total_kib", "a number of KiB"]),
     (lambda data: data["node"].update(cpus="two"), ["node.cpus", "a whole number"]),
+    (lambda data: data["cgroups"].update({"/kubepods.slice/": {"memory.max": "1"}}), ["this cgroup is there twice"]),
+    (lambda data: data["cgroups"]["/kubepods.slice"].update({"hugetlb.2MB.max": "1"}), ["this file is there twice"]),
+    (lambda data: data["cgroups"]["/kubepods.slice"].update(hugetlb=[1]), ["hugetlb: expected an object, got [1]"]),
+    (lambda data: data.update(memory_manager_state="x"), ["memory_manager_state: expected an object"]),
     (lambda data: data["node"].update(cpus=0), ["node.cpus: 0 is not one of 1 to 8192."]),
     (lambda data: data["node"].update(page_size=7), ["node.page_size: 7 is not one of 4096, 16384, 65536."]),
     (lambda data: data["node"].update(swappiness=-1), ["node.swappiness: -1 is not one of 0 to 200."]),

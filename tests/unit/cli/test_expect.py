@@ -29,8 +29,8 @@ def test_tree(told):
     code, out, err = told(BURSTABLE, "--kubernetes", "1.36", "--kubelet-config", TIERED, "--swap", "1Gi")
     assert (code, err) == (0, "")
     assert "pod default/burstable (Burstable)" in out
-    assert "    memory.high       195452928 (190872Ki)" in out
-    assert "    memory.swap.max   8388608 (8Mi)" in out
+    assert "    memory.high       195452928  186.4 MiB" in out
+    assert "    memory.swap.max   8388608    8 MiB" in out
     assert "\x1b" not in out
 
 
@@ -175,7 +175,7 @@ def test_bad_input(told, tmp_path, monkeypatch, case):
 def test_wrong_usage(told, arguments):
     code, _, err = told(*arguments)
     assert code == 4
-    assert "Error: " in err
+    assert "memqos: error: " in err
 
 
 def test_hostile_files_are_refused_at_once(told, tmp_path):
@@ -428,3 +428,74 @@ def test_json_is_written_a_piece_at_a_time_and_reads_as_ever(told):
     for more in ((), ("--set", "cgroupsPerQOS=false", "--set", "enforceNodeAllocatable=[none]")):
         code, out, _ = told(BURSTABLE, "--kubernetes", "1.36", "--json", *more)
         assert (code, out) == (0, json.dumps(json.loads(out), indent=1) + "\n")
+
+
+def namesakes(tmp_path):
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"containers": [{"name": own} for own in containers]},
+        }
+        for namespace, name, containers in (
+            ("blue", "web-1", ("app", "proxy")), ("blue", "web-2", ("app",)), ("red", "web-1", ("app", "log")),
+            ("red", "cache", ("store",)),
+        )
+    ]  # fmt: skip
+    path = tmp_path / "pods.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "items": pods, "kind": "List"}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("chosen", "shown"), [
+    (["--pod", "web-2"], ["blue/web-2", "app"]),
+    (["--pod", "red/web-1"], ["red/web-1", "app", "log"]),
+    (["--pod", "blue/*"], ["blue/web-1", "app", "proxy", "blue/web-2", "app"]),
+    (["--pod", "cache", "--pod", "web-2"], ["blue/web-2", "app", "red/cache", "store"]),
+    (["--pod", "web-1", "--container", "l?g"], ["red/web-1", "log"]),
+    (["--container", "proxy"], ["blue/web-1", "proxy"]),
+])  # fmt: skip
+def test_some_pods_and_containers_alone(told, tmp_path, chosen, shown):
+    code, out, err = told(namesakes(tmp_path), "--kubernetes", "1.36", *chosen)
+    heads = [line for line in out.splitlines()[2:] if line.startswith(("pod ", "  container ")) or line[:1].isalpha()]
+    words = [head.split()[1].removeprefix("default/") for head in heads]
+    assert (code, err, words) == (0, "", shown)
+    code, out, _ = told(namesakes(tmp_path), "--kubernetes", "1.36", "--json", *chosen)
+    found = []
+    for pod in json.loads(out)["pods"]:
+        found += [f"{pod['namespace']}/{pod['name']}", *(one["name"] for one in pod["containers"])]
+    assert (code, found) == (0, shown)
+
+
+def test_a_container_alone_has_its_files_and_no_others(told, tmp_path):
+    path = namesakes(tmp_path)
+    code, out, _ = told(path, "--kubernetes", "1.36", "--pod", "red/web-1", "--container", "log", "--why", "cpu.weight")
+    assert (code, [line for line in out.splitlines() if line.startswith("cpu.weight of ")]) == (
+        0, ["cpu.weight of container log of pod red/web-1: 1"]
+    )  # fmt: skip
+    code, out, _ = told(path, "--kubernetes", "1.36", "--container", "log", "--protection")
+    assert [line for line in out.splitlines() if line.startswith(("container", "pod", "kube"))] == [
+        "container log of pod red/web-1"
+    ]
+    code, out, _ = told(path, "--diff", "1.22", "1.36", "--container", "log")
+    subjects = {line for line in out.splitlines() if line and not line.startswith((" ", "1.22"))}
+    # What is sent with the sandbox is the pod's, and there for every container.
+    assert (code, subjects) == (0, {"container log of pod red/web-1", "pod red/web-1"})
+
+
+@pytest.mark.parametrize(("chosen", "says"), [
+    (["--pod", "web-3"], "--pod: there is no pod 'web-3'."),
+    (["--pod", "green/web-1"], "--pod: there is no pod 'green/web-1'."),
+    (["--container", "ap"], "--container: there is no container 'ap'."),
+    (["--pod", ""], "--pod: there is no pod ''."),
+])  # fmt: skip
+def test_names_that_nothing_has(told, tmp_path, chosen, says):
+    code, out, err = told(namesakes(tmp_path), "--kubernetes", "1.36", *chosen)
+    assert (code, out, says in err) == (4, "", True)
+
+
+def test_a_resize_is_not_narrowed(told, tmp_path):
+    path = namesakes(tmp_path)
+    code, _, err = told(path, "--kubernetes", "1.36", "--resize", path, "--pod", "web-1")
+    assert (code, "leave --pod and --container out" in err) == (4, True)

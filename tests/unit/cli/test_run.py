@@ -1,6 +1,7 @@
 """What `memqos run` hands to pytest, and what it refuses before anything is built."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from memqos.cli.main import run
 from memqos.cli.run import pytest_arguments
+from memqos.cli.suites import select
 from memqos.config.settings import resolve
 from memqos.errors import UsageError
 
@@ -16,15 +18,15 @@ SUITES = Path(__file__).parents[3] / "suites"
 
 
 def arguments(*words, selection=(), **given):
-    return pytest_arguments(SUITES, resolve(given, {}), results=Path("/r"), selection=selection, words=words)
+    chosen = select(words, brought=SUITES, here=Path("/nowhere"))
+    return pytest_arguments(chosen, resolve(given, {}), selection=selection)
 
 
 def test_the_whole_folder_runs_with_memqos_own_configuration():
     assert arguments() == [
-        "-c", f"{SUITES}/pytest.ini", f"--rootdir={SUITES}",
+        "-c", f"{SUITES}/pytest.ini", f"--rootdir={SUITES}", f"--confcutdir={SUITES}",
         "-p", "no:cacheprovider", "-r", "N",
         "-W", "ignore::pytest.PytestAssertRewriteWarning",
-        "--memqos-results=/r",
         f"{SUITES}",
     ]  # fmt: skip
 
@@ -47,7 +49,6 @@ def test_settings_that_were_given_become_the_plugins_options():
         "--memqos-kernel-deb=a.deb",
         "--memqos-kernel-deb=b.deb",
         "--memqos-keep-vm",
-        "--memqos-results=/r",
     ]
 
 
@@ -70,11 +71,105 @@ def test_a_test_file_that_is_not_there_is_refused():
         arguments("values/none.py::test_x")
 
 
+def test_a_suite_that_is_not_there_is_refused_with_those_there_are():
+    with pytest.raises(UsageError, match=r"there is no suite 'valeus'. Did you mean 'values'\? Known: cgroup-v1, numa"):
+        arguments("valeus")
+
+
+CLAIM = '[one]\nsentence = "One thing holds."\nsource = "nowhere"\nreleases = "any"\nkind = "state"\n'
+TEST = """
+import pytest
+
+@pytest.mark.claim("team/one")
+@pytest.mark.parametrize("number", range(2))
+def test_it(qos_evidence, number):
+    from memqos.engine.finding import Finding, Verdict
+    qos_evidence.settle(
+        Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", expected="1", observed="1")
+    )
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A folder of suites of one's own, in the folder from which memqos is called."""
+    (tmp_path / "ours/team").mkdir(parents=True)
+    (tmp_path / "ours/team/claims.toml").write_text(CLAIM)
+    (tmp_path / "ours/team/test_team.py").write_text(TEST)
+    return tmp_path
+
+
+def in_folder(folder, *words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "memqos", *words],
+        cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("word", "cases"),
+    [("ours", 2), ("ours/team", 2), ("ours/team/test_team.py", 2), ("./ours/team/test_team.py::test_it[1]", 1)],
+)
+def test_the_given_suites_alone_are_run(own, word, cases):
+    done = in_folder(own, "run", word)
+
+    assert done.returncode == 0
+    assert f"verdict: conforms ({cases} case" in done.stdout
+    [bundle] = own.glob("results/*/bundle.json")
+    ids = [result["id"] for result in json.loads(bundle.read_text())["results"]]
+    assert ids == [f"team/test_team.py::test_it[{number}]" for number in range(2)][-cases:]
+
+
+def test_the_command_that_repeats_a_case_of_ones_own_suites_finds_it(own):
+    test = own / "ours/team/test_team.py"
+    test.write_text(test.read_text().replace("CONFORMS", "DEVIATES"))
+
+    assert "again: memqos run 'ours/team/test_team.py::test_it[0]'" in in_folder(own, "run", "ours").stdout
+
+
+def test_a_folder_without_suites_is_refused(own):
+    (own / "papers").mkdir()
+
+    done = in_folder(own, "run", "papers")
+
+    assert done.returncode == 4
+    assert "'papers' is not in a folder of suites" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--kuberntes", "1.34"], "there is no option '--kuberntes'.\n        Did you mean --kubernetes?"),
+        (["run", "--no-checkpiont"], "Did you mean --no-checkpoint?"),
+        (["expect", "--kuberntes", "1.34"], "Did you mean --kubernetes? See memqos expect --help."),
+        (["vm", "lst"], "memqos vm: there is no verb 'lst'.\n        Did you mean 'list'?"),
+        (["rum"], "memqos: there is no verb 'rum'.\n        Did you mean 'run'?"),
+    ],
+)
+def test_mistyped_options_and_verbs_are_told_with_what_may_be_meant(own, words, says):
+    done = in_folder(own, *words)
+
+    assert done.returncode == 4
+    assert says in done.stderr
+    assert "memqos: error: " in done.stderr
+    assert not (own / "results").exists()
+
+
+def test_variables_that_mean_nothing_are_named_once(own):
+    listed = in_folder(own, "vm", "list", MEMQOS_CACHE=str(own / "c"), MEMQOS_RUNTIMME="crun")
+    ran = in_folder(own, "run", "ours", MEMQOS_RUNTIMME="crun")
+
+    note = (
+        "the environment variable MEMQOS_RUNTIMME means nothing to memqos, and is ignored. Did you mean MEMQOS_RUNTIME?"
+    )
+    assert (listed.stderr.count(note), (ran.stdout + ran.stderr).count(note)) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--runtime-binary", "/no/such/file"], "--runtime-binary: "),
-        (["--kubernetes", "1.21"], "--kubernetes: there is no kubelet of the release '1.21'."),
+        (["--kubernetes", "1.21"], "--kubernetes: there is no Kubernetes release '1.21'."),
         (["--topology", "ring"], "there is no topology 'ring'."),
         (["--profile", "slackware"], "there is no profile 'slackware'."),
         (["--runtime", "podman"], "--runtime: there is no runtime 'podman'."),
@@ -111,7 +206,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path):
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
 def test_a_number_of_machines_that_is_none(capsys, monkeypatch, workers):
-    monkeypatch.setattr("memqos.cli.run._prepare", lambda _settings: pytest.fail("something was prepared"))
+    monkeypatch.setattr("memqos.cli.run.ensure_image", lambda _settings: pytest.fail("something was prepared"))
     assert run(["run", "-n", workers]) == 4
     assert f"-n: '{workers}' is not a number of machines." in capsys.readouterr().err
 

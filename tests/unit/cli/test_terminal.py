@@ -1,11 +1,18 @@
 """What reaches a terminal: never a control character out of a file, whatever page prints it."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 
+import click
 import pytest
 
+from memqos.catalog.data import data_root
 from memqos.cli.main import run
-from memqos.cli.terminal import harmless
+from memqos.cli.terminal import for_terminal, harmless
 from tests.unit.cli.test_audit import TIERED
 
 HIDDEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"
@@ -74,3 +81,74 @@ def test_what_a_recording_holds(capsys, tmp_path):
     assert set(out) & set("\x1b\x07\x9b\r\u202e") == set()
     assert "not judged, since they were not given: pods a\\x1b]0;owned" in out
     assert not any(line.startswith("all is well") for line in out.splitlines())
+
+
+PLAN = """Kubernetes 1.36, cgroup driver cgroupfs, below /sys/fs/cgroup
+
+pod default/web (Burstable)
+  /kubepods/burstable/pod5f13baf1-1e56-5792-acc0-d8d2c466cc7b
+  memory.max        209715200  200 MiB
+  not written: memory.min 0, memory.low 0, memory.high max
+  container app of pod default/web, oom_score_adj 993"""
+
+
+def test_lines_are_wrapped_at_words_below_what_they_go_on_with():
+    assert for_terminal(PLAN, width=50, colours=False).splitlines() == [
+        "Kubernetes 1.36, cgroup driver cgroupfs, below",
+        "    /sys/fs/cgroup",
+        "",
+        "pod default/web (Burstable)",
+        "  /kubepods/burstable/pod5f13baf1-1e56-5792-acc0-d8d2c466cc7b",
+        "  memory.max        209715200  200 MiB",
+        "  not written: memory.min 0, memory.low 0,",
+        "               memory.high max",
+        "  container app of pod default/web, oom_score_adj",
+        "      993",
+    ]
+    assert for_terminal(PLAN, width=200, colours=False) == PLAN
+    assert for_terminal(PLAN, width=1, colours=False) == for_terminal(PLAN, width=40, colours=False)
+
+
+def test_colours_are_on_top_of_the_same_text():
+    coloured = for_terminal(PLAN, width=50, colours=True)
+    assert click.unstyle(coloured) == for_terminal(PLAN, width=50, colours=False)
+    assert "\x1b[1mpod default/web (Burstable)\x1b[0m" in coloured
+    deviation = "memory.max of container c of pod default/p is 4096, expected 209715200"
+    assert for_terminal(deviation, width=99, colours=True).startswith("\x1b[31m\x1b[1mmemory.max")
+    judged = for_terminal("t.json: Kubernetes 1.36: 3 conform, 0 deviate, 1 not observable", width=99, colours=True)
+    assert judged.startswith("\x1b[32m")
+
+
+def shown_on(arguments, *, columns, **environment):
+    """What a terminal of so many columns is sent."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "memqos", *arguments]
+    environ = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
+    environ = {name: value for name, value in environ.items() if name != "NO_COLOR" or name in environment}
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL, env=environ) as process:
+        os.close(theirs)
+        sent = b""
+        with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
+            while piece := terminal.read(1 << 16):
+                sent += piece
+        assert process.wait() == 0
+    return sent.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal():
+    arguments = ["expect", str(data_root() / "fixtures" / "pods" / "burstable.yaml"), "--kubernetes", "1.36"]
+    plain = subprocess.run(
+        [sys.executable, "-m", "memqos", *arguments], check=True, capture_output=True, text=True
+    ).stdout
+    assert "\x1b" not in plain
+    assert max(map(len, plain.splitlines())) > 120
+    coloured = shown_on(arguments, columns=70)
+    assert "\x1b[1mpod default/burstable (Burstable)\x1b[0m" in coloured
+    assert max(len(line) for line in click.unstyle(coloured).splitlines()) <= 70
+    assert click.unstyle(coloured).split() == plain.split()
+    for calm in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert shown_on(arguments, columns=70, **calm) == click.unstyle(coloured)
+    # What programs read is the same everywhere.
+    document = shown_on([*arguments, "--json"], columns=70)
+    assert json.loads(document)["release"] == "1.36"
+    assert "\x1b" not in document

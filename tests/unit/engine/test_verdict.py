@@ -169,6 +169,8 @@ def test_oom_score_adj_is_judged_where_it_was_read():
     assert len(judge(plan, right, ids=IDS)) == 51
     (wrong,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "0"), ids=IDS), Verdict.DEVIATES)
     assert (wrong.knob, wrong.expected, wrong.observed) == ("oom_score_adj", "993", "0")
+    (unseen,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "?"), ids=IDS), Verdict.NOT_OBSERVABLE)
+    assert (unseen.knob, unseen.why_not) == ("oom_score_adj", "the file does not parse: it holds no number")
 
 
 def test_parts():
@@ -270,17 +272,17 @@ def test_plan_for_people():
     lines = text.splitlines()
     assert lines[0] == "Kubernetes 1.36, cgroup driver systemd, below /sys/fs/cgroup"
     assert "pod default/p (Burstable)" in lines
-    assert "  memory.max        209715200 (200Mi)" in lines
+    assert "  memory.max        209715200  200 MiB" in lines
     assert "  container c of pod default/p, oom_score_adj 993" in lines
-    assert "    memory.high       195452928 (190872Ki)" in lines
-    assert "  hugetlb.2MB.max   4611686018427387904 (2^62, no limit)" in lines
+    assert "    memory.high       195452928  186.4 MiB" in lines
+    assert "  hugetlb.2MB.max   4611686018427387904  2^62, no limit" in lines
     assert any(line.startswith("    not written: ") for line in lines)
     assert lines[-2:] == ["pod default/x is refused: TopologyAffinityError: no", "  r"]
 
 
 def test_reasons_of_one_knob():
     text = knob_reasons(planned(), Knob.MEMORY_MAX)
-    assert "memory.max of container c of pod default/p: 209715200 (200Mi)" in text
+    assert "memory.max of container c of pod default/p: 209715200 (200 MiB)" in text
     assert "memory.max of burstable: not written, reads max" in text
     assert "limits add up over the containers" in text
     assert knob_reasons(planned(), Knob.CPUSET_MEMS).startswith("cpuset.mems is not planned: zones are the Memory")
@@ -290,7 +292,7 @@ def test_reasons_of_one_knob():
 def test_values_that_read_differently():
     one = pod(container({"memory": "63488001"}, {"memory": "159457281"}))
     text = plan_tree(expect([one], node=NODE, settings=ON, release="1.27"))
-    assert "memory.max        159457281, reads 159457280 (155720Ki)" in text
+    assert "memory.max        159457281 (152.1 MiB), reads 159457280 (152.1 MiB)" in text
 
 
 def test_a_tree_of_cgroup_v1():
@@ -337,7 +339,8 @@ def test_empty_reason_has_no_lines():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(Bytes(0), "0"), (Bytes(1 << 30), "1073741824 (1Gi)"), (Bytes(4096), "4096 (4Ki)"), (Bytes(4097), "4097"),
+    [(Bytes(0), "0"), (Bytes(1 << 30), "1073741824 (1024 MiB)"), (Bytes(4096), "4096 (4 KiB)"), (Bytes(4097), "4097"),
+     (Bytes(255012864), "255012864 (243.2 MiB)"),
      (MAX, "max"), (ABSENT, "absent"), (Bytes(1 << 62), "4611686018427387904 (2^62, no limit)")],
 )  # fmt: skip
 def test_amounts(value, text):

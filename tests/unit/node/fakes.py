@@ -22,6 +22,7 @@ from memqos.node import NodeUnderTest
 from memqos.node.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look
+from memqos.repetition import Repetition
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
@@ -85,7 +86,14 @@ class Log:
 class Bench:
     """The node with everything that a test may want to look at behind it."""
 
-    def __init__(self, *, runtimes: Runtimes = TRIXIE, hierarchy: Hierarchy = FAKE_HIERARCHY, **facts: Any) -> None:
+    def __init__(
+        self,
+        *,
+        runtimes: Runtimes = TRIXIE,
+        hierarchy: Hierarchy = FAKE_HIERARCHY,
+        repetition: Repetition | None = None,
+        **facts: Any,
+    ) -> None:
         self.cgroups = FakeCgroups(hierarchy=hierarchy, zones="0-1")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
@@ -112,6 +120,7 @@ class Bench:
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             traits=runtimes.traits,
+            repetition=repetition,
         )
 
     @property

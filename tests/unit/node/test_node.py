@@ -15,6 +15,7 @@ from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
 from memqos.node.fake import FakeSampler
+from memqos.repetition import Repetition
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
 
@@ -128,6 +129,18 @@ def test_after_three_pods_that_failed_alike_the_rest_of_a_population_is_not_trie
         bench.runtime.hanging = set()
         with bench.node.admitted(pods, kubelet()) as population:
             assert population.failures == ()
+
+
+def test_the_next_machine_gets_one_attempt_where_the_one_before_had_them_all():
+    row = Repetition()
+    asked = []
+    for _ in range(2):
+        bench = Bench(repetition=row)
+        bench.runtime.hanging = set("abcdef")
+        with bench.node.admitted([pod(name) for name in "abcdef"], kubelet()) as population:
+            assert len(population.failures) == 6
+        asked.append(bench.runtime.asked)
+    assert asked == [["a", "b", "c"], ["a"]]
 
 
 def test_failures_that_are_not_in_a_row_are_each_tried():

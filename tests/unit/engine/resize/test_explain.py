@@ -56,9 +56,9 @@ def test_text_of_a_refusal():
 
 def test_reasons():
     text = resize_reasons(planned(), Knob.MEMORY_MAX)
-    assert "  1. pod cgroup (memory) of the pod: memory.max 268435456 (256Mi)" in text
+    assert "  1. pod cgroup (memory) of the pod: memory.max 268435456 (256 MiB)" in text
     assert "limit read from the pod's cgroup = 134217728 bytes" in text
-    assert "  2. UpdateContainerResources (memory) of container c: memory.max 268435456 (256Mi)" in text
+    assert "  2. UpdateContainerResources (memory) of container c: memory.max 268435456 (256 MiB)" in text
     assert resize_reasons(planned(), Knob.MEMORY_LOW).endswith("  no step writes memory.low")
 
 

@@ -1,0 +1,171 @@
+"""The frame around every process of memqos: what any exception is to a person, and what to do when a stream is lost.
+
+Only a finding may end a process with 1, and Python ends with 1 whenever an exception has nobody: so everything has
+somebody here. What the host refuses is an error of the tree, and what nobody expected is one too: exit code 3, one
+sentence, and a crash file with everything that whoever mends it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import platform
+import select
+import shlex
+import stat
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TextIO
+
+from memqos.clock import utc_now
+from memqos.errors import EnvironmentNotAbleError, MachineryError, MemqosError, NoSpaceError
+from memqos.version import __version__
+
+__all__ = ["CRASH_FILE", "flush", "is_closed_pipe", "known", "lead_nowhere", "of_the_host"]
+
+CRASH_FILE = "crash.txt"
+"""Its name in a results folder; elsewhere it has the time in its name."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENXIO, errno.ESTALE})
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOLCK})
+
+
+def of_the_host(error: BaseException, *, where: str = "", next_step: str = "") -> MemqosError | None:
+    """The error of the tree that this is if the host refused something: room, a right, memory. None if it did not.
+
+    where, next_step: what the caller knows; a file that the error names comes first, and a general advice last.
+    """
+    if isinstance(error, MemoryError):
+        return EnvironmentNotAbleError(
+            "there is not enough memory.", where=where, next_step=next_step or "Free some, and call again."
+        )
+    if not isinstance(error, OSError):
+        return None
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else where
+    what = f"{error.strerror}."
+    if error.errno in _FULL:
+        return NoSpaceError(what, where=place, next_step=next_step or "Free some space, and call again.")
+    if error.errno in _REFUSED:
+        advice = "Mend its permissions or its disk, or name another place."
+        return EnvironmentNotAbleError(what, where=place, next_step=next_step or advice)
+    if error.errno in _EXHAUSTED:
+        return EnvironmentNotAbleError(
+            what, where=place, next_step=next_step or "Raise the limit, or run less at a time."
+        )
+    return None
+
+
+def known(error: BaseException, *, keep: Path | None = None, sentence: str = "") -> MemqosError:
+    """Any exception as an error of the tree. What nobody expected leaves a crash file.
+
+    keep: the folder for that file, if there is one that is better than the host's for temporary files.
+    sentence: what is unexpected about it, where that is not in the exception itself.
+    """
+    if isinstance(error, MemqosError):
+        return error
+    if refused := of_the_host(error, where="standard output" if _is_full(sys.stdout) else ""):
+        return refused
+    file = _crash_file(error, keep)
+    said = sentence or traceback.format_exception_only(error)[-1].strip()
+    return MachineryError(
+        f"this was not expected: {said.splitlines()[0].rstrip('.')}.",
+        next_step=f"What is needed to mend it is in {file}." if file else "Call again with --debug to see where.",
+        data={"crash_file": str(file or "")},
+    )
+
+
+def flush() -> OSError | None:
+    """Write what standard output and standard error still hold; what came in the way of it."""
+    trouble = None
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError as error:
+            trouble = error
+        except ValueError:
+            pass  # somebody closed it
+    return trouble
+
+
+def lead_nowhere(stream: TextIO | None) -> None:
+    """Let what is still written to a stream that was lost go nowhere: Python would complain of it at its end."""
+    # A stream in memory has no number, and a closed one nothing to lose.
+    with contextlib.suppress(OSError, ValueError):
+        if stream is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+def is_closed_pipe(error: BaseException) -> bool:
+    """Whether this is because whoever read standard output or standard error (head, less) has seen enough.
+
+    click makes a SystemExit with code 1 of it.
+    """
+    lost = _has_no_reader(sys.stdout) or _has_no_reader(sys.stderr)
+    return lost and isinstance(error, BrokenPipeError | SystemExit)
+
+
+def _has_no_reader(stream: TextIO | None) -> bool:
+    try:
+        number = -1 if stream is None else stream.fileno()
+    except (OSError, ValueError):
+        return False
+    if number < 0:
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _is_full(stream: TextIO | None) -> bool:
+    """Whether nothing more can be written to a stream for want of room."""
+    try:
+        number = -1 if stream is None else stream.fileno()
+        # A device says so of nothing, too; a file does not, but its disk does.
+        return number >= 0 and os.write(number, b"") == 0 and os.fstatvfs(number).f_bavail == 0 and _is_file(number)
+    except OSError as error:
+        return error.errno in _FULL
+    except ValueError:
+        return False
+
+
+def _is_file(number: int) -> bool:
+    return stat.S_ISREG(os.fstat(number).st_mode)
+
+
+def _crash_file(error: BaseException, keep: Path | None) -> Path | None:
+    """Where everything about an unexpected error was written; None if nothing can be written anywhere."""
+    text = "\n".join(
+        [
+            f"memqos {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"{utc_now().isoformat(timespec='seconds')}, in {_here()}",
+            shlex.join(sys.argv),
+            *(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("MEMQOS_")),
+            "",
+            "".join(traceback.format_exception(error)),
+        ]
+    )
+    if keep is not None:
+        with contextlib.suppress(OSError):
+            file = keep / CRASH_FILE
+            file.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return file
+    with contextlib.suppress(OSError):
+        handle, name = tempfile.mkstemp(prefix="memqos-crash-", suffix=".txt")
+        os.close(handle)
+        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        return Path(name)
+    return None
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return "a folder that is gone"

@@ -1,0 +1,146 @@
+"""Where a run's results go: chosen before anything starts, made for this run alone, and tried before it is needed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from memqos import frame
+from memqos.clock import utc_now
+from memqos.config.settings import Settings
+from memqos.errors import MemqosError, NoSpaceError, UsageError
+from memqos.frame import CRASH_FILE
+
+__all__ = ["NEEDED_BYTES", "chosen_folder", "make_folder"]
+
+NEEDED_BYTES = 64 << 20
+"""What a run of everything may write, and a margin."""
+
+_OWN_NAMES = frozenset(
+    {"bundle.json", CRASH_FILE, "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations", "tests"}
+)
+_NOT_A_PLACE = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT})
+
+
+def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
+    """Where this run's results are to go; nothing is made yet.
+
+    Without a setting it is named by the time, and `make_folder` may have to choose another name.
+    Raises UsageError for a folder that holds something else than results.
+    """
+    handed: str | None = getattr(config, "workerinput", {}).get("memqos_results")
+    if handed is not None:
+        return Path(handed)
+    if settings.results is None:
+        return config.invocation_params.dir / "results" / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
+    folder = config.invocation_params.dir / settings.results
+    where = settings["results"].origin
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"'{folder}' is not a folder.", where=where)
+        foreign = sorted({path.name for path in folder.glob("*")} - _OWN_NAMES)
+    except OSError as error:
+        raise _refused(error, folder, settings) from error
+    if foreign:
+        raise UsageError(
+            f"'{folder}' holds '{foreign[0]}', which is not of a memqos run.",
+            where=where,
+            next_step="Name a new or empty folder.",
+        )
+    return folder
+
+
+def make_folder(folder: Path, settings: Settings) -> Path:
+    """Make the chosen folder for this run, so that no other run writes to it, and see that it can be written.
+
+    A folder that was named loses the results of an earlier run. Returns the folder that was made.
+    Raises UsageError for a place where there can be no folder, or where another run writes just now,
+    NoSpaceError if there is less room than a run may need, EnvironmentNotAbleError if it cannot be written.
+    """
+    try:
+        if settings.results is None:
+            folder = _new(folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            _hold(folder, settings)
+            _empty(folder)
+        _need_room(folder, settings)
+        probe = folder / "findings.jsonl"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise _refused(error, folder, settings) from error
+    return folder
+
+
+def _new(folder: Path) -> Path:
+    """This folder, or one of the same name with a number, which nobody had before."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(2):
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            folder = folder.with_name(f"{folder.name.partition('Z')[0]}Z-{number}")
+        else:
+            return folder
+    raise AssertionError(folder)
+
+
+def _hold(folder: Path, settings: Settings) -> None:
+    """Keep a folder for this process: the lock is on the folder itself, and ends with the process."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UsageError(
+            f"another run writes its results to '{folder}'.",
+            where=settings["results"].origin,
+            next_step="Name another folder, or wait for its end.",
+        ) from None
+    except OSError:
+        os.close(handle)  # a file system without locks
+
+
+def _empty(folder: Path) -> None:
+    for name in _OWN_NAMES:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _need_room(folder: Path, settings: Settings) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < NEEDED_BYTES:
+        raise NoSpaceError(
+            f"the disk has {free >> 20} MiB free, and results may need {NEEDED_BYTES >> 20} MiB.",
+            where=str(folder),
+            next_step=f"Free some space, or name another folder{_option(settings)}.",
+            data={"folder": str(folder), "free": free, "needed": NEEDED_BYTES},
+        )
+
+
+def _refused(error: OSError, folder: Path, settings: Settings) -> MemqosError:
+    advice = f"Name a folder that can be written{_option(settings)}."
+    if error.errno in _NOT_A_PLACE:
+        shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}…"  # noqa: PLR2004 - a line or two
+        return UsageError(
+            f"there can be no folder '{shown}': {error.strerror}.", where=settings["results"].origin, next_step=advice
+        )
+    refused = frame.of_the_host(error, where=str(folder), next_step=advice)
+    if refused is None:
+        raise error
+    return refused
+
+
+def _option(settings: Settings) -> str:
+    origin = settings["results"].origin
+    return " with --results (in plain pytest --memqos-results)" if origin == "default" else f" ({origin})"

@@ -1,0 +1,341 @@
+"""However a run ends: its code says why, its bundle says the same, and 1 is never said by accident."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFORMS = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(3))
+def test_it(qos_evidence, number):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+DEVIATES = """
+@pytest.mark.claim("demo/one")
+def test_deviates(qos_evidence):
+    qos_evidence.settle(finding("deviates"))
+"""
+
+# The second case says that it has begun, and waits until it is broken off.
+WAITS = """
+import time
+from pathlib import Path
+
+@pytest.fixture(scope="module")
+def machine():
+    yield
+    Path("tearing-down").touch()
+    time.sleep(float(Path("teardown").read_text()) if Path("teardown").exists() else 0)
+    Path("torn-down").touch()
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("same")
+@pytest.mark.parametrize("number", range(3))
+def test_it(machine, qos_evidence, number):
+    if number == 1:
+        Path("begun").touch()
+        time.sleep(60)
+    qos_evidence.settle(finding("conforms"))
+"""
+
+COMMANDS = {
+    "pytest": ["-m", "pytest", "suites", "--memqos-results=out"],
+    "xdist": ["-m", "pytest", "suites", "--memqos-results=out", "-n", "1"],
+    "memqos": ["-m", "memqos", "run", "suites", "--results", "out"],
+}
+each_command = pytest.mark.parametrize("command", COMMANDS)
+
+
+@pytest.fixture
+def start(pytester):
+    """Start a command in the folder of the suites; it is ended with the test."""
+    started = []
+
+    def go(command, *words, **options):
+        process = subprocess.Popen(
+            [sys.executable, *COMMANDS[command], *words],
+            cwd=pytester.path,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+        )
+        started.append(process)
+        return process
+
+    yield go
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def appears(path):
+    """Wait for a file."""
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not appear")
+
+
+def bundle(pytester, folder="out"):
+    return json.loads((pytester.path / folder / "bundle.json").read_text())
+
+
+def junit_errors(pytester):
+    return [case.find("error") for case in ET.parse(pytester.path / "out/junit_01.xml").iter("testcase")]  # noqa: S314
+
+
+@each_command
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_is_an_interrupt_that_leaves_bundle_and_junit(suite, start, pytester, command, number):
+    suite(WAITS)
+    process = start(command)
+    appears(pytester.path / "begun")
+
+    process.send_signal(number)
+
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out + err
+    written = bundle(pytester)
+    assert (written["exit_code"], written["interrupted"]) == (2, True)
+    assert [result["outcome"] for result in written["results"]] == ["conforms"]
+    assert written["counts"]["not_run"] == 2
+    assert (pytester.path / "out/junit_01.xml").exists()
+    assert "verdict: interrupted" in out
+    assert "Traceback" not in out + err
+
+
+def test_a_signal_to_all_processes_of_a_run_is_one_interrupt(suite, start, pytester):
+    suite(WAITS)
+    process = start("xdist", start_new_session=True)
+    appears(pytester.path / "begun")
+
+    os.killpg(process.pid, signal.SIGTERM)
+
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out + err
+    assert bundle(pytester)["exit_code"] == 2
+    assert (pytester.path / "torn-down").exists()
+
+
+@pytest.mark.parametrize("command", ["pytest", "memqos"])
+def test_a_second_interrupt_gives_up_tidying_and_the_bundle_agrees_with_the_process(suite, start, pytester, command):
+    suite(WAITS)
+    (pytester.path / "teardown").write_text("60")
+    process = start(command)
+    appears(pytester.path / "begun")
+
+    process.send_signal(signal.SIGINT)
+    appears(pytester.path / "tearing-down")
+    process.send_signal(signal.SIGINT)
+
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out + err
+    assert not (pytester.path / "torn-down").exists()
+    assert (bundle(pytester)["exit_code"], bundle(pytester)["interrupted"]) == (2, True)
+    assert "verdict: interrupted" in out
+
+
+def test_an_interrupt_while_the_first_one_is_told_is_in_the_bundle_too(suite, run, pytester):
+    suite(CONFORMS)
+    (pytester.path / "suites/conftest.py").write_text(
+        "import os, pytest, signal\n"
+        "def pytest_runtest_setup(item):\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_keyboard_interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+
+    assert run().ret == 2
+    assert (bundle(pytester)["exit_code"], bundle(pytester)["interrupted"]) == (2, True)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(suite, start, pytester):
+    suite(WAITS.replace("time.sleep(60)", "time.sleep(2)"))
+    process = start("pytest", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    appears(pytester.path / "begun")
+
+    process.send_signal(signal.SIGHUP)
+
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_other_peoples_tests_are_ended_by_a_signal_as_ever(pytester):
+    pytester.makepyfile("import os, signal\ndef test_it():\n    os.kill(os.getpid(), signal.SIGTERM)\n")
+
+    assert pytester.runpytest_subprocess().ret == -signal.SIGTERM
+
+
+@each_command
+def test_a_full_device_instead_of_standard_output_is_the_hosts_matter(suite, start, pytester, command):
+    suite(CONFORMS)
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - it is a stream for a process
+        process = start(command, stdout=full)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 6
+    assert "standard output: No space left on device." in err
+    assert "Traceback" not in err
+    assert bundle(pytester)["exit_code"] == 6
+
+
+@each_command
+def test_a_pipe_that_closes_ends_quietly_with_the_status_of_sigpipe(suite, start, pytester, command):
+    suite(WAITS)
+    process = start(command)
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 141
+    assert bundle(pytester)["exit_code"] == 141
+
+
+@pytest.mark.parametrize("command", ["pytest", "memqos"])
+def test_a_verdict_that_nobody_hears_is_no_success_and_no_deviation(suite, start, pytester, command):
+    suite(CONFORMS)
+    (pytester.path / "suites/conftest.py").write_text(
+        "import time\ndef pytest_sessionfinish():\n    open('done', 'w').close()\n    time.sleep(2)\n"
+    )
+    process = start(command)
+    appears(pytester.path / "done")
+    process.stdout.close()
+    process.stdout = None
+
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 141
+    assert bundle(pytester)["exit_code"] == 141
+
+
+def test_a_deviation_is_1_even_if_nobody_hears_it(suite, start, pytester):
+    suite(DEVIATES)
+    process = start("pytest")
+    process.stdout.close()
+    process.stdout = None
+
+    process.communicate(timeout=60)
+    # pytest may notice before the first case, or after it.
+    assert process.returncode in {1, 141}
+    assert bundle(pytester)["exit_code"] == process.returncode
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "pytest_runtest_logstart(nodeid)",
+        "pytest_runtest_logfinish(nodeid)",
+        "pytest_sessionfinish()",
+        "pytest_terminal_summary()",
+        "pytest_collection_finish()",
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_what_nobody_expected_is_3_in_one_line_with_a_crash_file(suite, run, pytester, hook, arguments):
+    suite(CONFORMS)
+    (pytester.path / "suites/conftest.py").write_text(f"def {hook}:\n    raise KeyError('out of the blue')\n")
+
+    result = run(*arguments)
+
+    assert result.ret == 3
+    said = result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    assert "KeyError: 'out of the blue'" in said
+    assert "out of the blue" in (pytester.path / "out/crash.txt").read_text()
+    assert "out/crash.txt" in said
+    assert bundle(pytester)["exit_code"] == 3
+    assert "verdict: machinery failed" in said
+    assert any(error is not None for error in junit_errors(pytester))
+
+
+def test_with_full_trace_pytest_shows_its_traceback(suite, run, pytester):
+    suite(CONFORMS)
+    (pytester.path / "suites/conftest.py").write_text("def pytest_runtest_logstart():\n    raise KeyError('blue')\n")
+
+    result = run("--full-trace")
+
+    assert result.ret == 3
+    result.stdout.fnmatch_lines(["INTERNALERROR> E *KeyError: 'blue'"])
+    assert bundle(pytester)["exit_code"] == 3
+
+
+def test_a_deviation_before_an_internal_error_decides(suite, run, pytester):
+    suite(DEVIATES)
+    (pytester.path / "suites/conftest.py").write_text("def pytest_runtest_logfinish():\n    raise KeyError('blue')\n")
+
+    assert run().ret == 1
+    assert bundle(pytester)["exit_code"] == 1
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_an_exit_with_any_code_is_an_interruption(suite, run, pytester, code):
+    suite(CONFORMS)
+    (pytester.path / "suites/conftest.py").write_text(
+        f"import pytest\ndef pytest_runtest_logfinish():\n    pytest.exit('enough', {code})\n"
+    )
+
+    result = run()
+
+    assert (result.ret, bundle(pytester)["exit_code"]) == (2, 2)
+
+
+@pytest.mark.parametrize("words", [(), ("--continue-on-collection-errors",)], ids=["", "continuing"])
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_file_that_cannot_be_collected_is_its_writers_to_mend(suite, run, pytester, words, arguments):
+    suite(CONFORMS)
+    suite("import no_such_module", name="broken")
+
+    result = run(*words, *arguments)
+
+    assert result.ret == 4
+    assert bundle(pytester)["exit_code"] == 4
+    assert "No module named 'no_such_module'" in bundle(pytester)["error"]
+
+
+@pytest.mark.parametrize("words", [("-k", "a b c"), ("--memqos-nonsense",)], ids=["expression", "option"])
+def test_a_wrong_option_of_pytests_is_4(suite, run, words):
+    suite(CONFORMS)
+
+    assert run(*words).ret == 4
+
+
+def test_a_wrong_expression_leaves_a_bundle_that_says_so(suite, run, pytester):
+    suite(CONFORMS)
+
+    run("-k", "a b c")
+
+    assert bundle(pytester)["exit_code"] == 4
+    assert "Wrong expression" in bundle(pytester)["error"]
+    assert "Wrong expression" in junit_errors(pytester)[0].text
+
+
+def test_nothing_selected_has_a_verdict_bundle_and_junit(suite, run, pytester):
+    suite(CONFORMS)
+
+    result = run("-k", "no_such_name")
+
+    assert result.ret == 5
+    result.stdout.fnmatch_lines(["verdict: nothing was observed (0 cases observed*"])
+    assert bundle(pytester)["exit_code"] == 5
+    assert (pytester.path / "out/junit_01.xml").exists()
+
+
+def test_a_worker_that_crashes_is_told_in_plain_words(suite, run, pytester):
+    suite('import os\n@pytest.mark.claim("demo/one")\ndef test_it(qos_evidence):\n    os._exit(9)\n')
+
+    result = run("-n", "1")
+
+    assert result.ret == 3
+    assert "\\x0a" not in result.stdout.str()
+    assert "\n" not in bundle(pytester)["results"][0]["reason"]

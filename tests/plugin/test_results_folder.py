@@ -1,0 +1,243 @@
+"""Where results go: a folder of this run alone, that can be written, and that has room; asked before all else."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ONE = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(3))
+def test_it(qos_evidence, number):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
+
+
+@pytest.fixture
+def small_disk(pytester):
+    """Mount a disk of this size in ./disk."""
+    mounted = []
+
+    def mount(size, *options):
+        (pytester.path / "disk").mkdir()
+        words = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}", *options]), "none", pytester.path / "disk"]
+        if subprocess.run(words, check=False, capture_output=True).returncode:
+            pytest.skip("no disk can be mounted here")
+        mounted.append(pytester.path / "disk")
+        return pytester.path / "disk"
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def pytest_run(pytester, *words, **options):
+    command = [sys.executable, "-m", "pytest", "suites", *words]
+    return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, **options)
+
+
+def test_runs_that_start_in_the_same_second_have_a_folder_each(suite, pytester):
+    suite(ONE)
+    (pytester.path / "suites/conftest.py").write_text(
+        "import datetime\nfrom memqos.plugin import results_folder, recording\n"
+        "now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)\n"
+        "results_folder.utc_now = lambda: now\n"
+    )
+
+    started = [
+        subprocess.Popen([sys.executable, "-m", "pytest", "suites"], cwd=pytester.path, stdout=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+
+    assert [process.wait() for process in started] == [0, 0, 0]
+    folders = sorted(path.name for path in (pytester.path / "results").iterdir())
+    assert folders == ["2026-01-02T03-04-05Z", "2026-01-02T03-04-05Z-2", "2026-01-02T03-04-05Z-3"]
+    for folder in folders:
+        assert len((pytester.path / "results" / folder / "findings.jsonl").read_text().splitlines()) == 3
+        assert json.loads((pytester.path / "results" / folder / "bundle.json").read_text())["exit_code"] == 0
+
+
+def test_a_folder_that_another_run_writes_to_is_refused(suite, run, pytester):
+    suite(
+        """
+        import time
+        from pathlib import Path
+
+        @pytest.mark.claim("demo/one")
+        def test_it(qos_evidence):
+            Path("begun").touch()
+            while not Path("end").exists():
+                time.sleep(0.05)
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "suites", "--memqos-results=out"]
+    first = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL)
+    while not (pytester.path / "begun").exists():
+        time.sleep(0.05)
+
+    second = run()
+    (pytester.path / "end").touch()
+
+    assert second.ret == 4
+    second.stderr.fnmatch_lines(["ERROR: *another run writes its results to '*out'*"])
+    assert first.wait() == 0
+    assert json.loads((pytester.path / "out/bundle.json").read_text())["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        *(("pytest", place) for place in ("ok.yaml/x", "x" * 300, "/proc/1/fd/nothing", "/dev/null/x")),
+        *(("memqos", place) for place in ("ok.yaml/x", "ok.yaml", "/dev/null")),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_an_impossible_place_is_one_sentence(suite, pytester, place, command):
+    suite(ONE)
+    (pytester.path / "ok.yaml").write_text("years of work")
+    words = ["run", "suites", "--results", place] if command == "memqos" else ["suites", "--memqos-results", place]
+
+    result = subprocess.run(
+        [sys.executable, "-m", command, *words], cwd=pytester.path, capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode in {4, 6}
+    assert "ERROR: " in result.stderr or "error: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "INTERNALERROR" not in result.stdout + result.stderr
+    assert (pytester.path / "ok.yaml").read_text() == "years of work"
+
+
+@needs_root
+@pytest.mark.parametrize("words", [[], ["--memqos-results=out"]], ids=["time", "named"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_a_folder_on_a_disk_that_is_read_only_is_the_hosts_matter(suite, small_disk, pytester, words, workers):
+    suite(ONE)
+    disk = small_disk("1m", "ro")
+    command = [sys.executable, "-m", "pytest", str(pytester.path / "suites"), *words, *workers]
+
+    result = subprocess.run(command, cwd=disk, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 6, result.stdout + result.stderr
+    assert "Read-only file system." in result.stderr
+    assert "Name a folder that can be written" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "INTERNALERROR" not in result.stdout + result.stderr
+
+
+@needs_root
+def test_too_little_room_is_told_before_the_first_case(suite, small_disk, pytester):
+    suite(ONE)
+    small_disk("1m")
+
+    result = pytest_run(pytester, "--memqos-results=disk/out")
+
+    assert result.returncode == 6
+    assert "the disk has 1 MiB free, and results may need 64 MiB." in result.stderr
+    assert "test_it" not in result.stdout
+
+
+FILLS = """
+import os
+
+def fill():
+    with open("disk/fill", "wb") as stream:
+        while True:
+            try:
+                os.write(stream.fileno(), bytes(1 << 20))
+            except OSError:
+                break
+        for _ in range(1 << 12):
+            try:
+                os.write(stream.fileno(), b"x")
+            except OSError:
+                break
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("verdict", ["conforms", "deviates"])
+def test_a_disk_that_fills_up_ends_the_run_with_what_it_found(suite, small_disk, pytester, verdict):
+    suite(
+        f"{FILLS}\n"
+        '@pytest.mark.claim("demo/one")\n@pytest.mark.parametrize("number", range(9))\n'
+        "def test_it(qos_evidence, number):\n    if number == 4:\n        fill()\n"
+        f'    qos_evidence.settle(finding("{verdict}"))\n'
+    )
+    disk = small_disk("80m")
+
+    result = pytest_run(pytester, "--memqos-results=disk/out")
+
+    assert result.returncode == (6 if verdict == "conforms" else 1)
+    assert "No space left on device" in result.stderr
+    assert "verdict: " in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "INTERNALERROR" not in result.stdout + result.stderr
+    assert len((disk / "out/findings.jsonl").read_text().splitlines()) >= 4
+
+
+@needs_root
+def test_a_disk_that_fills_up_after_the_last_case_is_the_hosts_matter(suite, small_disk, pytester):
+    suite(ONE)
+    (pytester.path / "suites/conftest.py").write_text(
+        f"{FILLS}\nimport pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish():\n    fill()\n"
+    )
+    small_disk("80m")
+
+    result = pytest_run(pytester, "--memqos-results=disk/out")
+
+    assert result.returncode == 6, result.stdout + result.stderr
+    assert "bundle.json: No space left on device" in result.stderr
+    assert "verdict: this host is not able (3 cases observed" in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
+    assert not list((pytester.path / "disk/out").glob(".*"))
+
+
+@needs_root
+def test_evidence_that_cannot_be_kept_is_no_deviation(suite, small_disk, pytester):
+    suite(
+        f"{FILLS}\n"
+        '@pytest.mark.claim("demo/one")\ndef test_it(qos_evidence):\n    fill()\n'
+        '    qos_evidence.attach("big.txt", "x" * 100000)\n    qos_evidence.settle(finding("conforms"))\n'
+    )
+    small_disk("80m")
+
+    result = pytest_run(pytester, "--memqos-results=disk/out")
+
+    assert result.returncode == 6
+    assert "big.txt: No space left on device" in result.stdout
+
+
+def test_listing_makes_no_folder(suite, pytester):
+    suite(ONE)
+
+    assert pytest_run(pytester, "--collect-only").returncode == 0
+    assert not (pytester.path / "results").exists()
+
+
+def test_a_folder_that_is_removed_in_mid_run_is_made_again(suite, run, pytester):
+    suite(
+        """
+        import shutil
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(qos_evidence, number):
+            if number == 1:
+                shutil.rmtree("out")
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+
+    assert run().ret == 0
+    assert json.loads((pytester.path / "out/bundle.json").read_text())["counts"]["tests"]["conforms"] == 3
+    shutil.rmtree(pytester.path / "out")
