@@ -4,6 +4,12 @@
     pod one-zone
       container app      one zone       0        40 Mi anonymous     anon of memory.numa_stat: that zone only
 
+    cgroup               cpuset.mems    before   program asks for    after
+    pod init-then-app, as kubelets place it
+      container app      its init's     0        40 Mi anonymous     anon of memory.numa_stat: that zone only
+    pod init-then-app, as the draft of 2020 places it
+      container app      the other      0        40 Mi anonymous     anon of memory.numa_stat: that zone only
+
 No tolerance: cpuset.mems binds every page of a program that starts inside (kernel cgroup-v2.rst, cpuset.mems).
 """
 
@@ -25,4 +31,29 @@ def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, q
     qos_evidence.settle(
         course.premises,
         course.anon_only_on(qos_zone),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-static")
+@pytest.mark.claim("numa/memory-follows-the-policy")
+def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
+    qos_node, qos_kubelet, qos_catalog, qos_evidence
+):
+    """A container's anonymous memory is on the zone that the Memory Manager in force gives it: the draft's is another.
+
+    Kubelets use an init container's memory again, so that the app container fits on its zone; the draft does not.
+    """
+    pod, draft = qos_catalog.pod("init-then-app"), qos_catalog.kubelet("v1.36-static-draft")
+    with qos_node.watched(pod, qos_kubelet, rests_on=[Knob.CPUSET_MEMS]) as container:
+        shipped = container.until(counted("anon"))
+    with qos_node.watched(pod, draft, rests_on=[Knob.CPUSET_MEMS]) as container:
+        drafted = container.until(counted("anon"))
+
+    qos_evidence.settle(
+        shipped.premises,
+        shipped.anon_only_where_planned(),
+        drafted.premises,
+        drafted.anon_only_where_planned(),
+        drafted.placed_elsewhere_than(shipped),
     )

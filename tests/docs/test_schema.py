@@ -39,7 +39,8 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize("kubelet", KUBELETS, ids=lambda path: path.stem)
 def test_plans(printed, kubelet):
     release = kubelet.stem.removeprefix("v").partition("-")[0]
-    document = printed("expect", *PODS, "--kubernetes", release, "--kubelet-config", kubelet, "--swap", "1Gi")
+    document = printed("expect", *PODS, "--kubernetes", release, "--kubelet-config", kubelet, "--swap", "1Gi",
+                       "--zones", "4Gi,4Gi", "--cpus", "16")  # fmt: skip
     assert len(document["pods"]) == len(PODS)
     assert errors(document, "plan") == []
 

@@ -18,6 +18,7 @@ __all__ = ["KubeletCase", "load_kubelets"]
 
 _FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
 _CGROUP = "cgroup"
+_CHAPTER = "chapter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class KubeletCase:
     """A kubelet to stand in for: a release, a configuration, and which variant of the rules.
 
     id: as in test ids ("v1.27-documented"). purpose: what it adds to the others. release: "1.27".
-    cgroup: the only version of cgroups that it is about; None is both.
+    cgroup: the only version of cgroups that it is about; None is both. chapter: the only chapter of suites that runs
+    under it without naming it; "" is every one.
     entry: its id in the catalogue, which differs from `id` where its rules were asked for in another release.
     """
 
@@ -36,6 +38,7 @@ class KubeletCase:
     settings: KubeletSettings
     cgroup: CgroupVersion | None = None
     entry: str = ""
+    chapter: str = ""
 
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
@@ -93,11 +96,11 @@ def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
 def _case(name: str, fields: object, file: Path) -> KubeletCase:
     if (
         not isinstance(fields, dict)
-        or set(fields) - {_CGROUP} != _FIELDS
+        or set(fields) - {_CGROUP, _CHAPTER} != _FIELDS
         or not all(isinstance(value, str) for value in fields.values())
     ):
         raise ManifestError.at(
-            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}'.",
+            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}' and '{_CHAPTER}'.",
             file=str(file),
             field=name,
             got=fields,
@@ -119,4 +122,5 @@ def _case(name: str, fields: object, file: Path) -> KubeletCase:
         variant=Variant(fields["as"]),
         settings=load_settings(file.parent / "kubelet" / fields["config"]),
         cgroup=CgroupVersion(fields[_CGROUP]) if _CGROUP in fields else None,
+        chapter=fields.get(_CHAPTER, ""),
     )

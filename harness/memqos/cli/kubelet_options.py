@@ -33,7 +33,8 @@ _OPTIONS = (
         type=click.Choice([variant.value for variant in Variant]),
         default=Variant.SHIPPED.value,
         show_default=True,
-        help="Follow the code, or the text of the enhancement, where the two differ.",
+        help="Follow the code, or the text of the enhancement, where the two differ; or the Memory Manager's draft of "
+        "2020, which is the code but for zones.",
     ),
 )
 

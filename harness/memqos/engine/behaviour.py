@@ -58,6 +58,12 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, memory.swap.max; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
+    "cpuset.mems": _Rule(
+        rule="a container may take memory from the zones that its request names, whatever other rules would name",
+        revision=_CRI,
+        source="CRI LinuxContainerResources.cpuset_mems",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
     "memory.numa_stat": _Rule(
         rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
         revision=_V2,

@@ -11,9 +11,13 @@ from dataclasses import dataclass, field, replace
 from memqos.engine.fit import Room, pod_needs
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import Admitted, admit, start, started
+from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Refusal
+from memqos.engine.qos import pod_qos
+from memqos.engine.release import Variant
+from memqos.errors import UsageError
 from memqos.model.pod import Pod
 
 __all__ = ["Placement", "place"]
@@ -29,7 +33,7 @@ class Placement:
 
     pods: tuple[Pod, ...]
     manages: bool = False
-    admitted: Mapping[str, Admitted] = field(default_factory=dict)
+    admitted: Mapping[str, Admitted | DraftAdmitted] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -45,15 +49,16 @@ def place(
     that have less than what is reserved in them.
     """
     policies = Policies.of(kubelet.settings, kubelet.release)
-    first = start(kubelet.node, kubelet.settings, policies)
     manages = policies.memory is not MemoryPolicy.NONE
+    manager = (
+        _Draft(kubelet, table) if manages and kubelet.variant is Variant.DRAFT else _Static(kubelet, policies, table)
+    )
     if not manages and room is None:
         return Placement(pods=tuple(pods))
-    table = table or first
     running, refusals = [], []
-    admitted: dict[str, Admitted] = {}
+    admitted: dict[str, Admitted | DraftAdmitted] = {}
     for pod in pods:
-        outcome = admit(pod, table=table, policies=policies) if manages else None
+        outcome = manager.admit(pod) if manages else None
         if isinstance(outcome, Refusal):
             refusals.append(replace(outcome, name=f"{pod.namespace}/{pod.name}"))
             continue
@@ -65,7 +70,51 @@ def place(
                 continue
             room = room.with_pod(pod, needs)
         if outcome is not None:
-            table = started(pod, outcome.table, policies)
+            manager.keep()
             admitted[pod.uid] = outcome
         running.append(pod)
     return Placement(pods=tuple(running), manages=manages, admitted=admitted, refusals=tuple(refusals))
+
+
+class _Static:
+    """The Memory Manager's policy Static, with what it holds: `admit` tries a pod, `keep` is for one that stays."""
+
+    def __init__(self, kubelet: Kubelet, policies: Policies, table: ZoneTable | None) -> None:
+        first = start(kubelet.node, kubelet.settings, policies)
+        self._policies = policies
+        self._table = self._tried = table or first
+
+    def admit(self, pod: Pod) -> Admitted | Refusal:
+        """Place a pod beside those that were kept; its containers have all started once it is kept."""
+        outcome = admit(pod, table=self._table, policies=self._policies)
+        if isinstance(outcome, Admitted):
+            self._tried = started(pod, outcome.table, self._policies)
+        return outcome
+
+    def keep(self) -> None:
+        """Let the pod hold what it was just given."""
+        self._table = self._tried
+
+
+class _Draft:
+    """The Memory Manager as it was drafted, in the same words."""
+
+    def __init__(self, kubelet: Kubelet, table: ZoneTable | None) -> None:
+        if table is not None:
+            raise UsageError(
+                "a table of zones that a kubelet holds is none of the draft's.",
+                next_step="Follow what was shipped, or leave the table out.",
+            )
+        self._pod_level = kubelet.pod_level
+        self._table = self._tried = draft_table(kubelet.node, kubelet.settings)
+
+    def admit(self, pod: Pod) -> DraftAdmitted | Refusal:
+        """Place a pod beside those that were kept."""
+        outcome = draft_admit(pod, qos=pod_qos(pod, pod_level=self._pod_level), table=self._table)
+        if isinstance(outcome, DraftAdmitted):
+            self._tried = outcome.table
+        return outcome
+
+    def keep(self) -> None:
+        """Let the pod hold what it was just given."""
+        self._table = self._tried

@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from memqos.engine.release_table import RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
+from memqos.engine.release_table import DRAFTS, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
 from memqos.errors import UnknownNameError
 
 __all__ = ["Release", "Variant", "revisions"]
@@ -20,10 +20,14 @@ _FORM = re.compile(r"v?1\.(?P<minor>[0-9]{1,3})(?:\.[0-9]+)?(?:[-+][0-9A-Za-z.+-
 
 
 class Variant(StrEnum):
-    """Which of two behaviours to follow where the text of an enhancement and the kubelet's code differ."""
+    """Which rules to follow where there are several: the kubelet's code, the enhancement's text, or a draft of it.
+
+    DRAFT: what was proposed and never shipped, for the families in DRAFTS; the kubelet's code for all others.
+    """
 
     DOCUMENTED = "documented"
     SHIPPED = "shipped"
+    DRAFT = "draft"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,10 +66,13 @@ class Release:
 @cache
 def revisions(release: Release, variant: Variant) -> Mapping[Family, str]:
     """The revision of every family in a release, in the words that reasons use: "memory-qos v1.27 shipped"."""
-    named = {}
+    named: dict[Family, str] = {}
+    code_or_text = Variant.SHIPPED if variant is Variant.DRAFT else variant
     for family in Family:
         newest = max(minor for minor in revised_in(family) if minor <= release.minor)
         first, last = TWO_VARIANTS.get(family, (1, 0))
-        suffix = f" {variant}" if first <= release.minor <= last else ""
+        suffix = f" {code_or_text}" if first <= release.minor <= last else ""
         named[family] = f"{family} v1.{newest}{suffix}"
+    if variant is Variant.DRAFT:
+        named |= DRAFTS
     return MappingProxyType(named)

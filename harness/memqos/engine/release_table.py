@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 __all__ = [
+    "DRAFTS",
     "FIELDS",
     "OPTION_STAGES",
     "POD_FIELDS",
@@ -132,6 +133,9 @@ class Novelty(Enum):
 
 TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {Family.MEMORY_QOS: (27, 36), Family.SWAP: (28, 29)}
 """Releases in which what is documented differs from what was shipped, first and last minor."""
+
+DRAFTS: Mapping[Family, str] = {Family.MEMORY_MANAGER: "memory-manager draft 2020"}
+"""Families of rules that were drafted otherwise than they were shipped, and what the draft's revision is called."""
 
 
 class Gate(StrEnum):

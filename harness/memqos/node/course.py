@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -124,19 +124,37 @@ class Course:
 
     def anon_only_on(self, zone: int) -> Finding:
         """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""
+        return self._anon_on((zone,))
+
+    def anon_only_where_planned(self) -> Finding:
+        """All of the container's anonymous memory was on the zones that its plan binds it to."""
+        planned = self.rests_on.planned.resources.cpuset_mems
+        if not planned:
+            why = "the plan binds the container to no zone"
+            return self._finding("memory.numa_stat", "anon on the planned zones only", None, holds=False, why_not=why)
+        return self._anon_on([int(zone) for zone in planned.split(",")])
+
+    def placed_elsewhere_than(self, other: Course) -> Finding:
+        """The container's cpuset.mems was another one than in another course, by the last reading of each."""
+        here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
+        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
+        return self._finding(Knob.CPUSET_MEMS, f"not {there}", here or None, here != there, why_not=unread)
+
+    def _anon_on(self, zones: Collection[int]) -> Finding:
         spread = [
             parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat")["anon"]
             for sample in self.samples
             if (text := sample.text("memory.numa_stat")) is not None
         ]
+        named = " ".join(f"N{zone}" for zone in zones)
         if not spread:
-            return self._finding("memory.numa_stat", f"anon on N{zone} only", None, holds=False)
-        most = max(spread, key=lambda zones: sum(zones.values()))
-        elsewhere = sum(amount for number, amount in most.items() if number != zone)
+            return self._finding("memory.numa_stat", f"anon on {named} only", None, holds=False)
+        most = max(spread, key=lambda one: sum(one.values()))
+        elsewhere = sum(amount for number, amount in most.items() if number not in zones)
         shown = "anon " + " ".join(f"N{number}={amount}" for number, amount in sorted(most.items()))
         least = held(self.samples[-1].report)
-        holds = elsewhere == 0 and most.get(zone, 0) >= least
-        return self._finding("memory.numa_stat", f"anon of at least {least} on N{zone} only", shown, holds)
+        holds = elsewhere == 0 and sum(most.get(zone, 0) for zone in zones) >= least
+        return self._finding("memory.numa_stat", f"anon of at least {least} on {named} only", shown, holds)
 
     def _amounts(self, file: str) -> list[int]:
         return [amount for sample in self.samples for amount in amounts_of(sample, file)]
@@ -205,3 +223,9 @@ class Course:
             f"{events} of the pod": " ".join(counts.split()) or "not read",
             f"{usage} of the container, at most": str(max(self._amounts(usage), default="not read")),
         }
+
+
+def _last(samples: Sequence[Sample], file: str) -> str:
+    """The last text of a file of the container's cgroup, "" if it was never read."""
+    texts = [text.strip() for sample in samples if (text := sample.text(file)) is not None]
+    return texts[-1] if texts else ""

@@ -87,7 +87,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
     marker = metafunc.definition.get_closest_marker("kubelet")
-    return [kubelet for kubelet in known if marker is None or kubelet.entry in marker.args]
+    if marker is not None:
+        return [kubelet for kubelet in known if kubelet.entry in marker.args]
+    return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:

@@ -168,6 +168,8 @@ PLANS = (
     Planned(title="1.36, a node without pods of its own", release="1.36", settings=replace(
         TIERED, system_reserved=amounts(memory="8Gi"), eviction_hard={}), pods=(pod("plain", container("p")),)),
     Planned(title="1.36, zones", release="1.36", settings=STATIC, node=ZONES),
+    Planned(title="1.36, zones as drafted in 2020", release="1.36", settings=replace(STATIC, reserved_memory=None),
+            node=ZONES, more={"variant": Variant.DRAFT}),
     Planned(title="1.36, no swap controller", release="1.36", node=replace(NODE, swap_controller=False)),
     Planned(title="1.22 on cgroup v1, swap limited", release="1.22", settings=LIMITED, node=V1),
     Planned(title="1.32 on cgroup v1, everything reserved", release="1.32", settings=replace(

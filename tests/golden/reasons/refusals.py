@@ -7,7 +7,7 @@ from typing import Any
 
 from memqos.engine.expect import expect
 from memqos.engine.numa.draft_2020 import draft_start
-from memqos.engine.release import Release
+from memqos.engine.release import Release, Variant
 from memqos.engine.resize import resize_pods
 from memqos.errors import MemqosError
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone, ReservationPolicy, SwapBehavior
@@ -44,8 +44,8 @@ def plan(release="1.36", node=NODE, **changes):
     return lambda: expect([POD], node=node, settings=settings(**changes), release=release)
 
 
-def static(release="1.36", node=ZONES, **changes):
-    return lambda: expect([POD], node=node, settings=settings(STATIC, **changes), release=release)
+def static(release="1.36", node=ZONES, variant=Variant.SHIPPED, **changes):
+    return lambda: expect([POD], node=node, settings=settings(STATIC, **changes), release=release, variant=variant)
 
 
 def many_zones(count, first=0):
@@ -123,6 +123,12 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "more zones than the policy takes": static(node=many_zones(9)),
     "more zones than can be looked at": static(node=many_zones(17), topology_manager_policy=None),
     "a zone with too high an id": static(node=many_zones(1, 64), topology_manager_policy=None),
+    "a safety zone that differs": static(reserved_memory=((0, amounts(memory="50Mi")),), variant=Variant.DRAFT),
+    "a safety zone that is not there": static(reserved_memory=((5, amounts(memory="1Mi")),), variant=Variant.DRAFT),
+    "a safety zone of huge pages": static(reserved_memory=((0, amounts(hugepages_2Mi="2Mi")),), variant=Variant.DRAFT),
+    "a topology policy that the draft does not know": static(
+        topology_manager_policy="restricted", variant=Variant.DRAFT
+    ),
     "a safety zone above what is reserved": lambda: draft_start(ZONES, safety_zone=2 << 30, node_reservation=1 << 30),
     "a safety zone above what a zone has": lambda: draft_start(
         NodeFacts(memory=1 << 30, zones=(NumaZone(id=3, memory=1 << 30),)),

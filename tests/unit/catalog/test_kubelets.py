@@ -64,13 +64,21 @@ def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
     assert "v1.27" in shipped[CgroupVersion.V1] & shipped[CgroupVersion.V2]
 
 
+def test_a_kubelet_may_be_about_one_chapter(tmp_path):
+    (one,) = load_kubelets(folder(tmp_path, chapter="numa"))
+    assert one.chapter == "numa"
+    assert {one.id: one.chapter for one in load_kubelets() if one.chapter} == {
+        "v1.36-static": "numa", "v1.36-static-draft": "numa"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("fields", "error", "says"),
     [
         ({"as": None}, ManifestError, "exactly the texts"),
         ({"more": "x"}, ManifestError, "exactly the texts"),
         ({"cgroup": "v3"}, ManifestError, "'cgroup' is v1 or v2"),
-        ({"as": "wished"}, ManifestError, "documented, shipped"),
+        ({"as": "wished"}, ManifestError, "documented, shipped, draft"),
         ({"kubernetes": "1.99"}, UnknownNameError, "1.99"),
         ({"config": "missing.yaml"}, UsageError, "no such file"),
     ],

@@ -95,6 +95,18 @@ def test_documented(told):
     assert int((8589934592 - (160 << 20)) * 0.9) // 4096 * 4096 == 7579942912
 
 
+def test_drafted(told):
+    """A pod of the draft's own chapter, on two zones of 1 GiB: its app container goes elsewhere."""
+    pod = str(FIXTURES / "pods" / "behaviour" / "init-then-app.yaml")
+    config = ("--kubelet-config", str(FIXTURES / "kubelet" / "v1.36-static.yaml"), "--zones", "1Gi,1Gi")
+    for variant, zone in (("shipped", "0"), ("draft", "1")):
+        code, out, _ = told(pod, "--kubernetes", "1.36", *config, "--as", variant, "--why", "cpuset.mems")
+        assert code == 0
+        assert "cpuset.mems of container init of pod default/init-then-app: 0" in out
+        assert f"cpuset.mems of container app of pod default/init-then-app: {zone}" in out
+        assert ("memory-manager draft 2020" in out, "memory-manager v1.36" in out) == (zone == "1", zone == "0")
+
+
 def test_standard_input():
     text = (FIXTURES / "pods" / "burstable.yaml").read_bytes()
     done = subprocess.run(

@@ -191,6 +191,52 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
     assert counted("anon").holds(one.samples[0]) is (anon != "N0=0 N1=4096")
 
 
+@pytest.mark.parametrize(
+    ("mems", "anon", "verdict"),
+    [
+        ("1", "N0=0 N1=8192", Verdict.CONFORMS),
+        ("0", "N0=0 N1=8192", Verdict.DEVIATES),
+        ("0,1", "N0=4096 N1=4096", Verdict.CONFORMS),
+        ("1,2", "N0=4096 N1=4096", Verdict.DEVIATES),
+        ("", "N0=0 N1=8192", Verdict.NOT_OBSERVABLE),
+    ],
+)
+def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
+    one = bound(course(sample({**files(), "memory.numa_stat": f"anon {anon}\n"}, report=done(1, 8192))), mems)
+    finding = one.anon_only_where_planned()
+
+    assert finding.verdict is verdict
+    assert (finding.why_not == "the plan binds the container to no zone") is (not mems)
+
+
+def bound(one, mems):
+    planned = one.rests_on.planned
+    resources = dataclasses.replace(planned.resources, cpuset_mems=mems)
+    premises = dataclasses.replace(one.rests_on, planned=dataclasses.replace(planned, resources=resources))
+    return dataclasses.replace(one, rests_on=premises)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "verdict", "expected"),
+    [
+        ("1\n", "0\n", Verdict.CONFORMS, "not 0"),
+        ("0\n", "0\n", Verdict.DEVIATES, "not 0"),
+        (None, "0\n", Verdict.NOT_OBSERVABLE, "not 0"),
+        ("1\n", None, Verdict.NOT_OBSERVABLE, "not "),
+    ],
+)
+def test_a_container_is_placed_elsewhere_than_under_other_rules(here, there, verdict, expected):
+    one, other = (course(sample(placed(mems))) for mems in (here, there))
+    finding = one.placed_elsewhere_than(other)
+
+    assert (finding.knob, finding.verdict, finding.expected) == ("cpuset.mems", verdict, expected)
+    assert finding.observed == ("" if verdict is Verdict.NOT_OBSERVABLE else here.strip())
+
+
+def placed(mems):
+    return {**files(), "cpuset.mems": mems} if mems is not None else None
+
+
 def test_the_workload_tells_whether_it_did_anything():
     assert course(sample(files(), report=done(1, 4096))).progressed().verdict is Verdict.CONFORMS
     assert course(sample(files())).progressed().verdict is Verdict.DEVIATES

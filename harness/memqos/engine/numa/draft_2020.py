@@ -5,6 +5,7 @@ node affinity for memory and hugepages". No release ships it; 1.21 came with `re
 
 Where the draft is silent, this module does the least: every container of a Guaranteed pod is placed, in spec order,
 init containers too; among zones that could take it the Topology Manager's policy single-numa-node picks the lowest.
+It names no field for the safety zone: here it is what `reservedMemory` gives every zone alike, none without that field.
 """
 
 from __future__ import annotations
@@ -14,21 +15,34 @@ from dataclasses import dataclass, field, replace
 
 from memqos.engine.hugepages import PREFIX
 from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.first_table import numa_zones
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.merge import Merger
-from memqos.engine.numa.policies import TopologyPolicy
-from memqos.engine.numa.reservation import in_words
+from memqos.engine.numa.policies import TopologyPolicy, configuration_error
+from memqos.engine.numa.reservation import check_fields, in_words, node_reservation
 from memqos.engine.numa.topology_manager import decide
 from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
+from memqos.engine.release_table import DRAFTS, Family
 from memqos.errors import UsageError
-from memqos.model.node import NodeFacts
+from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Container, Pod, QosClass
+from memqos.model.quantity import ZERO
 
-__all__ = ["DraftAdmitted", "DraftTable", "DraftZone", "affinity", "draft_admit", "draft_release", "draft_start"]
+__all__ = [
+    "DraftAdmitted",
+    "DraftTable",
+    "DraftZone",
+    "affinity",
+    "draft_admit",
+    "draft_release",
+    "draft_start",
+    "draft_table",
+]
 
-_REVISION = "memory-manager draft 2020"
+_REVISION = DRAFTS[Family.MEMORY_MANAGER]
 _SOURCE = "Memory Manager draft of 2020, NUMA node affinity for memory and hugepages"
+_FIELD = "reservedMemory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +71,11 @@ class DraftTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAdmitted:
-    """A pod that may run. cpuset_mems: container name to its zone as text; empty for a pod that is not Guaranteed."""
+    """A pod that may run.
+
+    cpuset_mems: container name to its zone as text; empty for a pod that is not Guaranteed. reasons: container name to
+    why, also for the containers of such a pod.
+    """
 
     table: DraftTable
     cpuset_mems: Mapping[str, str]
@@ -92,6 +110,31 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
     return DraftTable(zones=zones)
 
 
+def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
+    """The table before any pod of a node with this configuration.
+
+    ManifestError for a safety zone that is not the same in every zone or has huge pages, and for a policy of the
+    Topology Manager other than those that the draft rests on; UsageError as `draft_start`.
+    """
+    facts = replace(facts, zones=numa_zones(facts))
+    check_fields(settings)
+    if settings.topology_manager_policy not in {None, "", "none", TopologyPolicy.SINGLE_NUMA_NODE}:
+        what = f"the draft rests on single-numa-node, and knows no '{settings.topology_manager_policy}'."
+        raise configuration_error(settings, "topologyManagerPolicy", what, "Set single-numa-node, or leave it out.")
+    safety: dict[int, int] = {zone.id: 0 for zone in facts.zones}
+    for zone, limits in settings.reserved_memory or ():
+        if zone not in safety or set(limits) - {MEMORY}:
+            what = f"there is no zone {zone}." if zone not in safety else "the draft's safety zone has no huge pages."
+            raise configuration_error(settings, _FIELD, what, "Give memory of the machine's zones only.")
+        safety[zone] += limits[MEMORY].value if limits else 0
+    if len(set(safety.values())) > 1:
+        shares = ", ".join(f"{in_words(size)} in zone {zone}" for zone, size in safety.items())
+        what = f"the draft's safety zone is the same in every zone, not {shares}."
+        raise configuration_error(settings, _FIELD, what, "Give every zone the same memory.")
+    reserved = node_reservation(settings, facts.memory).get(MEMORY, ZERO)
+    return draft_start(facts, safety_zone=next(iter(safety.values())), node_reservation=reserved.value)
+
+
 def affinity(table: DraftTable, request: Mapping[str, int]) -> tuple[int, ...]:
     """The zones that could take a request alone: for every type strictly more must be free than is requested."""
     return tuple(
@@ -104,7 +147,9 @@ def affinity(table: DraftTable, request: Mapping[str, int]) -> tuple[int, ...]:
 def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted | Refusal:
     """Place every container of a Guaranteed pod on one zone, or refuse the pod; other pods are not placed."""
     if qos is not QosClass.GUARANTEED:
-        return DraftAdmitted(table=table, cpuset_mems={}, reasons={})
+        unplaced = _unplaced(qos)
+        every = pod.init_containers + pod.containers
+        return DraftAdmitted(table=table, cpuset_mems={}, reasons={one.name: unplaced for one in every})
     mems: dict[str, str] = {}
     reasons: dict[str, Reason] = {}
     merger = Merger(zones=Mask.of(table.zones))
@@ -151,6 +196,15 @@ def _reserving(zone: DraftZone, request: Mapping[str, int]) -> DraftZone:
     return replace(zone, reserved={kind: size for kind, size in {**zone.reserved, **added}.items() if size})
 
 
+def _unplaced(qos: QosClass) -> Reason:
+    return Reason(
+        rule="cpuset.mems is left alone: only containers of Guaranteed pods are placed on a zone.",
+        revision=_REVISION,
+        source=_SOURCE,
+        inputs=(Input("QoS class", str(qos), "computed"),),
+    )
+
+
 def _reason(container: Container, request: Mapping[str, int], table: DraftTable) -> Reason:
     sums = (
         f"zone {zone_id}: {zone.allocatable.get(kind, 0)} - {zone.reserved.get(kind, 0)} > {size} of {kind}"
@@ -158,12 +212,15 @@ def _reason(container: Container, request: Mapping[str, int], table: DraftTable)
         for zone_id, zone in sorted(table.zones.items())
         for kind, size in request.items()
     )
+    given = container.resources.requests
+    unnamed = {kind: "given" if kind in given else "not given" for kind in request}
+    places = {kind: container.origin.get(f"requests.{kind}", text) for kind, text in unnamed.items()}
     return Reason(
         rule="A container goes to one zone whose allocatable memory less the reserved is more than it requests.",
         revision=_REVISION,
         source=_SOURCE,
         inputs=tuple(
-            Input(f"{container.name}: requests.{kind}", str(size), "computed") for kind, size in request.items()
+            Input(f"{container.name}: requests.{kind}", str(size), places[kind]) for kind, size in request.items()
         ),
         arithmetic="; ".join(sums),
     )

@@ -15,7 +15,7 @@ from memqos.engine.numa.zone_table import MEMORY, Zone, ZoneMemory, ZoneTable
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 
-__all__ = ["MOST_ZONES", "empty_table", "first_table"]
+__all__ = ["MOST_ZONES", "empty_table", "first_table", "numa_zones"]
 
 MOST_ZONES = 16
 """The most zones with either manager on: n zones make 2^n - 1 sets, which a kubelet walks for every container."""
@@ -30,7 +30,7 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
     zone that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is only looked
     at for itself.
     """
-    zones = {zone.id: zone for zone in _zones(facts)}
+    zones = {zone.id: zone for zone in numa_zones(facts)}
     check_fields(settings)
     _check_topology(settings, policies, zones)
     if policies.memory is MemoryPolicy.NONE:
@@ -60,8 +60,8 @@ def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: I
     )
 
 
-def _zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
-    """A machine that names no zones is one zone, as the kubelet sees it."""
+def numa_zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
+    """The machine's zones; one that names none is one zone, as the kubelet sees it."""
     return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
 
 

@@ -83,6 +83,7 @@ def test_only_guaranteed_pods_are_placed():
     table = node()
     found = admitted(table, pod("p", container("c", "1Gi", limit="2Gi")), QosClass.BURSTABLE)
     assert (found.table, found.cpuset_mems) == (table, {})
+    assert [(name, reason.inputs[0].value) for name, reason in found.reasons.items()] == [("c", "Burstable")]
 
 
 def test_every_container_counts_and_huge_pages_too():
