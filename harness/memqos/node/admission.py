@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -226,6 +227,7 @@ def start_container(
         image=container.image,
         command=container.command,
         args=container.args,
+        log=f"{container.name}-{uuid.uuid4().hex}.log",
         mounts=admitted.mounts.get(container.name, ()),
         resources=resources,
     )

@@ -90,13 +90,18 @@ class SandboxHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """A container to make: image by the name in the runtime's own store, resources as the kubelet sends them."""
+    """A container to make: image by the name in the runtime's own store, resources as the kubelet sends them.
+
+    log: the file of its output below the sandbox's log directory, "" for one of its name. Runtimes append to a file
+    that is there: one that an earlier container wrote to has that one's output first.
+    """
 
     name: str
     image: str
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    log: str = ""
     resources: ContainerResources = field(default_factory=ContainerResources)
 
 

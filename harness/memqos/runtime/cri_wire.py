@@ -146,7 +146,7 @@ def container_handle(sandbox: SandboxHandle, spec: ContainerSpec, container_id: 
 
 def log_name(spec: ContainerSpec) -> str:
     """The container's log below the sandbox's log directory."""
-    return f"{spec.name}.log"
+    return spec.log or f"{spec.name}.log"
 
 
 def update_request(container_id: str, resources: ContainerResources) -> cri_pb2.UpdateContainerResourcesRequest:

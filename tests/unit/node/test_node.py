@@ -203,6 +203,18 @@ def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
     assert bench.planned_cgroups == []
 
 
+def test_a_container_that_is_made_again_has_a_log_of_its_own():
+    """Runtimes append: a watch would take what the container before it reported for its own."""
+    bench, web, logs = Bench(), pod("web"), []
+
+    for _ in range(2):
+        with bench.node.admitted([web], kubelet()) as population:
+            logs.append(population.pods[web.uid].containers["app"].log_path)
+
+    assert len(set(logs)) == 2
+    assert all("/app-" in log and log.endswith(".log") for log in logs)
+
+
 def test_containers_are_made_anew_unless_the_runtime_would_be_asked_for_the_same():
     bench = Bench()
     web, best = pod("web", init=True), pod("best", request="", limit="")

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_resources_that_say_nothing_are_an_empty_message() -> None:
 def test_a_container_knows_its_log() -> None:
     handle = cri_wire.container_handle(SandboxHandle(id="5a6cf583", spec=SANDBOX), CONTAINER, "ede1f105")
     assert handle.log_path == "/var/log/pods/web/app.log"
+    assert cri_wire.log_name(dataclasses.replace(CONTAINER, log="app-2.log")) == "app-2.log"
 
 
 amounts = st.integers(-(2**63), 2**63 - 1)
