@@ -99,7 +99,7 @@ class FakeSampler:
 
 
 class _FakeSampling:
-    """What changed since the last call. written: the lines for FIFOs, none of which anybody reads."""
+    """What changed since the last call. written: lines for FIFOs, which nobody reads; failed: what is said next."""
 
     def __init__(
         self, cgroups: FakeCgroups, target: FakeTarget, paths: Sequence[CgroupPath], files: Sequence[str]
@@ -111,10 +111,12 @@ class _FakeSampling:
         self._known: dict[CgroupPath, dict[str, str | None]] = {}
         self._followed: dict[str, tuple[str, int]] = {}
         self.written: list[tuple[str, str]] = []
+        self.failed: list[Said] = []
 
     def next(self, *, seconds: float) -> Sequence[Said]:  # noqa: ARG002 - nothing happens while one waits
         """What changed since the last call."""
-        return [*self._looks(), *self._appended()]
+        failed, self.failed = self.failed, []
+        return [*self._looks(), *self._appended(), *failed]
 
     def look(self, *, deadline: Deadline) -> Sequence[Said]:  # noqa: ARG002 - a look takes no time
         """The same."""

@@ -30,7 +30,8 @@ from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
 from memqos.node.steering import Steering
 from memqos.node.steering import steering as steering_of
-from memqos.node.watching import Watch, WatchedContainer
+from memqos.node.watched import WatchedContainer
+from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.repetition import Repetition

@@ -6,27 +6,23 @@ when it happens, and the last reading of a container that is gone is there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.node.conditions import Condition, Sample, work_done
-from memqos.node.course import Course
+from memqos.node.conditions import Sample
 from memqos.node.population import Population
 from memqos.node.premises import Premises
+from memqos.node.watched import Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
-from memqos.runtime.base import ContainerHandle, ContainerStatus, Runtime
-from memqos.workload.command import Command, line
+from memqos.runtime.base import Runtime
 from memqos.workload.control import Control
-from memqos.workload.report import ReportLine, parse_container_log
 
-__all__ = ["Sees", "Watch", "WatchedContainer"]
+__all__ = ["Watch"]
 
 WATCH_SECONDS = 120.0
 """A container above memory.high without swap gets about one MiB a second under software emulation."""
@@ -41,124 +37,6 @@ IDLE_SECONDS = 1.0
 
 ENDING_SECONDS = 0.1
 """The same while a container is known to end, of which the runtime hears a moment later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sees:
-    """A condition on one of several containers."""
-
-    container: WatchedContainer
-    condition: Condition
-
-
-class WatchedContainer:
-    """One container of a watched pod: what was seen of it so far, and its workload."""
-
-    def __init__(
-        self,
-        *,
-        watch: Watch,
-        key: str,
-        premises: Premises,
-        handle: ContainerHandle,
-        path: CgroupPath,
-        finite: int,
-        control: Control | None,
-    ) -> None:
-        self.path = path
-        self.key = key
-        self.handle = handle
-        self.premises = premises
-        self.samples: list[Sample] = []
-        self._watch = watch
-        self._finite = finite
-        self._control = control
-        self._log = ""
-        self._report: tuple[ReportLine, ...] = ()
-        self._status: ContainerStatus | None = None
-        self._runs_from = math.inf
-
-    @property
-    def pod(self) -> CgroupPath:
-        """The pod's cgroup."""
-        return self.premises.pod.cgroup.path
-
-    def sees(self, condition: Condition) -> Sees:
-        """The condition, of this container, for a watch of several."""
-        return Sees(self, condition)
-
-    def until(self, *conditions: Condition) -> Course:
-        """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
-        self._watch.until(*map(self.sees, conditions))
-        return self.course
-
-    @property
-    def course(self) -> Course:
-        """What happened until now."""
-        return Course(rests_on=self.premises, samples=tuple(self.samples))
-
-    def do(self, *commands: Command) -> None:
-        """Give the workload commands, which it does in turn after those that it has.
-
-        UsageError for a pod that is not steered.
-        """
-        if self._control is None:
-            raise UsageError(
-                f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
-            )
-        for command in commands:
-            self._watch.write(self._control.fifo, line(command).rstrip("\n"))
-        self._finite += len(commands)
-
-    @property
-    def work_is_done(self) -> bool:
-        """Whether all that the workload was told to do, and that comes to an end, is done."""
-        return bool(self.samples) and work_done(self._finite).holds(self.samples[-1])
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the runtime says so."""
-        return self._status is not None and self._status.exit_code is not None
-
-    @property
-    def seems_ended(self) -> bool:
-        """Whether its cgroup says so, of which the runtime hears a moment later."""
-        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
-        if last is None:
-            return False
-        gone = all(isinstance(text, NoFile) for text in last.files.values())
-        return gone or "populated 0" in str(last.files.get("cgroup.events"))
-
-    def runs_from(self, at: float) -> None:
-        """From this time on it is known to run, whatever its workload says."""
-        self._runs_from = at
-
-    def heard(self, text: str) -> None:
-        """Its log has this more."""
-        self._log += text
-        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
-
-    def asked(self, status: ContainerStatus, reading: Reading) -> None:
-        """The runtime says this of it; what is new becomes a sample."""
-        if status != self._status or not self.samples:
-            self._status = status
-            self.seen(reading)
-
-    def seen(self, reading: Reading) -> None:
-        """One sample more, with what is known now; nothing before the runtime was first asked."""
-        if self._status is None:
-            return
-        self.samples.append(
-            Sample(
-                container=self.path,
-                pod=self.pod,
-                planned=self.premises.planned.cgroup.knobs,
-                reading=reading,
-                status=self._status,
-                report=self._report,
-                runs=bool(self._report) or reading.at >= self._runs_from,
-            )
-        )
 
 
 class Watch:
@@ -191,12 +69,13 @@ class Watch:
             container = next(one for one in admitted.pod.containers if one.name == name)
             key = f"{premises.pod.name}/{name}"
             self._containers[key] = WatchedContainer(
-                watch=self,
+                write=self._sampling.write,
+                until=lambda sees: self.until(*sees),
                 key=key,
                 premises=premises,
                 handle=admitted.containers[name],
                 path=population.path_of(admitted.pod, name),
-                finite=_finite(container.args),
+                args=container.args,
                 control=controls.get(f"{uid}/{name}"),
             )
             self._sampling.follow(key, admitted.containers[name].log_path)
@@ -214,10 +93,6 @@ class Watch:
                 return container
         known = ", ".join(self._containers)
         raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")
-
-    def write(self, fifo: str, text: str) -> None:
-        """Write a line to a workload's FIFO."""
-        self._sampling.write(fifo, text)
 
     def until(self, *sees: Sees) -> None:
         """Wait until each of these had been seen, or nothing more could happen.
@@ -333,9 +208,3 @@ class _Waiting:
             f"waited {deadline.elapsed:.1f} s for '{names}'; the last observation was {last}.",
             data={"condition": names, "last": last, "elapsed": deadline.elapsed},
         )
-
-
-def _finite(args: Sequence[str]) -> int:
-    """How many of the workload's commands come to an end: all before a hold without a time."""
-    commands = [words.split() for words in " ".join(args).split(" , ")]
-    return len([words for words in commands if words and words != ["hold"]])

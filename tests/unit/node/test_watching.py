@@ -118,7 +118,7 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.do(Anon(size=4096), Touch())
-        sampling = container._watch._sampling
+        sampling = container._write.__self__
         assert not container.work_is_done
     assert sampling.written == [
         ("/run/memqos/control/uid-web/app/commands", "anon 4096 step=1048576"),
@@ -136,5 +136,6 @@ def test_commands_that_nobody_reads_any_more_are_an_error_of_the_machinery():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         failed = Failed(at=1.0, what="to", path="/run/f", errno=6)
+        container._write.__self__.failed.append(failed)
         with pytest.raises(MachineryError, match="could not be written to /run/f"):
-            container._watch._take([failed])
+            container.until(ended())
