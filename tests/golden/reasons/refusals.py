@@ -90,6 +90,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     ),
     "QOSReserved without the gate": plan(qos_reserved={"memory": 50}),
     "an unknown memory policy": static(memory_manager_policy="Dynamic"),
+    "a topology gate that is locked": static("1.27", feature_gates={"TopologyManager": False}),
     "a topology policy without its gate": static("1.26", feature_gates={"TopologyManager": False}),
     "options without their gate": static(
         feature_gates={"TopologyManagerPolicyOptions": False},
@@ -126,6 +127,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "a safety zone that differs": static(reserved_memory=((0, amounts(memory="50Mi")),), variant=Variant.DRAFT),
     "a safety zone that is not there": static(reserved_memory=((5, amounts(memory="1Mi")),), variant=Variant.DRAFT),
     "a safety zone of huge pages": static(reserved_memory=((0, amounts(hugepages_2Mi="2Mi")),), variant=Variant.DRAFT),
+    "a topology scope that the draft does not know": static(topology_manager_scope="pod", variant=Variant.DRAFT),
     "a topology policy that the draft does not know": static(
         topology_manager_policy="restricted", variant=Variant.DRAFT
     ),

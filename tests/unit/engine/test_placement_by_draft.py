@@ -128,6 +128,7 @@ def test_there_need_not_be_a_safety_zone():
         ({"reserved_memory": ((7, {"memory": Quantity.parse("1Mi")}),)}, "there is no zone 7"),
         ({"reserved_memory": ((0, {"hugepages-2Mi": Quantity.parse("2Mi")}),)}, "has no huge pages"),
         ({"reserved_memory": ((0, {"cpu": Quantity.parse("1")}),)}, "'cpu' of zone 0 is no type of memory"),
+        ({"topology_manager_scope": "pod"}, "container by container, and knows no scope 'pod'"),
         ({"topology_manager_policy": "restricted"}, "rests on single-numa-node, and knows no 'restricted'"),
     ],
 )

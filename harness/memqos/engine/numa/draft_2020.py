@@ -93,7 +93,7 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
         raise UsageError(
             f"the safety zone of {in_words(safety_zone)} in {len(facts.zones)} zones makes {in_words(total)}, and must "
             f"be from 0 to the {in_words(node_reservation)} that the node reserves.",
-            next_step="Make the safety zone smaller or the reservation larger.",
+            next_step="Give less in reservedMemory, or reserve more of the node.",
             data={"safety_zone": safety_zone, "zones": len(facts.zones), "node_reservation": node_reservation},
         )
     zones = {}
@@ -103,7 +103,7 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
         if memory < 0:
             raise UsageError(
                 f"zone {zone.id} has {in_words(zone.memory)}, which its huge pages and the safety zone exceed.",
-                next_step="Make the safety zone smaller.",
+                next_step="Give less in reservedMemory.",
                 data={"zone": zone.id, "memory": zone.memory, "safety_zone": safety_zone},
             )
         zones[zone.id] = DraftZone(id=zone.id, allocatable={MEMORY: memory} | pages)
@@ -113,14 +113,17 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
 def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
     """The table before any pod of a node with this configuration.
 
-    ManifestError for a safety zone that is not the same in every zone or has huge pages, and for a policy of the
-    Topology Manager other than those that the draft rests on; UsageError as `draft_start`.
+    ManifestError for a safety zone that is not the same in every zone or has huge pages, and for a policy or scope of
+    the Topology Manager other than those that the draft rests on; UsageError as `draft_start`.
     """
     facts = replace(facts, zones=numa_zones(facts))
     check_fields(settings)
     if settings.topology_manager_policy not in {None, "", "none", TopologyPolicy.SINGLE_NUMA_NODE}:
         what = f"the draft rests on single-numa-node, and knows no '{settings.topology_manager_policy}'."
         raise configuration_error(settings, "topologyManagerPolicy", what, "Set single-numa-node, or leave it out.")
+    if settings.topology_manager_scope not in {None, "", "container"}:
+        what = f"the draft places container by container, and knows no scope '{settings.topology_manager_scope}'."
+        raise configuration_error(settings, "topologyManagerScope", what, "Set container, or leave it out.")
     safety: dict[int, int] = {zone.id: 0 for zone in facts.zones}
     for zone, limits in settings.reserved_memory or ():
         if zone not in safety or set(limits) - {MEMORY}:
