@@ -137,6 +137,26 @@ def test_kubelets_are_those_of_the_cgroup_version_and_one_that_would_not_start_i
     assert [name.partition("[")[2] for name in named] == ["v1.27-documented]", "v1.27]", "v1.36-none]"]
 
 
+def test_a_kubelet_of_one_chapter_runs_elsewhere_only_where_it_is_named(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        def test_every(qos_kubelet):
+            pass
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.36-static-draft")
+        def test_named(qos_kubelet):
+            pass
+        """
+    )
+
+    named = [line for line in run("--collect-only", "-q").outlines if "::" in line]
+
+    assert len(named) == 8
+    assert [line for line in named if "static" in line] == ["demo/test_demo.py::test_named[v1.36-static-draft]"]
+
+
 def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(suite, run):
     suite(
         """
