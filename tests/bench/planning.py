@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
@@ -56,7 +57,7 @@ def figures(rounds: int) -> Iterator[Figure]:
     containers = sum(len(pod.containers) for pod in node)
 
     def plan(pods: Sequence[Pod], *, reasons: bool) -> object:
-        return expect(pods, node=NODE, settings=SETTINGS, release="1.36", reasons=reasons)
+        return expect(pods, Kubelet.of(node=NODE, settings=SETTINGS, release="1.36"), reasons=reasons)
 
     explained = processor_seconds(lambda: plan(node, reasons=True), rounds)
     yield Figure(name="plan 500 pods, 1,200 containers, with reasons", value=explained, unit="s", to_hold=0.5)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memqos.engine.plan import ContainerResources
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.config.settings import resolve
+from memqos.engine.cpu import WeightConversion
+from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
-from memqos.model.traits import WeightConversion
 from memqos.plugin import station
 from memqos.plugin.in_use import runtimes_in_use
 from memqos.runtime.base import RuntimeVersion
@@ -50,7 +51,8 @@ def in_use(says=None, versions=IMAGE["versions"], **given):
 def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(says, given, shown, weight):
     found = in_use(says, **given)
     assert found.shown == ["containerd 1.7.24~ds1", shown]
-    assert found.traits.weight is weight
+    oci = found.runtimes.oci
+    assert (None if oci.known(Feature.QUADRATIC_WEIGHT) is None else oci.weight) is weight
 
 
 def test_what_is_not_known_is_said_with_what_would_help():
@@ -66,8 +68,8 @@ def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_ow
 
 
 def test_crun_in_runcs_place_keeps_containers_below_their_scopes():
-    assert in_use(("crun", "1.24")).traits.subgroup == "container"
-    assert in_use(("youki", "0.5.3")).traits.subgroup == ""
+    assert in_use(("crun", "1.24")).runtimes.oci.subgroup == "container"
+    assert in_use(("youki", "0.5.3")).runtimes.oci.subgroup == ""
 
 
 def test_a_run_judges_one_build_of_a_program(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.finding import Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.verdict import OOM_SCORE_ADJ, judge
 from tests.trees.recording import FOLDER, load
 
@@ -30,7 +31,7 @@ def planned(recording):
     pods = recording.pods + recording.absent
     if recording.settings.memory_manager_policy == "Static":
         pods = sorted(pods, key=lambda pod: ORDER.index(pod.name))
-    return expect(pods, node=recording.node, settings=recording.settings, release=recording.release)
+    return expect(pods, Kubelet.of(node=recording.node, settings=recording.settings, release=recording.release))
 
 
 def findings(name):
@@ -99,6 +100,6 @@ def test_cpuset_mems_is_judged_where_the_memory_manager_is_on():
 @pytest.mark.parametrize("release", ["1.22", "1.36"])
 def test_another_release_is_told_apart(release):
     recording = load("v1.27.7.on-0.9-systemd")
-    plan = expect(recording.pods, node=recording.node, settings=recording.settings, release=release)
+    plan = expect(recording.pods, Kubelet.of(node=recording.node, settings=recording.settings, release=release))
     wrong = [one for one in judge(plan, recording.reading, ids=recording.ids) if one.verdict is Verdict.DEVIATES]
     assert {one.knob for one in wrong} >= {"memory.high" if release == "1.22" else "memory.min"}

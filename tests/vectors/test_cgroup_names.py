@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.layout import cgroup_path, container_path, kubepods_name, name_of_path, pod_name, pod_uid
+from memqos.engine.layout import Layout, cgroup_path, kubepods_name, name_of_path, pod_name, pod_uid
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
@@ -68,13 +68,15 @@ def test_pod_path(qos, driver, path):
     ],
 )
 def test_container_leaf(driver, flavour, leaf):
-    assert container_path(CgroupPath(("pod",)), "0a1b", driver, flavour) == CgroupPath(("pod", leaf))
+    assert Layout(driver=driver, flavour=flavour).container(CgroupPath(("pod",)), "0a1b") == CgroupPath(("pod", leaf))
 
 
 def test_the_cgroup_below_a_scope_is_systemds_alone():
     pod = CgroupPath(("pod",))
-    assert str(container_path(pod, "0a1b", SYSTEMD, subgroup="container")) == "/pod/cri-containerd-0a1b.scope/container"
-    assert str(container_path(pod, "0a1b", CGROUPFS, subgroup="container")) == "/pod/0a1b"
+    scoped, bare = (Layout(driver=driver, subgroup="container") for driver in (SYSTEMD, CGROUPFS))
+    assert str(scoped.container(pod, "0a1b")) == "/pod/cri-containerd-0a1b.scope/container"
+    assert str(scoped.whole(pod, "0a1b")) == "/pod/cri-containerd-0a1b.scope"
+    assert str(bare.container(pod, "0a1b")) == str(bare.whole(pod, "0a1b")) == "/pod/0a1b"
 
 
 KNOWN = {

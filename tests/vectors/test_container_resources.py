@@ -8,15 +8,13 @@ import pytest
 
 from memqos.engine.container import overhead_resources, request_container, sandbox_resources
 from memqos.engine.hugepages import container_limits
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos.v1_27 import memory_high
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
 from memqos.engine.swap import SwapCase, swap_rule
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import amounts, pod, resources, table
 
 NEW = "container_linux_resources.v1.36.3"
@@ -25,13 +23,10 @@ MACHINE = 16 << 30
 
 
 def kubelet(release="1.36", *, v2=True, node=None, **settings):
-    return resolve(
-        node or NodeFacts(memory=MACHINE, cgroup_version=CgroupVersion.V2 if v2 else CgroupVersion.V1),
-        KubeletSettings(**settings),
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
+    return Kubelet.of(
+        node=node or NodeFacts(memory=MACHINE, cgroup_version=CgroupVersion.V2 if v2 else CgroupVersion.V1),
+        settings=KubeletSettings(**settings),
+        release=release,
     )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from memqos.engine.cpu import (
+    WeightConversion,
     milli_to_quota,
     milli_to_shares,
     quota_to_milli,
@@ -11,9 +12,8 @@ from memqos.engine.cpu import (
     systemd_quota,
     weight_to_shares,
 )
-from memqos.engine.runtime_files import swap_max_of
+from memqos.engine.translate.runc import swap_max_of
 from memqos.model.knob import MAX, Bytes, Knob, read_back
-from memqos.model.traits import WeightConversion
 from tests.vectors.reading import used
 from tests.vectors.tables import table
 

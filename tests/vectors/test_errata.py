@@ -9,6 +9,7 @@ import pytest
 
 from memqos.engine.errata import ERRATA
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
@@ -36,7 +37,7 @@ def releases(name):
 def planned(one, release, *, factor=None, node=None, variant=Variant.SHIPPED, **fields):
     given = {"feature_gates": ON, "throttling_factor": None if factor is None else Fraction(str(factor)), **fields}
     node = node or NodeFacts(memory=8 << 30, cpus=4)
-    return expect([one], node=node, settings=KubeletSettings(**given), release=release, variant=variant)
+    return expect([one], Kubelet.of(node=node, settings=KubeletSettings(**given), release=release, variant=variant))
 
 
 def written(plan, knob=Knob.MEMORY_HIGH):

@@ -5,11 +5,9 @@ import pytest
 from memqos.engine.container import overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod_cgroup import pod_config
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import node_facts, pod, settings, table
 
 RELEASES = {"kubelet_1_36_3": "1.36", "kubelet_1_32_13": "1.32"}
@@ -22,14 +20,7 @@ ROWS = [
 
 
 def kubelet(row, release):
-    return resolve(
-        node_facts(row),
-        settings(row),
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
-    )
+    return Kubelet.of(node=node_facts(row), settings=settings(row), release=release)
 
 
 def message(resources):
@@ -69,7 +60,9 @@ def test_row(row, recorded, release):
 
 @pytest.mark.parametrize(("row", "recorded", "release"), ROWS)
 def test_the_plan_says_the_same(row, recorded, release):
-    plan = expect([pod(row["pod"])], node=node_facts(row), settings=settings(row), release=release, reasons=False)
+    plan = expect(
+        [pod(row["pod"])], Kubelet.of(node=node_facts(row), settings=settings(row), release=release), reasons=False
+    )
 
     (planned,) = plan.pods
     assert planned.qos == recorded["qos"]

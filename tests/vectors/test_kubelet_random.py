@@ -10,11 +10,9 @@ import pytest
 
 from memqos.engine.container import overhead_resources, request_container, sandbox_resources
 from memqos.engine.defaulting import seen_by
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod_cgroup import pod_config
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import node_facts, pod, settings, table
 from tests.vectors.test_kubelet_functions import message, pod_fields
 
@@ -30,13 +28,8 @@ def kubelet(row, release):
     given = settings(row)
     if "cfsPeriodUs" in row:
         given = replace(given, cpu_cfs_quota_period_us=row["cfsPeriodUs"])
-    return resolve(
-        replace(node_facts(row), page_size=row.get("pageSize", 4096)),
-        given,
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
+    return Kubelet.of(
+        node=replace(node_facts(row), page_size=row.get("pageSize", 4096)), settings=given, release=release
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.errors import ManifestError
 from memqos.model.node import NodeFacts
 from tests.vectors.reading import used
@@ -82,7 +83,7 @@ def test_refused(document, message, release):
     head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     text = json.dumps(head | base | document).encode()
     with pytest.raises(ManifestError) as caught:
-        expect([], node=NodeFacts(memory=8 << 30), settings=settings_of(text, "k.json"), release=release)
+        expect([], Kubelet.of(node=NodeFacts(memory=8 << 30), settings=settings_of(text, "k.json"), release=release))
     # The field that upstream complains about is the one that is named here.
     assert caught.value.data["field"].split(".")[0].lower() in message.lower()
 
@@ -91,4 +92,4 @@ def test_refused(document, message, release):
 def test_the_base_is_accepted(release):
     head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     settings = settings_of(json.dumps(head).encode(), "k.json")
-    assert expect([], node=NodeFacts(memory=8 << 30), settings=settings, release=release).pods == ()
+    assert expect([], Kubelet.of(node=NodeFacts(memory=8 << 30), settings=settings, release=release)).pods == ()

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos.v1_27 import memory_high as memory_high_b
 from memqos.engine.plan import Plan
 from memqos.engine.release import Variant
@@ -29,10 +30,12 @@ def planned(request, limit, factor, release, *, page=4096, memory=DERIVED["alloc
     )
     plan = expect(
         [Pod(name="p", uid="u", containers=(Container(name="c", resources=resources),))],
-        node=NodeFacts(memory=memory, page_size=page),
-        settings=KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=Fraction(str(factor))),
-        release=release,
-        variant=variant,
+        Kubelet.of(
+            node=NodeFacts(memory=memory, page_size=page),
+            settings=KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=Fraction(str(factor))),
+            release=release,
+            variant=variant,
+        ),
         reasons=False,
     )
     return high_of(plan)
@@ -122,9 +125,11 @@ def test_default_factor(releases, factor):
     for release in releases:
         plan = expect(
             [Pod(name="p", uid="u", containers=(Container(name="c", resources=resources),))],
-            node=NodeFacts(memory=8 << 30),
-            settings=KubeletSettings(feature_gates={"MemoryQoS": True}),
-            release=release,
+            Kubelet.of(
+                node=NodeFacts(memory=8 << 30),
+                settings=KubeletSettings(feature_gates={"MemoryQoS": True}),
+                release=release,
+            ),
         )
         expected = None if factor is None else planned(100 * MI, 1000 * MI, factor, release, memory=8 << 30)
         assert high_of(plan) == expected
@@ -170,9 +175,11 @@ def pod_level(release, resources, overhead=None, containers=({},), **settings):
                 overhead=amounts(overhead),
             )
         ],
-        node=NodeFacts(memory=8 << 30),
-        settings=KubeletSettings(feature_gates={"MemoryQoS": True}, **settings),
-        release=release,
+        Kubelet.of(
+            node=NodeFacts(memory=8 << 30),
+            settings=KubeletSettings(feature_gates={"MemoryQoS": True}, **settings),
+            release=release,
+        ),
     )
     return plan.pods[0].cgroup.knobs
 
@@ -240,9 +247,11 @@ def test_the_factor_that_is_not_configured(releases, high):
                             ),
                         )
                     ],
-                    node=NodeFacts(memory=8 << 30),
-                    settings=KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=given),
-                    release=release,
+                    Kubelet.of(
+                        node=NodeFacts(memory=8 << 30),
+                        settings=KubeletSettings(feature_gates={"MemoryQoS": True}, throttling_factor=given),
+                        release=release,
+                    ),
                 )
             )
             for given in (None, None if factor is None else Fraction(str(factor)))

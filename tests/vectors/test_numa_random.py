@@ -3,13 +3,12 @@
 import pytest
 
 from memqos.engine.defaulting import seen_by
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import Admitted, admit, release, start, started
 from memqos.engine.numa.policies import Policies
-from memqos.engine.release import Release, Variant
+from memqos.engine.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import amounts, pod, table
 
 ROWS = [
@@ -63,9 +62,7 @@ def zones_of(table_now):
 def test_steps(row, version):
     facts, settings, minor = machine(row), configuration(row), Release.parse(version)
     policies = Policies.of(settings, minor)
-    under = resolve(
-        facts, settings, release=minor, driver=None, variant=Variant.SHIPPED, traits=CONTAINERD_1_7_RUNC_1_1
-    )
+    under = Kubelet.of(node=facts, settings=settings, release=minor)
     now = start(facts, settings, policies)
     expected, pods = zones_of(now), {}
     for step in row["steps"]:

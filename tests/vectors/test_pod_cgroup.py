@@ -8,14 +8,12 @@ import pytest
 
 from memqos.engine.container import has_exclusive_cpus, sandbox_resources
 from memqos.engine.hugepages import limits_by_size
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod_cgroup import pod_config
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import pod, table
 
 
@@ -42,14 +40,7 @@ def kubelet(row, release, **more):
         cpu_cfs_quota_period_us=row["quotaPeriod"],
         **more,
     )
-    return resolve(
-        NodeFacts(memory=8 << 30),
-        settings,
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
-    )
+    return Kubelet.of(node=NodeFacts(memory=8 << 30), settings=settings, release=release)
 
 
 def configured(row, under):

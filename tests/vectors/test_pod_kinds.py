@@ -6,6 +6,7 @@ import pytest
 
 from memqos.catalog.manifests import pods_of
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.node import NodeFacts
 from memqos.model.pod import ContainerKind
 from tests.vectors.tables import pod, table
@@ -54,7 +55,7 @@ def test_critical(row):
 @each("TestIsNodeCriticalPod")
 def test_node_critical_pods_are_killed_last(row):
     # A quarter of the memory of the machine makes 750; a node critical pod gets -997.
-    plan = expect([made_of(row)], node=NodeFacts(memory=4 << 30), release="1.36")
+    plan = expect([made_of(row)], Kubelet.of(node=NodeFacts(memory=4 << 30), release="1.36"))
     assert plan.pods[0].containers[0].oom_score_adj == (-997 if row["expected"] else 750)
 
 

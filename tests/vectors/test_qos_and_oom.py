@@ -2,14 +2,12 @@
 
 import pytest
 
-from memqos.engine.kubelet import resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.oom import container_oom_score
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
 from memqos.engine.swap.base import proportional_limit
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import CRITICAL_PRIORITY, Pod
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import pod, table
 
 
@@ -60,13 +58,10 @@ def test_oom_score_adj(release, name):
 
 
 def scored(one: Pod, capacity, release, *, pod_level):
-    under = resolve(
-        NodeFacts(memory=capacity),
-        KubeletSettings(feature_gates={"PodLevelResources": pod_level}),
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
+    under = Kubelet.of(
+        node=NodeFacts(memory=capacity),
+        settings=KubeletSettings(feature_gates={"PodLevelResources": pod_level}),
+        release=release,
     )
     qos = pod_qos(one, pod_level=pod_level)
     return {c.name: container_oom_score(one, c, qos, under).value for c in one.all_containers}

@@ -11,6 +11,7 @@ import pytest
 from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.allocatable import allocatable
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.reservation import node_reservation
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text
@@ -26,7 +27,7 @@ NODE = NodeFacts(memory=8192 * MI, cpus=8)
 
 def levels(pods, settings, release):
     """kubepods, burstable and besteffort of a plan."""
-    plan = expect(pods, node=NODE, settings=settings, release=release)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings, release=release))
     classes = {cgroup.qos: cgroup.knobs for cgroup in plan.qos}
     return plan.node.knobs, classes[QosClass.BURSTABLE], classes[QosClass.BEST_EFFORT]
 
@@ -144,7 +145,7 @@ def test_reserved_cgroup(keys, reserved, written):
     settings = KubeletSettings(
         enforce_node_allocatable=keys, system_reserved=amounts(reserved), system_reserved_cgroup="/sysres"
     )
-    plan = expect([], node=NODE, settings=settings, release="1.36")
+    plan = expect([], Kubelet.of(node=NODE, settings=settings, release="1.36"))
     (cgroup,) = plan.reserved
     assert str(cgroup.path) == "/sysres"
     found = {knob: one.written for knob, one in cgroup.knobs.items() if one.written is not ABSENT}
@@ -184,6 +185,6 @@ def test_more_than_there_is_cannot_be_reserved(row):
     )
     if row.get("invalidConfiguration"):
         with pytest.raises(ManifestError, match="more memory is reserved"):
-            expect([], node=node, settings=reserving(row), release="1.36")
+            expect([], Kubelet.of(node=node, settings=reserving(row), release="1.36"))
     else:
-        assert expect([], node=node, settings=reserving(row), release="1.36").pods == ()
+        assert expect([], Kubelet.of(node=node, settings=reserving(row), release="1.36")).pods == ()

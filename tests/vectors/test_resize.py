@@ -16,18 +16,16 @@ import pytest
 
 from memqos.engine.container import sandbox_resources
 from memqos.engine.fit import status_allocatable
-from memqos.engine.kubelet import resolve
-from memqos.engine.plan import ContainerResources
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod_cgroup import pod_config
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
 from memqos.engine.resize.allocation import increases_requests, kubelet_decision
 from memqos.engine.resize.changes import changes_of
 from memqos.engine.resize.held import without_overhead
+from memqos.model.cri import ContainerResources
 from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.vectors.tables import amounts, table
 from tests.vectors.tables import pod as parsed
 
@@ -36,13 +34,10 @@ TABLES = {release: table(f"allocation_manager.v{release}")["tables"] for release
 
 
 def kubelet(release, swap=0, **settings):
-    return resolve(
-        NodeFacts(memory=4 * GI, swap=swap, cpus=4),
-        KubeletSettings(eviction_hard={}, **settings),
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
+    return Kubelet.of(
+        node=NodeFacts(memory=4 * GI, swap=swap, cpus=4),
+        settings=KubeletSettings(eviction_hard={}, **settings),
+        release=release,
     )
 
 
@@ -287,10 +282,7 @@ def test_what_status_allocatable_leaves_out(row):
         eviction_hard={"memory.available": text} if text else {},
     )
     node = NodeFacts(memory=Quantity.parse(row["capacity"]["memory"]).value, cpus=10)
-    under = resolve(
-        node, settings, release=Release.parse("1.33"), driver=None, variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
-    )  # fmt: skip
+    under = Kubelet.of(node=node, settings=settings, release="1.33")  # fmt: skip
     left, kept = status_allocatable(under), amounts(row["expected"])
     zero = Quantity.of_bytes(0)
     assert left["memory"].value == node.memory - kept.get("memory", zero).value

@@ -17,6 +17,7 @@ from memqos.catalog.profiles import load_profile, profile_names
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enforce.apply import Enforcement, find_leftovers, sweep
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings
@@ -140,7 +141,7 @@ def plan(request, target: Target) -> Plan:
         system_reserved_cgroup="/system" if request.param is CgroupDriver.SYSTEMD else "/spare",
     )
     facts = target_facts(target, deadline=soon()).node
-    return expect([pod], node=facts, settings=settings, release="1.24", driver=request.param)
+    return expect([pod], Kubelet.of(node=facts, settings=settings, release="1.24", driver=request.param))
 
 
 def folders(machine: Machine) -> list[str]:

@@ -13,11 +13,13 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enforce.apply import Enforcement, find_leftovers, sweep
 from memqos.engine.expect import expect
-from memqos.engine.layout import container_path
-from memqos.engine.plan import ContainerResources, Plan, PlannedCgroup
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import TargetError
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, KubeletSettings, RuntimeFlavour
+from memqos.model.node import CgroupDriver, KubeletSettings
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, Resources
 from memqos.model.quantity import Quantity
@@ -181,7 +183,7 @@ def driver(request: pytest.FixtureRequest) -> CgroupDriver:
 @pytest.fixture(scope="module")
 def plan(target: Target, driver: CgroupDriver) -> Plan:
     facts = target_facts(target, deadline=soon())
-    return expect(PODS, node=facts.node, settings=SETTINGS, release="1.27", driver=driver)
+    return expect(PODS, Kubelet.of(node=facts.node, settings=SETTINGS, release="1.27", driver=driver))
 
 
 def differences(reading: Reading, cgroup: PlannedCgroup, path: CgroupPath) -> list[str]:
@@ -217,7 +219,7 @@ def test_a_plan_is_enforced_read_and_withdrawn(
             spec = ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()]), resources=pod.containers[0].resources)
             container = runtime.create(sandbox, spec, deadline=soon())
             runtime.start(container, deadline=soon())
-            paths[pod.uid] = container_path(pod.cgroup.path, container.id, driver, RuntimeFlavour.CONTAINERD)
+            paths[pod.uid] = plan.layout.container(pod.cgroup.path, container.id)
             assert cgroup_of(runtime, tree, container) == paths[pod.uid]
         kubepods = tree.read_tree(plan.node.path, list(Knob), deadline=soon())
         reserved = tree.read_tree(plan.reserved[0].path, list(Knob), deadline=soon())
@@ -234,7 +236,7 @@ def test_a_plan_is_enforced_read_and_withdrawn(
 
 def test_values_change_with_the_next_plan(tree: CgroupTree, target: Target, driver: CgroupDriver, plan: Plan) -> None:
     facts = target_facts(target, deadline=soon())
-    fewer = expect(PODS[1:], node=facts.node, settings=SETTINGS, release="1.27", driver=driver)
+    fewer = expect(PODS[1:], Kubelet.of(node=facts.node, settings=SETTINGS, release="1.27", driver=driver))
     with Enforcement(tree, name="test") as enforcement:
         enforcement.apply(plan, deadline=soon())
         assert (
@@ -332,7 +334,7 @@ class Bench:
 
     def leaf(self, container: ContainerHandle) -> CgroupPath:
         """Where its cgroup is or was."""
-        return container_path(self.parent, container.id, CgroupDriver.SYSTEMD, RuntimeFlavour.CONTAINERD)
+        return TRIXIE.layout(CgroupDriver.SYSTEMD).whole(self.parent, container.id)
 
     def cgroup(self, container: ContainerHandle) -> CgroupPath:
         return cgroup_of(self.runtime, self.tree, container)

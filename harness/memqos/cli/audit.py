@@ -72,21 +72,19 @@ def command(
         raise _missing("kubelet (its release)", tree, "Give the release with --kubernetes.")
     if recorded.node is None and said.capacity_memory is None and said.node_file is None:
         raise _missing("node", tree, "Give the facts of the node with --node, or at least --capacity-memory.")
-    runtimes = runtime.runtimes(recorded.runtimes)
     settings = recorded.settings
     if kubelet_config or settings is None:
         settings = kubelet.settings(kubelet_config)
     question = Question(
         tree=recorded,
-        release=release,
-        node=said.facts(recorded.node),
-        settings=settings,
+        kubelet=kubelet.kubelet(
+            settings,
+            node=said.facts(recorded.node),
+            release=release,
+            runtimes=runtime.runtimes(recorded.runtimes),
+        ),
         pods=given,
-        driver=kubelet.cgroup_driver,
-        variant=kubelet.followed,
         static=static,
-        runtimes=runtimes,
-        traits=runtime.traits(runtimes),
     )
     answer = judged(question)
     say_ignored(answer.plan)

@@ -25,7 +25,8 @@ def answer_text(question: Question, answer: Answer) -> str:
         parts.append(f"{_pods(answer.elsewhere)} given that no scheduler bound to this node: not looked for")
     if answer.ended:
         parts.append(f"{_pods(answer.ended)} given whose phase is Succeeded or Failed: not looked for")
-    unknown = [str(one) for one in (question.runtimes.cri, question.runtimes.oci) if not one.version]
+    runtimes = question.kubelet.runtimes
+    unknown = [str(one) for one in (runtimes.cri, runtimes.oci) if not one.version]
     if unknown:
         parts.append(
             f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
@@ -41,13 +42,14 @@ def _plural(verdict: Verdict) -> str:
 
 def answer_document(question: Question, answer: Answer) -> dict[str, object]:
     """The answer as JSON, its findings one by one; docs/reference/recorded-trees.md names its fields."""
+    kubelet = question.kubelet
     return {
         "memqos_format": FORMAT,
         "tree": question.tree.source,
         "release": answer.plan.release,
         "driver": answer.plan.driver.value,
-        "variant": question.variant.value,
-        "runtimes": [str(question.runtimes.cri), str(question.runtimes.oci)],
+        "variant": kubelet.variant.value,
+        "runtimes": [str(kubelet.runtimes.cri), str(kubelet.runtimes.oci)],
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
         "findings": (
             {

@@ -10,19 +10,16 @@ from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine import layout
 from memqos.engine.expect import expect
 from memqos.engine.finding import Finding, Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.release import Release, Variant
-from memqos.engine.translate.versions import Runtimes
 from memqos.engine.verdict import Unsure, judge
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.traits import RuntimeTraits
 
 __all__ = ["Answer", "Question", "judged"]
 
@@ -31,18 +28,12 @@ ADMISSION = "admission"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is judged: the tree, and everything that the plan is made from."""
+    """What is judged: the tree, and what the plan is made from; static: all pods are read from files."""
 
     tree: RecordedTree
-    release: str
-    node: NodeFacts
-    settings: KubeletSettings
+    kubelet: Kubelet
     pods: tuple[Pod, ...]
-    driver: CgroupDriver | None
-    variant: Variant
     static: bool
-    runtimes: Runtimes
-    traits: RuntimeTraits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +80,7 @@ def judged(question: Question) -> Answer:
     planned = {pod.uid for pod in plan.pods}
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
-    traits = question.traits
-    findings = judge(
-        plan,
-        question.tree.reading,
-        ids=found.ids,
-        flavour=traits.flavour,
-        subgroup=traits.subgroup,
-        unsure=_unsure(question, len(strangers)),
-    )
+    findings = judge(plan, question.tree.reading, ids=found.ids, unsure=_unsure(question, len(strangers)))
     return Answer(
         plan=plan,
         findings=(
@@ -113,13 +96,12 @@ def judged(question: Question) -> Answer:
 
 def _pod_cgroups(question: Question) -> Iterator[str]:
     """The uids of all pods that have a cgroup in the tree."""
-    settings = question.settings
-    driver = question.driver or settings.cgroup_driver or CgroupDriver.CGROUPFS
-    if settings.cgroups_per_qos is False:
+    kubelet = question.kubelet
+    if not kubelet.cgroups_per_qos:
         return
-    root = layout.kubepods_name(settings.cgroup_root)
+    root = layout.kubepods_name(kubelet.settings.cgroup_root)
     for path in question.tree.reading.cgroups:
-        uid = layout.pod_uid(layout.name_of_path(path, driver), root)
+        uid = layout.pod_uid(layout.name_of_path(path, kubelet.driver), root)
         if uid:
             yield uid
 
@@ -145,7 +127,8 @@ def _unsure(question: Question, strangers: int) -> Unsure:
 
 def _zones_unknown(question: Question, strangers: int) -> str:
     """Why nobody knows which zones are free for the given pods; "" if it is known."""
-    policies = Policies.of(question.settings, Release.parse(question.release))
+    kubelet = question.kubelet
+    policies = Policies.of(kubelet.settings, kubelet.release)
     if not strangers or question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:
         return ""
     return f"other pods may hold memory of its zones: {_count(strangers)} not given, nor is memory_manager_state there"
@@ -157,10 +140,11 @@ def _count(strangers: int) -> str:
 
 def _table(question: Question) -> ZoneTable | None:
     """What the Memory Manager of the recording holds: pods keep their zones, in whatever order they came."""
-    policies = Policies.of(question.settings, Release.parse(question.release))
+    kubelet = question.kubelet
+    policies = Policies.of(kubelet.settings, kubelet.release)
     if question.tree.checkpoint is None or policies.memory is MemoryPolicy.NONE:
         return None
-    table = restore(question.tree.checkpoint, start(question.node, question.settings, policies), policies)
+    table = restore(question.tree.checkpoint, start(kubelet.node, kubelet.settings, policies), policies)
     if isinstance(table, StartRefusal):
         raise UsageError(
             f"with this configuration and node no kubelet goes on from the recorded state: {table.message}.",
@@ -171,16 +155,7 @@ def _table(question: Question) -> ZoneTable | None:
 
 
 def _plan(question: Question, pods: Sequence[Pod]) -> Plan:
-    return expect(
-        pods,
-        node=question.node,
-        settings=question.settings,
-        release=question.release,
-        driver=question.driver,
-        variant=question.variant,
-        traits=question.traits,
-        table=_table(question),
-    )
+    return expect(pods, question.kubelet, table=_table(question))
 
 
 def _missing_pod(pod: Pod, *, several: bool) -> Finding:

@@ -25,6 +25,7 @@ from memqos.engine.document import plan_parts
 from memqos.engine.errata import errata_document, errata_text
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text, with_pods
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.release_table import RELEASES
 from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
@@ -33,7 +34,6 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.engine.verdict import subject
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 
 __all__ = ["command"]
@@ -180,44 +180,50 @@ class _Order:
     def plan_text(self) -> str:
         """The answer about one plan, for people."""
         knob = _knob(self.why)
-        plan, sheltered = self._one_plan()
+        plan, sheltered, kubelet = self._one_plan()
         if knob is not None:
-            return knob_reasons(plan, knob)
-        parts = [translations_text(plan, self._languages())] if self.translate else []
+            return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
+        parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
         return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
 
     def plan_parts(self) -> dict[str, Any]:
         """The answer about one plan, as JSON whose long lists are iterators."""
         knob = _knob(self.why)
-        plan, sheltered = self._one_plan()
-        document = plan_parts(plan, variant=self.kubelet.followed)
+        plan, sheltered, kubelet = self._one_plan()
+        document = plan_parts(plan, variant=kubelet.variant, translated_for=self._translated(kubelet))
         if sheltered:
             document["protection"] = shelter_document(sheltered)
         if knob is not None:
             document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
         return document
 
-    def _one_plan(self) -> tuple[Plan, tuple[Sheltered, ...]]:
-        node = self.node.facts()
-        settings = self.kubelet.settings(self.kubelet_config)
-        plan = self._plan(self._pods(), self.kubernetes or "", settings, node)
+    def _one_plan(self) -> tuple[Plan, tuple[Sheltered, ...], Kubelet]:
+        pods = self._pods()
+        kubelet = self._kubelet()
+        if self._translated(kubelet) is not None:
+            _need_releases(kubelet.runtimes)
+        plan = expect(pods, kubelet, fit=self.node.said)
         say_ignored(plan)
-        chosen, sheltered = self._chosen(plan), self._shelter(plan, node)
+        chosen, sheltered = self._chosen(plan), self._shelter(plan, kubelet)
         if chosen is not plan:
             subjects = {subject(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
             sheltered = tuple(one for one in sheltered if one.subject in subjects)
-        return chosen, sheltered
+        return chosen, sheltered, kubelet
 
     def _chosen(self, plan: Plan) -> Plan:
         return narrowed(plan, self.pod, self.container)
 
-    def _shelter(self, plan: Plan, node: NodeFacts) -> tuple[Sheltered, ...]:
+    def _translated(self, kubelet: Kubelet) -> Kubelet | None:
+        """The kubelet whose requests are shown translated; None where nobody asked for that."""
+        return kubelet if self.translate or self.protection else None
+
+    def _shelter(self, plan: Plan, kubelet: Kubelet) -> tuple[Sheltered, ...]:
         if not self.protection:
             return ()
-        if node.cgroup_version is CgroupVersion.V1:
+        if not kubelet.v2:
             raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
-        return shelter(plan, usage_of(self.usage, plan), page_size=node.page_size)
+        return shelter(plan, kubelet, usage_of(self.usage, plan))
 
     def _languages(self) -> tuple[Language, ...]:
         return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))
@@ -225,20 +231,15 @@ class _Order:
     def resizes(self) -> str:
         """The answer about pods that change while they run."""
         knob = _knob(self.why)
-        pods, settings = self._pods(), self.kubelet.settings(self.kubelet_config)
-        node = self.node.facts()
+        pods = self._pods()
+        kubelet = self._kubelet()
         answer: str = importlib.import_module("memqos.cli.expect_resize").resizes_text(
             pods,
             load_pods([self.resize or ""]),
-            usage_of(self.usage, self._plan(pods, self.kubernetes or "", settings, node)),
+            kubelet,
+            usage_of(self.usage, expect(pods, kubelet, fit=self.node.said)),
             knob=knob,
             as_json=self.as_json,
-            node=node,
-            settings=settings,
-            release=self.kubernetes or "",
-            driver=self.kubelet.cgroup_driver,
-            variant=self.kubelet.followed,
-            traits=self.runtime.traits(self.runtime.runtimes()),
         )
         return answer
 
@@ -248,10 +249,12 @@ class _Order:
         releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
         settings = {config: self.kubelet.settings(config) for config in dict.fromkeys(configs)}
-        node = self.node.facts()
-        plans = [
-            self._plan(pods, release, settings[config], node) for release, config in zip(releases, configs, strict=True)
+        node, runtimes = self.node.facts(), self.runtime.runtimes()
+        kubelets = [
+            self.kubelet.kubelet(settings[config], node=node, release=release, runtimes=runtimes)
+            for release, config in zip(releases, configs, strict=True)
         ]
+        plans = [expect(pods, kubelet, fit=self.node.said) for kubelet in kubelets]
         say_ignored(*plans)
         plans = [self._chosen(plan) for plan in plans]
         names = [
@@ -267,20 +270,13 @@ class _Order:
         pods = pods_of_one_node(load_pods(self.files), self.node_name)
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
-    def _plan(self, pods: tuple[Pod, ...], release: str, settings: KubeletSettings, node: NodeFacts) -> Plan:
-        runtimes = self.runtime.runtimes()
-        if self.translate or self.protection:
-            _need_releases(runtimes)
-        return expect(
-            pods,
-            node=node,
-            settings=settings,
-            release=release,
-            driver=self.kubelet.cgroup_driver,
-            variant=self.kubelet.followed,
-            traits=self.runtime.traits(runtimes),
-            fit=self.node.said,
-            runtimes=runtimes if self.translate or self.protection else None,
+    def _kubelet(self) -> Kubelet:
+        """The kubelet that is asked, where it is one."""
+        return self.kubelet.kubelet(
+            self.kubelet.settings(self.kubelet_config),
+            node=self.node.facts(),
+            release=self.kubernetes or "",
+            runtimes=self.runtime.runtimes(),
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import Usage, resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.model.knob import Knob
@@ -17,18 +17,17 @@ __all__ = ["resizes_text"]
 def resizes_text(
     pods: tuple[Pod, ...],
     desired: tuple[Pod, ...],
+    kubelet: Kubelet,
     used: Mapping[tuple[str, str], int],
     *,
     knob: Knob | None,
     as_json: bool,
-    **plan: Any,
 ) -> str:
-    """The answer about pods that change while they run.
+    """The answer about pods of this kubelet that change while they run.
 
-    used: bytes by pod's uid and container's name. knob: the one that is explained, None for all of it. plan: what else
-    `resize_pods` is told: node, settings, release and so on.
+    used: bytes by pod's uid and container's name. knob: the one that is explained, None for all of it.
     """
-    found = resize_pods(pods, desired, usage=_pod_usage(used, pods), **plan)
+    found = resize_pods(pods, desired, kubelet, usage=_pod_usage(used, pods))
     if as_json:
         return json.dumps(resize_document(found), indent=1)
     return resize_text(found) if knob is None else resize_reasons(found, knob)

@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from memqos.catalog.kubelet_config import load_settings
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
-from memqos.model.node import CgroupDriver, KubeletSettings
+from memqos.engine.translate.versions import Runtimes
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 
 __all__ = ["KubeletOptions", "kubelet_options"]
 
@@ -60,6 +62,17 @@ class KubeletOptions:
     def settings(self, config: str | None) -> KubeletSettings:
         """The configuration in this file (None: an empty one) with what was set on top; errors as `load_settings`."""
         return load_settings(config, self.overrides)
+
+    def kubelet(self, settings: KubeletSettings, *, node: NodeFacts, release: str, runtimes: Runtimes) -> Kubelet:
+        """The kubelet of this release with these settings; UnknownNameError for a release without rules."""
+        return Kubelet.of(
+            node=node,
+            settings=settings,
+            release=release,
+            driver=self.cgroup_driver,
+            variant=self.followed,
+            runtimes=runtimes,
+        )
 
 
 def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from memqos.engine.cpu import WeightConversion
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import TRIXIE, Runtime, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, Traits, traits_of
 from memqos.errors import UnknownNameError, UsageError
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
 
 __all__ = ["RuntimeOptions", "runtime_options", "runtimes_of"]
 
@@ -65,15 +65,10 @@ class RuntimeOptions:
         found = TRIXIE if recorded is None else _recorded(recorded)
         if self.runtime is not None:
             found = runtimes_of(self.runtime, found)
+        if self.weight is not None:
+            found = replace(found, oci=_weighing(found.oci, WeightConversion(self.weight)))
         systemd = self.systemd or int((recorded or {}).get("systemd", SYSTEMD))
         return replace(found, systemd=systemd, hugetlb=self.hugetlb)
-
-    def traits(self, runtimes: Runtimes) -> RuntimeTraits:
-        """What a plan reads of the runtimes, with the conversion of --weight where one was said."""
-        found = CONTAINERD_1_7_RUNC_1_1 if runtimes == TRIXIE else runtimes.traits
-        if self.weight is None:
-            return found
-        return replace(found, name=f"a runtime with {self.weight} weights", weight=WeightConversion(self.weight))
 
 
 def runtimes_of(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
@@ -103,6 +98,15 @@ def _recorded(recorded: Mapping[str, str]) -> Runtimes:
             traits = traits_of(name, version)
             found = replace(found, cri=traits) if traits.runtime in _CRI else replace(found, oci=traits)
     return found
+
+
+def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
+    """The OCI runtime that makes weights in this way, whatever its version."""
+    weight = {Feature.QUADRATIC_WEIGHT}
+    features = oci.features | weight if conversion is WeightConversion.QUADRATIC else oci.features - weight
+    return replace(
+        oci, features=features, in_doubt=oci.in_doubt - weight, called=f"a runtime with {conversion} weights"
+    )
 
 
 def _traits(text: str) -> Traits:

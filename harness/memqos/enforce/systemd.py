@@ -11,25 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.cpu import DEFAULT_PERIOD, quota_per_second
+from memqos.engine.translate.systemd import INFINITY, LEGACY_PROPERTY_OF, PROPERTY_OF
 from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text, Unlimited
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 
 __all__ = ["Property", "kept_properties", "slice_properties", "unit_of", "value_properties"]
 
-_INFINITY = 2**64 - 1
-_AMOUNTS: Mapping[Knob, str] = {
-    Knob.MEMORY_MIN: "MemoryMin",
-    Knob.MEMORY_LOW: "MemoryLow",
-    Knob.MEMORY_HIGH: "MemoryHigh",
-    Knob.MEMORY_MAX: "MemoryMax",
-    Knob.MEMORY_SWAP_MAX: "MemorySwapMax",
-    Knob.CPU_WEIGHT: "CPUWeight",
-    Knob.PIDS_MAX: "TasksMax",
-    Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit",
-    Knob.CPU_SHARES: "CPUShares",
+_SETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
+_PROPERTIES: Mapping[Knob, str] = {
+    knob: name
+    for knob in Knob
+    if (name := {**PROPERTY_OF, **LEGACY_PROPERTY_OF}.get(knob)) is not None and knob is not Knob.CPU_MAX
 }
-_SETS: Mapping[Knob, str] = {Knob.CPUSET_CPUS: "AllowedCPUs", Knob.CPUSET_MEMS: "AllowedMemoryNodes"}
 _QUOTA = ("CPUQuotaPeriodUSec", "CPUQuotaPerSecUSec")
 _IO_ACCOUNTING = {CgroupVersion.V1: "BlockIOAccounting", CgroupVersion.V2: "IOAccounting"}
 
@@ -52,8 +46,7 @@ def unit_of(path: CgroupPath) -> str:
 
 def kept_properties(version: CgroupVersion) -> tuple[str, ...]:
     """Every property that `value_properties` may set: what has to be kept of a slice that is somebody else's."""
-    named = {**_AMOUNTS, **_SETS}
-    return (*(name for knob, name in named.items() if version in knob.versions), *_QUOTA)
+    return (*(name for knob, name in _PROPERTIES.items() if version in knob.versions), *_QUOTA)
 
 
 def slice_properties(path: CgroupPath, description: str, version: CgroupVersion) -> tuple[Property, ...]:
@@ -73,10 +66,10 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
     found: list[Property] = []
     for knob in Knob:
         match written.get(knob):
-            case Bytes(amount) | Number(amount) if knob in _AMOUNTS:
-                found.append(Property(_AMOUNTS[knob], "t", (str(amount),)))
-            case Max() | Unlimited() if knob in _AMOUNTS:
-                found.append(Property(_AMOUNTS[knob], "t", (str(_INFINITY),)))
+            case Bytes(amount) | Number(amount) if knob in _PROPERTIES:
+                found.append(Property(_PROPERTIES[knob], "t", (str(amount),)))
+            case Max() | Unlimited() if knob in _PROPERTIES:
+                found.append(Property(_PROPERTIES[knob], "t", (str(INFINITY),)))
             case CpuMax() as limit:
                 found += _quota(limit.quota, limit.period)
             case Number() | Unlimited() as quota if knob is Knob.CPU_CFS_QUOTA_US:
@@ -87,12 +80,12 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
                 )
             case Text(text) if knob in _SETS and text:
                 mask = _bitmask(text)
-                found.append(Property(_SETS[knob], "ay", (str(len(mask)), *map(str, mask))))
+                found.append(Property(_PROPERTIES[knob], "ay", (str(len(mask)), *map(str, mask))))
     return tuple(found)
 
 
 def _quota(quota: int | None, period: int) -> Iterable[Property]:
-    per_second = _INFINITY if quota is None else quota_per_second(quota, period)
+    per_second = INFINITY if quota is None else quota_per_second(quota, period)
     return (
         Property(_QUOTA[0], "t", (str(period),)),
         Property(_QUOTA[1], "t", (str(per_second),)),

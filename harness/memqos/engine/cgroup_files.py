@@ -49,7 +49,7 @@ class CgroupFiles:
         for knob, ruling in rulings.items():
             # Without reasons a file that is left alone on purpose is like the others that are.
             if knob in knobs and (self._reasons or ruling.written is not ABSENT):
-                found = self._unexplained[knob].get(ruling.written)
+                found = None if ruling.otherwise else self._unexplained[knob].get(ruling.written)
                 knobs[knob] = self._expected(knob, ruling) if found is None else found
         return knobs
 
@@ -68,7 +68,7 @@ class CgroupFiles:
     def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
         page = self._kubelet.node.page_size
         made = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
-        if not self._reasons:
+        if not self._reasons and not ruling.otherwise:
             # Without its reason an expectation is the same wherever the same value is written.
             self._unexplained[knob][ruling.written] = made
         return made

@@ -16,12 +16,12 @@ from memqos.engine.hugepages import container_limits
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import ContainerCase, memory_qos
 from memqos.engine.oom import OomScore, container_oom_score
-from memqos.engine.plan import ContainerResources
 from memqos.engine.qos import pod_qos
 from memqos.engine.release_table import Novelty
 from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.sums import PodSums, amount, pod_level_set, pod_sums
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Container, Pod, QosClass, ResourceList
 from memqos.model.quantity import Quantity

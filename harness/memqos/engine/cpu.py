@@ -7,14 +7,14 @@ Sources: kubelet `cm.MilliCPUToShares`, `cm.MilliCPUToQuota`, `cm.getCPUWeight`;
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from functools import lru_cache
-
-from memqos.model.traits import WeightConversion
 
 __all__ = [
     "DEFAULT_PERIOD",
     "MAX_SHARES",
     "MIN_SHARES",
+    "WeightConversion",
     "int64",
     "milli_to_quota",
     "milli_to_shares",
@@ -33,6 +33,16 @@ DEFAULT_PERIOD = 100_000
 _MIN_QUOTA = 1_000
 _SHARES_PER_CPU = 1_024
 _SYSTEMD_STEP = 10_000
+
+
+class WeightConversion(StrEnum):
+    """How an OCI runtime turns cpu.shares into cpu.weight.
+
+    LINEAR: runc up to 1.3.1 and crun up to 1.22; QUADRATIC: runc from 1.3.2 and crun from 1.23.
+    """
+
+    LINEAR = "linear"
+    QUADRATIC = "quadratic"
 
 
 def quotient(dividend: int, divisor: int) -> int:

@@ -23,8 +23,8 @@ _Key = tuple[Level, str, str, str]
 class Change:
     """One thing that is not the same.
 
-    subject: whose it is. what: a control file, "qos class", "admission", "oom_score_adj", or a field of a message
-    ("cri cpu_shares").
+    subject: whose it is. what: a control file, "qos class", "admission", "creation", "oom_score_adj", or a field of a
+    message ("cri cpu_shares").
     before, after: as text; a file that nobody writes reads "not written (max)". The reasons are None where nothing
     is planned.
     """
@@ -155,6 +155,9 @@ def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Change]:
                 subject=own, what="oom_score_adj", before=str(one.oom_score_adj), after=str(container.oom_score_adj),
                 reason_before=one.oom_score_adj_reason, reason_after=container.oom_score_adj_reason,
             )  # fmt: skip
+        if one.refusal != container.refusal:
+            texts = [f"refused: {side.refusal}" if side.refusal else "made" for side in (one, container)]
+            yield Change(subject=own, what="creation", before=texts[0], after=texts[1])
         yield from _messages(own, "cri", cri_document(one.resources), cri_document(container.resources))
     for what in ("sandbox_resources", "sandbox_overhead"):
         sides = (cri_document(getattr(old, what)), cri_document(getattr(new, what)))

@@ -10,8 +10,9 @@ then shows), reason, and undecided where versions of the runtime differ and its 
 value is the first. Values are the texts of the file: "max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
-with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; and
-translation, where runtimes were named (`engine.translate.explain`).
+with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; refusal,
+the runtime's error where it refuses the request; and translation, where that was asked for
+(`engine.translate.explain`).
 
 A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
 fields that are empty are left out.
@@ -22,8 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.release import Variant
+from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import cri_document, translation_document
 from memqos.model.knob import ABSENT
 
@@ -35,13 +38,13 @@ FORMAT = 1
 Document = dict[str, Any]
 
 
-def plan_document(plan: Plan, *, variant: Variant) -> Document:
-    """The whole plan."""
-    parts = plan_parts(plan, variant=variant)
+def plan_document(plan: Plan, *, variant: Variant, translated_for: Kubelet | None = None) -> Document:
+    """The whole plan; translated_for: the kubelet that was asked, if its requests are shown translated."""
+    parts = plan_parts(plan, variant=variant, translated_for=translated_for)
     return {name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()}
 
 
-def plan_parts(plan: Plan, *, variant: Variant) -> Document:
+def plan_parts(plan: Plan, *, variant: Variant, translated_for: Kubelet | None = None) -> Document:
     """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room."""
     return {
         "memqos_format": FORMAT,
@@ -50,7 +53,7 @@ def plan_parts(plan: Plan, *, variant: Variant) -> Document:
         "driver": plan.driver.value,
         "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
-        "pods": (_pod(pod) for pod in plan.pods),
+        "pods": (_pod(pod, translated_for) for pod in plan.pods),
         "cgroups": (_cgroup(cgroup) for cgroup in plan.cgroups()),
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
@@ -67,7 +70,7 @@ def plan_parts(plan: Plan, *, variant: Variant) -> Document:
     }
 
 
-def _pod(pod: PlannedPod) -> Document:
+def _pod(pod: PlannedPod, kubelet: Kubelet | None) -> Document:
     return {
         "name": pod.name,
         "namespace": pod.namespace,
@@ -75,7 +78,7 @@ def _pod(pod: PlannedPod) -> Document:
         "qos": pod.qos.value,
         "qos_reason": reason_document(pod.qos_reason),
         "cgroup": str(pod.cgroup.path),
-        "containers": [_container(container) for container in pod.containers],
+        "containers": [_container(container, kubelet) for container in pod.containers],
         "sandbox": {
             "resources": cri_document(pod.sandbox_resources),
             "overhead": cri_document(pod.sandbox_overhead),
@@ -83,15 +86,17 @@ def _pod(pod: PlannedPod) -> Document:
     }
 
 
-def _container(container: PlannedContainer) -> Document:
+def _container(container: PlannedContainer, kubelet: Kubelet | None) -> Document:
     found: Document = {
         "name": container.name,
         "cri": cri_document(container.resources),
         "oom_score_adj": container.oom_score_adj,
         "oom_score_adj_reason": reason_document(container.oom_score_adj_reason),
     }
-    if container.translation is not None:
-        found["translation"] = translation_document(container.translation)
+    if container.refusal:
+        found["refusal"] = container.refusal
+    if kubelet is not None:
+        found["translation"] = translation_document(translate(container.resources, kubelet.runtimes, kubelet.host))
     return found
 
 

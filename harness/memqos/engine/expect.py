@@ -1,4 +1,4 @@
-"""The engine's one entry: pods, node, settings and release in, the expected tree with its reasons out."""
+"""The engine's one entry: pods and the kubelet that runs them in, the expected tree with its reasons out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memqos.engine.cgroup_files import CgroupFiles
 from memqos.engine.defaulting import seen_by
 from memqos.engine.fit import node_room
 from memqos.engine.ignored import ignored
-from memqos.engine.kubelet import Kubelet, resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.node_cgroups import (
     Demand,
     kubepods_rulings,
@@ -23,63 +23,47 @@ from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.placement import Placement, place
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.pod_draft import ContainerDraft, PodDraft, PodDrafts
-from memqos.engine.release import Release, Variant
 from memqos.engine.ruling import Rulings
 from memqos.engine.sums import amount, pod_requests
-from memqos.engine.translate.versions import Runtimes
 from memqos.engine.unavailable import unavailable
 from memqos.engine.validation import check_settings
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 
 __all__ = ["expect"]
-
-_NO_SETTINGS = KubeletSettings()
 
 
 def expect(
     pods: Iterable[Pod],
+    kubelet: Kubelet,
     *,
-    node: NodeFacts,
-    settings: KubeletSettings = _NO_SETTINGS,
-    release: Release | str,
-    driver: CgroupDriver | None = None,
-    variant: Variant = Variant.SHIPPED,
-    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
-    runtimes: Runtimes | None = None,
     reasons: bool = True,
     table: ZoneTable | None = None,
     fit: bool = False,
 ) -> Plan:
-    """The expected tree of one node with these pods, all of them running that the kubelet admits.
+    """The expected tree of this kubelet's node with these pods, all of them running that the kubelet admits.
 
     The plan lists pods by namespace, name and uid. Their order matters to admission only: they come as they are given.
     The Memory Manager (policy Static) refuses some, perhaps, and adds cpuset.mems to what is planned for containers.
     table: what it holds already, None for nothing. fit: whether pods are refused, too, for which nothing is left of
     the node's cpu, memory or huge pages; without it every pod is taken to have room.
 
-    driver None is the configured one, else cgroupfs, the kubelet's default. variant chooses where documentation and
-    code differ. traits is what runs the containers; runtimes says the same by names and versions, wins over traits,
-    and has every container's request translated to OCI, to Docker and to files (`PlannedContainer.translation`).
+    What the kubelet asks its runtimes for a container is in the plan, and the files that they make of it; one that
+    they refuse has none (`PlannedContainer.refusal`).
     reasons False leaves every reason empty, which is several times faster.
 
     On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
     cgroup v2 are not there.
 
-    Raises UnknownNameError for a release without rules, ManifestError for settings that this release's kubelet refuses,
-    UsageError for zones that cannot hold what is reserved in them.
+    Raises ManifestError for settings that this release's kubelet refuses, UsageError for zones that cannot hold what is
+    reserved in them.
     """
-    if runtimes is not None:
-        traits = runtimes.traits
-    kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
     check_settings(kubelet)
     room = node_room(kubelet) if fit else None
     given = tuple(pods)
     placement = place([seen_by(pod, kubelet) for pod in given], kubelet, table, room=room)
     ordered = sorted(placement.pods, key=_by_name)
-    plan = _Planner(kubelet, placement, runtimes, reasons=reasons).plan(ordered)
+    plan = _Planner(kubelet, placement, reasons=reasons).plan(ordered)
     return replace(plan, ignored=ignored(sorted(given, key=_by_name), kubelet))
 
 
@@ -90,12 +74,12 @@ def _by_name(pod: Pod) -> tuple[str, str, str]:
 class _Planner:
     """Puts rulings into cgroups."""
 
-    def __init__(self, kubelet: Kubelet, placement: Placement, runtimes: Runtimes | None, *, reasons: bool) -> None:
+    def __init__(self, kubelet: Kubelet, placement: Placement, *, reasons: bool) -> None:
         self._kubelet = kubelet
         self._placement = placement
         self._reasons = reasons
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=reasons)
-        self._drafts = PodDrafts(kubelet, self._files, placement, runtimes, reasons=reasons)
+        self._drafts = PodDrafts(kubelet, self._files, placement, reasons=reasons)
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
@@ -107,7 +91,7 @@ class _Planner:
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
         plan = Plan(
             release=str(kubelet.release),
-            driver=kubelet.driver,
+            layout=kubelet.layout,
             revisions={family.value: name for family, name in kubelet.revisions.items()},
             node=self._summed(Level.NODE, self._root, demand, lambda some: kubepods_rulings(some, kubelet))
             if per_qos
@@ -205,5 +189,5 @@ def _container(
         oom_score_adj=draft.oom_score_adj,
         oom_score_adj_reason=draft.oom_score_adj_reason,
         kind=container.kind,
-        translation=draft.translation,
+        refusal=draft.refusal,
     )

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from memqos.engine.finding import Finding, Verdict
 from memqos.engine.hugepages import UNBOUNDED
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
 from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
@@ -26,6 +28,7 @@ __all__ = [
 
 MOUNT = "/sys/fs/cgroup"
 _ON_V1_ALONE = frozenset(knobs_of(CgroupVersion.V1)) - frozenset(knobs_of(CgroupVersion.V2))
+_REFUSED = "the runtime refuses to make it"
 _NARROWEST = len("memory.swap.max") + 2
 _KI, _MI = 1 << 10, 1 << 20
 
@@ -104,6 +107,8 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
         for container in pod.containers:
             title = f"{subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}"
             lines += _cgroup(container.cgroup, title, indent="  ")
+            if container.refusal:
+                lines.append(f"    {_REFUSED}: {container.refusal}")
     for refusal in plan.refusals:
         lines += ["", f"pod {refusal.name or refusal.pod} is refused: {refusal.reason_name}: {refusal.message}"]
         lines += reason_lines(refusal.reason, indent="  ")
@@ -141,38 +146,43 @@ def written_text(expected: Expected) -> str:
     return text if expected.value == expected.written else f"{text}, reads {amount(expected.value)}"
 
 
-def knob_reasons(plan: Plan, knob: Knob) -> str:
-    """The reason chains of one knob in every cgroup that plans it; for translated containers also how it is said.
+def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = None) -> str:
+    """The reason chains of one knob in every cgroup that plans it; why no cgroup plans it, where that is so.
 
-    Why no cgroup plans it, where that is so.
+    translated_for: the kubelet that was asked, if it is also shown how containers' requests say it, on their way.
     """
     parts: list[str] = []
     containers = {(pod.uid, one.name): one for pod in plan.pods for one in pod.containers}
     for cgroup, pod in with_pods(plan):
         expected = cgroup.knobs.get(knob)
+        own = containers.get((cgroup.pod, cgroup.container))
+        said: list[str] = []
+        if own is not None and translated_for is not None:
+            translation = translate(own.resources, translated_for.runtimes, translated_for.host)
+            said = knob_lines(own.resources, translation, knob, indent="  ")
+        if own is not None and own.refusal:
+            head = f"{knob} of {subject(cgroup, pod)}: {_REFUSED}: {own.refusal}"
+            parts.append("\n".join([head, *said]))
+            continue
         if expected is None:
             continue
         text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else written_text(expected)
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
-        lines = [head, *reason_lines(expected.reason, indent="  ")]
-        own = containers.get((cgroup.pod, cgroup.container))
-        if own is not None and own.translation is not None:
-            lines += knob_lines(own.resources, own.translation, knob, indent="  ")
-        parts.append("\n".join(lines))
+        parts.append("\n".join([head, *reason_lines(expected.reason, indent="  "), *said]))
     if not parts and knob in plan.unavailable:
         return "\n".join(reason_lines(plan.unavailable[knob]))
     return "\n\n".join(parts)
 
 
-def translations_text(plan: Plan, languages: Iterable[Language]) -> str:
-    """Every translated container in these languages, with what each cannot say; "" where nothing was translated."""
+def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubelet) -> str:
+    """Every container's request in these languages, with what each cannot say; kubelet: the one that was asked."""
     chosen = tuple(dict.fromkeys(languages))
     parts: list[str] = []
     for pod in plan.pods:
         for one in pod.containers:
-            if one.translation is not None:
-                lines = translation_lines(one.resources, one.translation, chosen, indent="  ")
-                parts.append("\n".join([subject(one.cgroup, pod), *lines]))
+            translation = translate(one.resources, kubelet.runtimes, kubelet.host)
+            lines = translation_lines(one.resources, translation, chosen, indent="  ")
+            parts.append("\n".join([subject(one.cgroup, pod), *lines]))
     return "\n\n".join(parts)
 
 

@@ -9,9 +9,12 @@ from fractions import Fraction
 from memqos.engine.allocatable import allocatable, capacity
 from memqos.engine.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.gates import enabled
+from memqos.engine.layout import Layout
 from memqos.engine.plan import Input
 from memqos.engine.release import Release, Variant, revisions
 from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.writes import Host
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -21,15 +24,18 @@ from memqos.model.node import (
     SwapBehavior,
 )
 from memqos.model.quantity import Quantity
-from memqos.model.traits import RuntimeTraits
 
-__all__ = ["Kubelet", "resolve"]
+__all__ = ["Kubelet"]
+
+_NO_SETTINGS = KubeletSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
-    """Everything that a rule may ask of the kubelet and its node.
+    """Everything that a rule may ask of the kubelet and its node; `of` makes it.
 
+    runtimes: what runs the containers; candidates: all that their versions may stand for, one where they are known.
+    host: what of the node decides for them. layout: where they keep containers.
     factor: the throttling factor as the kubelet's own float64; None where it is not set (possible from 1.37 on).
     factor_text: the same as it was written. revisions: rule family to the revision in force.
     capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
@@ -44,7 +50,10 @@ class Kubelet:
     driver: CgroupDriver
     node: NodeFacts
     settings: KubeletSettings
-    traits: RuntimeTraits
+    runtimes: Runtimes
+    candidates: tuple[Runtimes, ...]
+    host: Host
+    layout: Layout
     revisions: Mapping[Family, str]
     capacity: Mapping[str, Quantity]
     allocatable: Mapping[str, Quantity]
@@ -66,6 +75,75 @@ class Kubelet:
     v2: bool
     files: ControlFiles
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        node: NodeFacts,
+        release: Release | str,
+        settings: KubeletSettings = _NO_SETTINGS,
+        driver: CgroupDriver | None = None,
+        variant: Variant = Variant.SHIPPED,
+        runtimes: Runtimes = TRIXIE,
+    ) -> Kubelet:
+        """The kubelet of this release with this configuration on this node, its fields with the release's defaults.
+
+        driver None is the configured one, else cgroupfs, the kubelet's default. variant chooses where documentation and
+        code differ. runtimes is what runs the containers: Debian trixie's where nothing is said.
+
+        Raises UnknownNameError for a release without rules.
+        """
+        release = Release.of(release)
+        driver = driver or settings.cgroup_driver or CgroupDriver.CGROUPFS
+
+        def on(gate: Gate) -> bool:
+            return enabled(gate, release, settings.feature_gates)
+
+        v2 = node.cgroup_version is CgroupVersion.V2
+        factor = settings.throttling_factor
+        if factor is None:
+            factor = _default_factor(release)
+        single = not v2 if settings.single_process_oom_kill is None else settings.single_process_oom_kill
+        return cls(
+            release=release,
+            variant=variant,
+            driver=driver,
+            node=node,
+            settings=settings,
+            runtimes=runtimes,
+            candidates=runtimes.candidates,
+            host=Host(
+                driver=driver,
+                cgroup_version=node.cgroup_version,
+                page_size=node.page_size,
+                swap_file=node.swap_controller,
+                systemd=runtimes.systemd,
+            ),
+            layout=runtimes.layout(driver),
+            revisions=revisions(release, variant),
+            capacity=capacity(node),
+            allocatable=allocatable(node, settings),
+            memory_qos=on(Gate.MEMORY_QOS) and v2,
+            factor=None if factor is None else float(factor),
+            factor_text="not set" if factor is None else _decimal(factor),
+            policy=settings.memory_reservation_policy or ReservationPolicy.NONE,
+            pod_level=on(Gate.POD_LEVEL_RESOURCES),
+            sidecars=on(Gate.SIDECARS),
+            node_swap=on(Gate.NODE_SWAP),
+            swap_behavior=settings.swap_behavior or SwapBehavior.UNSET,
+            cfs_quota=settings.cpu_cfs_quota is not False,
+            cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
+            exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
+            single_process_oom_kill=single,
+            kills_whole_group=v2
+            and release.has(Novelty.OOM_GROUP)
+            and not (single and release.has(Novelty.SINGLE_PROCESS_OOM_KILL)),
+            cgroups_per_qos=settings.cgroups_per_qos is not False,
+            enforced=_enforced(settings),
+            v2=v2,
+            files=CONTROL_FILES[node.cgroup_version],
+        )
+
     def setting(self, name: str, value: object) -> Input:
         """A field of the configuration as a rule's input: with the place it was written at, or "default"."""
         return Input(name, str(value), self.settings.origin.get(name, "default"))
@@ -73,60 +151,6 @@ class Kubelet:
     def fact(self, name: str, value: object) -> Input:
         """A fact of the node as a rule's input."""
         return Input(name, str(value), self.node.origin)
-
-
-def resolve(
-    node: NodeFacts,
-    settings: KubeletSettings,
-    *,
-    release: Release,
-    driver: CgroupDriver | None,
-    variant: Variant,
-    traits: RuntimeTraits,
-) -> Kubelet:
-    """The kubelet of this release with this configuration on this node.
-
-    The driver given wins over the configured one; without either it is the kubelet's default, cgroupfs.
-    """
-
-    def on(gate: Gate) -> bool:
-        return enabled(gate, release, settings.feature_gates)
-
-    v2 = node.cgroup_version is CgroupVersion.V2
-    factor = settings.throttling_factor
-    if factor is None:
-        factor = _default_factor(release)
-    single = not v2 if settings.single_process_oom_kill is None else settings.single_process_oom_kill
-    return Kubelet(
-        release=release,
-        variant=variant,
-        driver=driver or settings.cgroup_driver or CgroupDriver.CGROUPFS,
-        node=node,
-        settings=settings,
-        traits=traits,
-        revisions=revisions(release, variant),
-        capacity=capacity(node),
-        allocatable=allocatable(node, settings),
-        memory_qos=on(Gate.MEMORY_QOS) and v2,
-        factor=None if factor is None else float(factor),
-        factor_text="not set" if factor is None else _decimal(factor),
-        policy=settings.memory_reservation_policy or ReservationPolicy.NONE,
-        pod_level=on(Gate.POD_LEVEL_RESOURCES),
-        sidecars=on(Gate.SIDECARS),
-        node_swap=on(Gate.NODE_SWAP),
-        swap_behavior=settings.swap_behavior or SwapBehavior.UNSET,
-        cfs_quota=settings.cpu_cfs_quota is not False,
-        cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
-        exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
-        single_process_oom_kill=single,
-        kills_whole_group=v2
-        and release.has(Novelty.OOM_GROUP)
-        and not (single and release.has(Novelty.SINGLE_PROCESS_OOM_KILL)),
-        cgroups_per_qos=settings.cgroups_per_qos is not False,
-        enforced=_enforced(settings),
-        v2=v2,
-        files=CONTROL_FILES[node.cgroup_version],
-    )
 
 
 def _default_factor(release: Release) -> Fraction | None:

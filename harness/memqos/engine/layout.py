@@ -8,14 +8,16 @@ CRI-O for the container's own name.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 
 __all__ = [
     "CgroupName",
+    "Layout",
     "cgroup_path",
-    "container_path",
     "expand_slice",
     "kubepods_name",
     "name_of_path",
@@ -95,20 +97,26 @@ def reserved_path(configured: str, driver: CgroupDriver) -> CgroupPath:
     return cgroup_path(name_of_path(CgroupPath.parse(configured), driver), driver)
 
 
-def container_path(
-    pod_path: CgroupPath,
-    container_id: str,
-    driver: CgroupDriver,
-    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
-    *,
-    subgroup: str = "",
-) -> CgroupPath:
-    """The cgroup of a container (or sandbox) of this id: a scope of the pod's slice, or a folder below the pod's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where a node's runtimes keep containers, below the pod's cgroup.
 
-    subgroup: where below a scope the OCI runtime keeps the processes (`RuntimeTraits.subgroup`); "" names the scope.
+    driver: who makes the cgroups. flavour: which CRI runtime names them. subgroup: the cgroup below a systemd scope in
+    which the OCI runtime keeps the processes and writes the files ("container" for crun); "" is the scope itself.
     """
-    if driver is CgroupDriver.SYSTEMD:
-        prefix = "cri-containerd" if flavour is RuntimeFlavour.CONTAINERD else "crio"
-        scope = pod_path.child(f"{prefix}-{container_id}.scope")
-        return scope.child(subgroup) if subgroup else scope
-    return pod_path.child(container_id if flavour is RuntimeFlavour.CONTAINERD else f"crio-{container_id}")
+
+    driver: CgroupDriver
+    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD
+    subgroup: str = ""
+
+    def container(self, pod: CgroupPath, container_id: str) -> CgroupPath:
+        """The cgroup that holds the processes of the container (or sandbox) of this id."""
+        whole = self.whole(pod, container_id)
+        return whole.child(self.subgroup) if self.subgroup and self.driver is CgroupDriver.SYSTEMD else whole
+
+    def whole(self, pod: CgroupPath, container_id: str) -> CgroupPath:
+        """The cgroup that was made for the container: a scope of the pod's slice, or a folder below the pod's."""
+        containerd = self.flavour is RuntimeFlavour.CONTAINERD
+        if self.driver is CgroupDriver.SYSTEMD:
+            return pod.child(f"{'cri-containerd' if containerd else 'crio'}-{container_id}.scope")
+        return pod.child(container_id if containerd else f"crio-{container_id}")

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memqos.engine.translate.translation import ContainerTranslation
+from memqos.engine.layout import Layout
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, QosClass
 
 __all__ = [
-    "ContainerResources",
     "Expected",
     "Ignored",
     "Input",
@@ -71,7 +71,7 @@ class Expected:
     written: what the kubelet or runtime writes; ABSENT if it writes nothing.
     value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
     undecided: the values that versions of a runtime make of the same request, where its own version is not known and
-    they differ: two, `value` the first of them. Then none is expected, and what the file holds is not judged.
+    they differ: two or more, `value` the first of them. Then none is expected, and what the file holds is not judged.
     """
 
     knob: Knob
@@ -106,30 +106,11 @@ class PlannedCgroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerResources:
-    """CRI LinuxContainerResources as the kubelet sends them; 0, "" and empty mean "not specified", as in proto3.
-
-    cpu_period and cpu_quota in µs (quota -1: no limit), memory amounts in bytes, hugepage_limits in bytes by CRI
-    page size name ("2MB"), unified: control file name to text, cgroup v2 only.
-    """
-
-    cpu_period: int = 0
-    cpu_quota: int = 0
-    cpu_shares: int = 0
-    memory_limit_in_bytes: int = 0
-    memory_swap_limit_in_bytes: int = 0
-    oom_score_adj: int = 0
-    cpuset_cpus: str = ""
-    cpuset_mems: str = ""
-    hugepage_limits: tuple[tuple[str, int], ...] = ()
-    unified: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedContainer:
     """What the kubelet asks the runtime for one container, and the cgroup that must come of it.
 
-    translation: the request in other languages, and what named runtimes do with it; None where none were named.
+    refusal: the runtime's own error where it refuses the request, "" where it makes the container. A container that is
+    refused has no cgroup: nothing is planned for its files.
     """
 
     name: str
@@ -138,7 +119,7 @@ class PlannedContainer:
     oom_score_adj: int
     oom_score_adj_reason: Reason
     kind: ContainerKind = ContainerKind.APP
-    translation: ContainerTranslation | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,15 +164,15 @@ class Ignored:
 class Plan:
     """The expected state of one node with these pods under one release and configuration.
 
-    node: the kubepods cgroup; qos: the burstable and besteffort cgroups; reserved: kube- and system-reserved
-    cgroups, if enforced.
+    layout: the cgroup driver, and where the runtimes keep containers. node: the kubepods cgroup; qos: the burstable and
+    besteffort cgroups; reserved: kube- and system-reserved cgroups, if enforced.
     revisions: rule family to revision, in the words that reasons use.
     unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
     ignored: what was given though the release does not know it.
     """
 
     release: str
-    driver: CgroupDriver
+    layout: Layout
     revisions: Mapping[str, str]
     node: PlannedCgroup
     qos: tuple[PlannedCgroup, ...]
@@ -201,6 +182,11 @@ class Plan:
     cgroup_version: CgroupVersion = CgroupVersion.V2
     unavailable: Mapping[Knob, Reason] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
+
+    @property
+    def driver(self) -> CgroupDriver:
+        """Who makes the cgroups."""
+        return self.layout.driver
 
     def cgroups(self) -> Iterator[PlannedCgroup]:
         """Every planned cgroup, parents before children."""

@@ -12,16 +12,14 @@ from memqos.engine.cgroup_files import CgroupFiles
 from memqos.engine.container import overhead_resources, request_container, sandbox_resources
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.placement import Placement
-from memqos.engine.plan import ContainerResources, Expected, Level, Reason
+from memqos.engine.plan import Expected, Level, Reason
 from memqos.engine.pod_cgroup import pod_config, pod_rulings
 from memqos.engine.qos import pod_qos
 from memqos.engine.release_table import Family
 from memqos.engine.ruling import UNEXPLAINED, Ruling
-from memqos.engine.runtime_files import container_rulings
+from memqos.engine.runtime_files import made_files
 from memqos.engine.sums import PodSums, pod_sums
-from memqos.engine.translate.container import translate
-from memqos.engine.translate.translation import ContainerTranslation
-from memqos.engine.translate.versions import Runtimes
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.pod import Container, Pod, QosClass, ResourceList, Resources
 
@@ -38,13 +36,13 @@ _QOS_RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerDraft:
-    """What the runtime is asked for a container, and the files of its cgroup."""
+    """What the runtime is asked for a container, and the files of its cgroup, or why the runtime refuses."""
 
     resources: ContainerResources
     knobs: Mapping[Knob, Expected]
     oom_score_adj: int
     oom_score_adj_reason: Reason
-    translation: ContainerTranslation | None
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +59,12 @@ class PodDraft:
 
 
 class PodDrafts:
-    """The drafts of one node's pods. runtimes: what every container's request is translated for, None for nothing."""
+    """The drafts of one node's pods."""
 
-    def __init__(
-        self, kubelet: Kubelet, files: CgroupFiles, placement: Placement, runtimes: Runtimes | None, *, reasons: bool
-    ) -> None:
+    def __init__(self, kubelet: Kubelet, files: CgroupFiles, placement: Placement, *, reasons: bool) -> None:
         self._kubelet = kubelet
         self._files = files
         self._placement = placement
-        self._runtimes = runtimes
         self._reasons = reasons
         # A reason names places in a manifest, and zones are found for each pod by itself.
         self._shares = not reasons and not placement.manages
@@ -114,15 +109,13 @@ class PodDrafts:
     def _requested(self, pod: Pod, container: Container, qos: QosClass) -> ContainerDraft:
         kubelet = self._kubelet
         request = request_container(pod, container, qos, kubelet, self._mems(pod, container))
-        knobs = self._files.of(Level.CONTAINER, container_rulings(request, pod, kubelet))
+        made = made_files(request, pod, kubelet, reasons=self._reasons)
         return ContainerDraft(
             resources=request.resources,
-            knobs=knobs,
+            knobs={} if made.refusal else self._files.of(Level.CONTAINER, made.rulings),
             oom_score_adj=request.oom.value,
             oom_score_adj_reason=request.oom.why() if self._reasons else UNEXPLAINED,
-            translation=None
-            if self._runtimes is None
-            else translate(request.resources, self._runtimes, node=kubelet.node, driver=kubelet.driver, planned=knobs),
+            refusal=made.refusal,
         )
 
     def _mems(self, pod: Pod, container: Container) -> Ruling | None:

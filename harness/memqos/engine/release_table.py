@@ -124,7 +124,6 @@ class Novelty(Enum):
     RESIZE_ANY_SIZE = 36, Family.RESIZE, "what will never fit waits like what does not fit now"
     RESIZE_STATIC_UNCHECKED = 36, Family.RESIZE, "the kubelet itself no longer refuses static pods"
     RESIZE_SANDBOX_FIRST = 36, Family.RESIZE, "the runtime is told first, and may refuse"
-    RESIZE_CRIO_UNIFIED = 36, Family.RESIZE, "CRI-O of the same version takes `unified` of an update"
     # 1.37
     MEMORY_QOS_BETA = 37, Family.MEMORY_QOS, "kubepods has memory.low, the factor no default, and off resets"
     RESIZE_MEMORY_QOS = 37, Family.RESIZE, "a memory request that changes writes the pod's protection"

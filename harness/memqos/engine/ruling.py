@@ -26,12 +26,12 @@ UNEXPLAINED = Reason(rule="", revision="", source="")
 class Ruling:
     """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
 
-    otherwise: what other versions of the runtime write, where it is not known which one runs; else None.
+    otherwise: what other versions of the runtime write, where it is not known which one runs.
     """
 
     written: KnobValue
     why: Why
-    otherwise: KnobValue | None = None
+    otherwise: tuple[KnobValue, ...] = ()
 
 
 Rulings = Mapping[Knob, Ruling]
@@ -49,9 +49,10 @@ def expected(
         default = knob.kernel_default
     value = read_back(knob, default if written is ABSENT else written, page_size)
     undecided: tuple[KnobValue, ...] = ()
-    if ruling.otherwise is not None:
-        other = read_back(knob, default if ruling.otherwise is ABSENT else ruling.otherwise, page_size)
-        undecided = () if other == value else (value, other)
+    if ruling.otherwise:
+        others = [read_back(knob, default if one is ABSENT else one, page_size) for one in ruling.otherwise]
+        several = tuple(dict.fromkeys((value, *others)))
+        undecided = several if len(several) > 1 else ()
     reason = ruling.why() if reasons else UNEXPLAINED
     return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided)
 

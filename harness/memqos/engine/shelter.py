@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.protection import Effective, Protected, effective
+from memqos.engine.translate.container import translate
 from memqos.engine.verdict import subject
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
@@ -45,12 +47,12 @@ class Sheltered:
     limited: Effective | None
 
 
-def shelter(plan: Plan, usage: Usage | None = None, *, page_size: int = 4096) -> tuple[Sheltered, ...]:
-    """Every cgroup of the plan from kubepods down, parents first.
+def shelter(plan: Plan, kubelet: Kubelet, usage: Usage | None = None) -> tuple[Sheltered, ...]:
+    """Every cgroup of this kubelet's plan from kubepods down, parents first.
 
     A container that `usage` does not name is assumed to use all of its memory.max, without one its memory.min or
     memory.low, else nothing; an init container has ended and uses nothing. Where crun keeps a container in a cgroup
-    below its scope (`PlannedContainer.translation` says so), the scope is in between. KeyError names a container of
+    below its scope, the scope is in between. KeyError names a container of
     `usage` that the plan does not have.
     """
     given = dict(usage or {})
@@ -58,7 +60,8 @@ def shelter(plan: Plan, usage: Usage | None = None, *, page_size: int = 4096) ->
     for key in given:
         if key not in known:
             raise KeyError("/".join(key))
-    rows = list(_rows(plan, given))
+    rows = list(_rows(plan, given, kubelet))
+    page_size = kubelet.node.page_size
     tree = _summed(rows)
     pods = {pod.cgroup.path for pod in plan.pods} - {plan.node.path}
     with_mount, without = (effective(tree, recursive=on, page_size=page_size) for on in (True, False))
@@ -90,7 +93,7 @@ class _Row:
     use: str = ""
 
 
-def _rows(plan: Plan, given: Usage) -> Iterator[_Row]:
+def _rows(plan: Plan, given: Usage, kubelet: Kubelet) -> Iterator[_Row]:
     above = [plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)]
     for path in sorted({path for cgroup in above for path in cgroup.path.ancestors} - {one.path for one in above}):
         # A cgroupRoot of its own is not planned: it asks for nothing.
@@ -102,7 +105,7 @@ def _rows(plan: Plan, given: Usage) -> Iterator[_Row]:
         if pod.cgroup.path != plan.node.path:
             yield _row(pod.cgroup, subject(pod.cgroup, pod))
         for one in pod.containers:
-            yield from _container_rows(one, pod, given)
+            yield from _container_rows(one, pod, given, kubelet)
 
 
 def _row(cgroup: PlannedCgroup, name: str) -> _Row:
@@ -110,12 +113,14 @@ def _row(cgroup: PlannedCgroup, name: str) -> _Row:
     return _Row(subject=name, path=cgroup.path, min=least, low=low)
 
 
-def _container_rows(one: PlannedContainer, pod: PlannedPod, given: Usage) -> Iterator[_Row]:
+def _container_rows(one: PlannedContainer, pod: PlannedPod, given: Usage, kubelet: Kubelet) -> Iterator[_Row]:
     cgroup = one.cgroup
     path = cgroup.path.child(one.name)
     name = subject(cgroup, pod)
-    translation = one.translation
-    if translation is not None and translation.writes is not None and translation.writes.subgroup:
+    if one.refusal:
+        return
+    translation = translate(one.resources, kubelet.runtimes, kubelet.host)
+    if translation.writes.subgroup:
         scope = {held.name: held.shows for held in translation.scope}
         low, least = (_read(scope.get(knob, "0")) for knob in (Knob.MEMORY_LOW, Knob.MEMORY_MIN))
         yield _Row(subject=f"scope of {name}", path=path, min=least, low=low)

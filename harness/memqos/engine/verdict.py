@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from memqos.engine.finding import Finding, Verdict
-from memqos.engine.layout import container_path
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.model.knob import Knob, KnobValue
-from memqos.model.node import RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
@@ -33,25 +31,17 @@ def _sure(_cgroup: PlannedCgroup, _knob: Knob) -> str:
     return ""
 
 
-def judge(
-    plan: Plan,
-    reading: Reading,
-    *,
-    ids: ContainerIds,
-    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
-    subgroup: str = "",
-    unsure: Unsure = _sure,
-) -> tuple[Finding, ...]:
+def judge(plan: Plan, reading: Reading, *, ids: ContainerIds, unsure: Unsure = _sure) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
     ids: which cgroup a planned container became; a container without an id is not observable. oom_score_adj is
-    judged for the containers of which the reading holds it. flavour, subgroup: as in the runtime's traits; where the
-    reading has no such cgroup below a container's scope, the scope itself is judged. unsure: what it gives a reason for
-    is not observable, whatever the file holds.
+    judged for the containers of which the reading holds it. Where the plan has a container in a cgroup below its scope
+    and the reading has no such cgroup, the scope itself is judged. A container that the runtime must refuse conforms if
+    it is not there. unsure: what it gives a reason for is not observable, whatever the file holds.
     """
     findings = list(judge_node(plan, reading, unsure=unsure))
     for pod in plan.pods:
-        findings += judge_pod(plan, pod.uid, reading, ids=ids, flavour=flavour, subgroup=subgroup, unsure=unsure)
+        findings += judge_pod(plan, pod.uid, reading, ids=ids, unsure=unsure)
     return tuple(findings)
 
 
@@ -64,14 +54,7 @@ def judge_node(plan: Plan, reading: Reading, *, unsure: Unsure = _sure) -> tuple
 
 
 def judge_pod(
-    plan: Plan,
-    uid: str,
-    reading: Reading,
-    *,
-    ids: ContainerIds,
-    flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD,
-    subgroup: str = "",
-    unsure: Unsure = _sure,
+    plan: Plan, uid: str, reading: Reading, *, ids: ContainerIds, unsure: Unsure = _sure
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
@@ -79,15 +62,19 @@ def judge_pod(
     for container in pod.containers:
         name = subject(container.cgroup, pod)
         container_id = ids.get((uid, container.name))
+        if container.refusal:
+            findings.append(_refused(container, name, created=container_id is not None))
+            continue
         if container_id is None:
             findings += [
                 _unseen(expected, name, container.cgroup.path, "no container of this name was started")
                 for expected in container.cgroup.knobs.values()
             ]
             continue
-        path = container_path(container.cgroup.path, container_id, plan.driver, flavour, subgroup=subgroup)
-        if path not in reading.cgroups and path.parent in reading.cgroups and subgroup:
-            path = container_path(container.cgroup.path, container_id, plan.driver, flavour)
+        path = plan.layout.container(container.cgroup.path, container_id)
+        if path not in reading.cgroups:
+            whole = plan.layout.whole(container.cgroup.path, container_id)
+            path = whole if whole in reading.cgroups else path
         findings += judge_cgroup(container.cgroup, path, name, reading, unsure)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
@@ -109,6 +96,17 @@ def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, obs
         observed=observed,
         reason=container.oom_score_adj_reason,
         why_not="the file does not parse: it holds no number" if verdict is Verdict.NOT_OBSERVABLE else "",
+    )
+
+
+def _refused(container: PlannedContainer, name: str, *, created: bool) -> Finding:
+    return Finding(
+        verdict=Verdict.DEVIATES if created else Verdict.CONFORMS,
+        subject=name,
+        cgroup=str(container.cgroup.path),
+        knob="creation",
+        expected=f"refused ({container.refusal})",
+        observed="created" if created else "not created",
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Number",
     "Text",
     "Unlimited",
+    "huge_pages_back",
     "knobs_of",
     "read_back",
 ]
@@ -209,6 +210,7 @@ class Knob(StrEnum):
 _ON_BOTH = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS, Knob.PIDS_MAX})
 _V1_AMOUNTS = frozenset({Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, Knob.MEMORY_SOFT_LIMIT_IN_BYTES})
 _V1_HUGE = {Knob.HUGETLB_2MB_LIMIT_IN_BYTES: 2 << 20, Knob.HUGETLB_1GB_LIMIT_IN_BYTES: 1 << 30}
+_HUGE = {**_V1_HUGE, Knob.HUGETLB_2MB_MAX: 2 << 20, Knob.HUGETLB_1GB_MAX: 1 << 30}
 _V1_NUMBERS = frozenset(
     {
         Knob.MEMORY_SWAPPINESS, Knob.MEMORY_OOM_CONTROL, Knob.CPU_SHARES, Knob.CPU_CFS_QUOTA_US,
@@ -263,8 +265,8 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
     """
     if isinstance(written, Text):
         return Text(_as_ranges(written.text))
-    if knob in _V1_HUGE and written is UNLIMITED:
-        return Bytes(_LONG_MAX // page_size * page_size // _V1_HUGE[knob] * _V1_HUGE[knob])
+    if knob in _HUGE:
+        return huge_pages_back(written, _HUGE[knob], page_size, v2=knob not in _ON_V1)
     if not knob.counts_pages or not isinstance(written, (Bytes, Unlimited)):
         return written
     most = _LONG_MAX // page_size
@@ -273,6 +275,22 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
         return MAX
     shown = pages * page_size
     return written if written is not UNLIMITED and written.count == shown else Bytes(shown)
+
+
+def huge_pages_back(written: KnobValue, size: int, page_size: int, *, v2: bool) -> KnobValue:
+    """What a limit of huge pages of `size` bytes shows after this was written: whole ones, rounded down.
+
+    From the largest amount on it is "max" on cgroup v2, and that amount on v1 (mm/hugetlb_cgroup.c).
+    """
+    most = _LONG_MAX // page_size * page_size // size * size
+    if written is UNLIMITED:
+        return Bytes(most)
+    if not isinstance(written, Bytes):
+        return written
+    shown = min(written.count // size * size, most)
+    if shown >= most and v2:
+        return MAX
+    return written if written.count == shown else Bytes(shown)
 
 
 def _as_ranges(text: str) -> str:

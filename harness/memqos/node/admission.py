@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.engine.layout import container_path
-from memqos.engine.plan import ContainerResources, Plan, PlannedContainer, PlannedPod
+from memqos.engine.layout import Layout
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
-from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.node.population import AdmittedPod, knob_files
 from memqos.node.steering import Steering
@@ -41,15 +41,13 @@ LOGS = "/var/log/pods"
 class Admission:
     """Starts and removes pods through one runtime.
 
-    parallel: pods at the same time (>= 1). flavour, subgroup: as in the runtime's traits. repetition: the pods that did
+    layout: where the runtime keeps containers. parallel: pods at the same time (>= 1). repetition: the pods that did
     not start, from one plan to the next: a runtime that hangs costs minutes for each.
     """
 
     runtime: Runtime
     tree: CgroupTree
-    driver: CgroupDriver
-    flavour: RuntimeFlavour
-    subgroup: str = ""
+    layout: Layout
     parallel: int = 1
     repetition: Repetition = field(default_factory=Repetition)
 
@@ -84,7 +82,7 @@ class Admission:
             into[planned.uid] = admitted
         self.repetition.try_again()
         missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
-        self._for_each(missing, lambda admitted: self._start_pod(plan, admitted))
+        self._for_each(missing, self._start_pod)
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
@@ -99,7 +97,7 @@ class Admission:
     def _kill(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill all containers at once: asking the runtime for one after the other would wait for each."""
         paths = [
-            container_path(admitted.planned.cgroup.path, handle.id, self.driver, self.flavour)
+            self.layout.whole(admitted.planned.cgroup.path, handle.id)
             for admitted in pods.values()
             for handle in admitted.containers.values()
         ]
@@ -136,7 +134,7 @@ class Admission:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _start_pod(self, plan: Plan, admitted: AdmittedPod) -> None:
+    def _start_pod(self, admitted: AdmittedPod) -> None:
         admitted.failure = self.repetition.enough
         if admitted.failure is not None:
             return
@@ -146,7 +144,7 @@ class Admission:
             planned = {container.name: container for container in admitted.planned.containers}
             for container in admitted.pod.all_containers:
                 if container.kind is not ContainerKind.EPHEMERAL:
-                    self._start_container(plan, admitted, container, planned[container.name], deadline=deadline)
+                    self._start_container(admitted, container, planned[container.name], deadline=deadline)
         except MachineryError as error:
             self.repetition.failed(error)
             admitted.failure = error
@@ -158,17 +156,11 @@ class Admission:
             admitted.sandbox = self.runtime.run_sandbox(_sandbox_spec(admitted.planned), deadline=deadline)
 
     def _start_container(
-        self,
-        plan: Plan,
-        admitted: AdmittedPod,
-        container: Container,
-        planned: PlannedContainer,
-        *,
-        deadline: Deadline,
+        self, admitted: AdmittedPod, container: Container, planned: PlannedContainer, *, deadline: Deadline
     ) -> None:
         handle = start_container(self.runtime, admitted, container, planned.resources, deadline=deadline)
         if container.kind is ContainerKind.INIT:
-            path = container_path(planned.cgroup.path, handle.id, plan.driver, self.flavour, subgroup=self.subgroup)
+            path = self.layout.container(planned.cgroup.path, handle.id)
             reading = self.tree.read_cgroups([path], knob_files(self.tree.hierarchy.version), deadline=deadline)
             admitted.early.update(reading.cgroups)
             self._await_completion(handle, container.name, deadline)

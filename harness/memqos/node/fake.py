@@ -191,5 +191,5 @@ def fake_node(
         facts=TargetFacts(node=facts, hierarchy=hierarchy, controllers=frozenset({"memory"}), pressure=not legacy),
         recorder=_NoRecorder(),
         driver=driver,
-        traits=runtimes.traits,
+        runtimes=runtimes,
     )

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from memqos.engine import verdict
 from memqos.engine.finding import Finding
-from memqos.engine.layout import container_path
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.knob import knobs_of
-from memqos.model.node import CgroupVersion, RuntimeFlavour
+from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
@@ -53,14 +52,11 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
-    flavour, subgroup: as in the runtime's traits, which say where a container's cgroup is.
     """
 
     plan: Plan
     pods: Mapping[str, AdmittedPod]
     reading: Reading
-    flavour: RuntimeFlavour
-    subgroup: str = ""
 
     @property
     def ids(self) -> dict[tuple[str, str], str]:
@@ -79,9 +75,7 @@ class Population:
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
         self.pods[pod.uid].require()
-        return verdict.judge_pod(
-            self.plan, pod.uid, self.reading, ids=self.ids, flavour=self.flavour, subgroup=self.subgroup
-        )
+        return verdict.judge_pod(self.plan, pod.uid, self.reading, ids=self.ids)
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
@@ -98,10 +92,4 @@ class Population:
     def path_of(self, pod: Pod, container: str) -> CgroupPath:
         """The cgroup that holds a container's processes."""
         admitted = self.pods[pod.uid]
-        return container_path(
-            admitted.planned.cgroup.path,
-            admitted.containers[container].id,
-            self.plan.driver,
-            self.flavour,
-            subgroup=self.subgroup,
-        )
+        return self.plan.layout.container(admitted.planned.cgroup.path, admitted.containers[container].id)

@@ -60,8 +60,6 @@ class Resized:
                 self.resize.uid,
                 moment.reading,
                 ids=moment.ids,
-                flavour=self.population.flavour,
-                subgroup=self.population.subgroup,
             )
             found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in findings]
         above = verdict.judge_node(self.plan.after, self.population.reading)

@@ -1,32 +1,32 @@
-"""Which traits of the engine's fit the runtimes that a machine holds, by their versions."""
+"""Which runtimes of the engine's table a machine holds, by the names and versions that it reports."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.translate import versions
-from memqos.engine.translate.versions import Runtime
-from memqos.model.traits import RuntimeTraits
+from memqos.engine.translate.versions import Runtime, Runtimes, Traits, traits_of
 
-__all__ = ["UNKNOWN", "traits_of"]
+__all__ = ["UNKNOWN", "runtimes_of"]
 
 UNKNOWN = "of unknown version"
 
-_OCI = (Runtime.RUNC, Runtime.CRUN)
 
-
-def traits_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> RuntimeTraits:
-    """The traits of containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
+def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> Runtimes:
+    """The runtimes, containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
 
     hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
     leaves open stays open. So does all that versions of runc differ in, for an OCI runtime that the table does not
     know, and all that versions of containerd differ in, for such a CRI runtime.
     """
-    found = versions.runtime_traits(
-        versions.traits_of(cri, cri_version)
-        if cri in {Runtime.CONTAINERD, Runtime.CRIO}
-        else versions.traits_of(Runtime.CONTAINERD, ""),
-        versions.traits_of(oci, oci_version) if oci in _OCI else versions.traits_of(Runtime.RUNC, ""),
+    return Runtimes(
+        cri=_known(cri, cri_version, (Runtime.CONTAINERD, Runtime.CRIO)),
+        oci=_known(oci, oci_version, (Runtime.RUNC, Runtime.CRUN)),
         hugetlb=hugetlb,
     )
-    return replace(found, name=f"{cri} {cri_version or UNKNOWN} with {oci} {oci_version or UNKNOWN}")
+
+
+def _known(name: str, version: str, known: tuple[Runtime, ...]) -> Traits:
+    """The traits of this version, or those of the first of the known with a version that is not."""
+    if name in known:
+        return traits_of(name, version)
+    return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")

@@ -11,15 +11,16 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.apply import find_leftovers
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Refusal
 from memqos.engine.resize import resize_pods
+from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, RuntimeFlavour
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, Reading
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 from memqos.node.admission import Admission
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
@@ -49,9 +50,9 @@ class NodeUnderTest:
     Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
     away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `leaves`: whether somebody wants to look at the pods, so that they are left where they are. `lingers`: whether
-    somebody may want to yet, so that they stay until the node is used again. `repetition`: the failures of pods so far,
-    where nodes of one kind are used one after another.
+    `runtimes`: what runs containers on it. `leaves`: whether somebody wants to look at the pods, so that they are left
+    where they are. `lingers`: whether somebody may want to yet, so that they stay until the node is used again.
+    `repetition`: the failures of pods so far, where nodes of one kind are used one after another.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class NodeUnderTest:
         facts: TargetFacts,
         recorder: Recorder,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
-        traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
+        runtimes: Runtimes = TRIXIE,
         parallel: int = 1,
         disposable: bool = False,
         check_alive: Callable[[], None] = lambda: None,
@@ -80,7 +81,7 @@ class NodeUnderTest:
         self.driver = driver
         self.tree = CgroupTree(target, facts.hierarchy)
         self._recorder = recorder
-        self._traits = traits
+        self._runtimes = runtimes
         self._disposable = disposable
         self._check_alive = check_alive
         self._leaves = leaves
@@ -92,17 +93,10 @@ class NodeUnderTest:
         self._admission = Admission(
             runtime=runtime,
             tree=self.tree,
-            driver=driver,
-            flavour=traits.flavour,
-            subgroup=traits.subgroup,
+            layout=runtimes.layout(driver),
             parallel=parallel,
             repetition=repetition or Repetition(),
         )
-
-    @property
-    def flavour(self) -> RuntimeFlavour:
-        """Which CRI runtime names the containers' cgroups."""
-        return self._traits.flavour
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
@@ -131,14 +125,17 @@ class NodeUnderTest:
 
     def plan(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Plan:
         """What this node must hold for these pods under this kubelet."""
-        return expect(
-            pods,
+        return expect(pods, self.kubelet(kubelet))
+
+    def kubelet(self, case: KubeletCase) -> Kubelet:
+        """The kubelet of a case on this node, as the engine's rules see it."""
+        return Kubelet.of(
             node=self.facts,
-            settings=kubelet.settings,
-            release=kubelet.release,
+            settings=case.settings,
+            release=case.release,
             driver=self.driver,
-            variant=kubelet.variant,
-            traits=self._traits,
+            variant=case.variant,
+            runtimes=self._runtimes,
         )
 
     @contextlib.contextmanager
@@ -206,12 +203,7 @@ class NodeUnderTest:
         plan = resize_pods(
             [admitted.pod for admitted in population.pods.values()],
             [desired],
-            node=self.facts,
-            settings=kubelet.settings,
-            release=kubelet.release,
-            driver=self.driver,
-            variant=kubelet.variant,
-            traits=self._traits,
+            self.kubelet(kubelet),
         )
         self._recorder.plan(plan.after)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
@@ -227,8 +219,6 @@ class NodeUnderTest:
         population = Population(
             plan=plan,
             pods=started,
-            flavour=self.flavour,
-            subgroup=self._traits.subgroup,
             reading=Reading(source=self.target.address, at=0.0),
         )
         complete = dataclasses.replace(population, reading=self.read(population))

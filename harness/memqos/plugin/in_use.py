@@ -8,11 +8,14 @@ from typing import Any
 
 from memqos.config.settings import Settings
 from memqos.config.table import OCI_RUNTIMES
-from memqos.model.traits import RuntimeTraits
-from memqos.node.traits import UNKNOWN, traits_of
+from memqos.engine.translate.versions import Feature, Runtimes
+from memqos.node.traits import UNKNOWN, runtimes_of
 from memqos.runtime.base import RuntimeVersion
 
 __all__ = ["RuntimesInUse", "runtimes_in_use"]
+
+# What every plan of containers rests on; of the rest only messages and nodes of a kind that is seldom met.
+_PLANNED = {Feature.QUADRATIC_WEIGHT, Feature.SWAP_FOLLOWS_MEMORY, Feature.ROUNDED_QUOTA_IN_FILE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +33,9 @@ class RuntimesInUse:
     hugetlb: bool
 
     @property
-    def traits(self) -> RuntimeTraits:
+    def runtimes(self) -> Runtimes:
         """What the engine expects of them."""
-        return traits_of(
+        return runtimes_of(
             cri=self.cri.name,
             cri_version=self.cri.version,
             oci=self.oci,
@@ -43,8 +46,8 @@ class RuntimesInUse:
     @property
     def doubt(self) -> str:
         """What is not known of them and therefore not expected, as a note with its remedy; "" if all is known."""
-        traits = self.traits
-        if None not in {traits.weight, traits.swap_follows_memory, traits.systemd_rounds_quota}:
+        runtimes = self.runtimes
+        if not _PLANNED & (runtimes.cri.in_doubt | runtimes.oci.in_doubt):
             return ""
         return (
             f"it is not known which version's rules hold for {' and '.join(self.shown)}: what versions do differently "

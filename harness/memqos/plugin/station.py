@@ -109,7 +109,7 @@ def open_station(config: pytest.Config, profile: str, topology: str) -> Iterator
             facts=facts if amended is None else _with_node(facts, amended),
             recorder=log,
             driver=CgroupDriver(settings.word("driver")),
-            traits=in_use.traits,
+            runtimes=in_use.runtimes,
             parallel=settings.parallel,
             disposable=True,
             check_alive=machine.check_alive,

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from memqos.clock import Deadline
-from memqos.engine.plan import ContainerResources
+from memqos.model.cri import ContainerResources
 
 __all__ = [
     "Capability",

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from memqos.clock import Deadline, wait
-from memqos.engine.plan import ContainerResources
 from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.runtime.base import (
     Capability,

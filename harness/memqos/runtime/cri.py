@@ -17,8 +17,8 @@ import grpc
 from google.protobuf.message import Message
 
 from memqos.clock import Deadline, utc_now
-from memqos.engine.plan import ContainerResources
 from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc

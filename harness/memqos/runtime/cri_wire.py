@@ -12,8 +12,8 @@ import posixpath
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from memqos.engine.plan import ContainerResources
 from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime._proto import cri_pb2
 from memqos.runtime.base import (

@@ -12,16 +12,14 @@ import itertools
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.engine.layout import container_path
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate import oci
-from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runtime_rules import written
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.translate.writes import Host
 from memqos.errors import RuntimeCallError
-from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import (
     Capability,
@@ -71,9 +69,15 @@ class FakeRuntime:
         runtimes: Runtimes = TRIXIE,
     ) -> None:
         self._cgroups = cgroups
-        self._driver = driver
         self._runtimes = runtimes
-        self._hugetlb = runtimes.traits.hugetlb
+        self._layout = runtimes.layout(driver)
+        # A tree in memory has no files of huge page reservations.
+        self._host = Host(
+            driver=driver,
+            cgroup_version=cgroups.hierarchy.version,
+            systemd=runtimes.systemd,
+            hugetlb_reservations=False,
+        )
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, CgroupPath] = {}
         self._containers: dict[str, _Container] = {}
@@ -108,7 +112,10 @@ class FakeRuntime:
         if sandbox.id not in self._sandboxes:
             raise _error("CreateContainer", f"there is no sandbox '{sandbox.id}'")
         cri, runc_or_crun = self._runtimes.cri, self._runtimes.oci.runtime
-        asked = _accepted("CreateContainer", oci.create(spec.resources, cri, hugetlb=self._hugetlb, oci=runc_or_crun))
+        asked = _accepted(
+            "CreateContainer",
+            oci.create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun),
+        )
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         self._containers[container_id] = _Container(
@@ -131,7 +138,9 @@ class FakeRuntime:
         known = self._known(container, "UpdateContainerResources")
         if known.state is not ContainerState.RUNNING:
             raise _error("UpdateContainerResources", f"the container is {known.state}")
-        sent_on = oci.update(known.specification, resources, self._runtimes.cri, hugetlb=self._hugetlb)
+        sent_on = oci.update(
+            known.specification, resources, self._runtimes.cri, hugetlb=self._runtimes.passes_huge_pages
+        )
         asked = _accepted("UpdateContainerResources", sent_on)
         self._write("UpdateContainerResources", known.cgroup, asked)
         known.specification = asked
@@ -221,13 +230,11 @@ class FakeRuntime:
         return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
 
     def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
-        return container_path(parent, container_id, self._driver, self._runtimes.traits.flavour)
+        return self._layout.whole(parent, container_id)
 
     def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> CgroupPath:
-        """Let the OCI runtime write, and say where; a tree in memory has no files of huge page reservations."""
-        host = Host(driver=self._driver, hugetlb_reservations=False)
-        unified = self._cgroups.hierarchy.version is CgroupVersion.V2
-        writes = written(resources, self._runtimes.oci, host) if unified else written_on_v1(resources)
+        """Let the OCI runtime write, and say where."""
+        writes = written(resources, self._runtimes.oci, self._host)
         if writes.refusal:
             raise _error(method, writes.refusal)
         holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup

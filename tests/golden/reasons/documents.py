@@ -11,7 +11,7 @@ from memqos.engine.release import Variant
 from memqos.engine.resize.explain import resize_document
 from memqos.engine.shelter import shelter_document
 from tests.golden.reasons.nodes import PODS
-from tests.golden.reasons.plans import plan_of
+from tests.golden.reasons.plans import kubelet_of, plan_of
 from tests.golden.reasons.resizes import RESIZES
 from tests.golden.reasons.tables import (
     ON_V1,
@@ -47,7 +47,12 @@ def book() -> Iterator[str]:
     yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
     yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]), variant=Variant.SHIPPED)["refusals"])
     for title in TRANSLATED:
-        yield from entries(title, plan_document(translated(title), variant=Variant.SHIPPED)["pods"])
+        yield from entries(
+            title,
+            plan_document(
+                plan_of(translated(title)), variant=Variant.SHIPPED, translated_for=kubelet_of(translated(title))
+            )["pods"],
+        )
     yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))
     yield from entries("another class", differences_document(differences(*reclassed()), "before", "after"))
     yield from entries("errata", errata_document())

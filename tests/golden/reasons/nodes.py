@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from memqos.engine.release import Variant
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -16,7 +17,6 @@ from memqos.model.node import (
 )
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
-from memqos.model.traits import RuntimeTraits, WeightConversion
 
 NODE = NodeFacts(memory=8 << 30, swap=4 << 30, cpus=4, origin="node.yaml")
 
@@ -153,9 +153,7 @@ PLANS = (
         LIMITED, feature_gates={"PodLevelResources": True}, single_process_oom_kill=False)),
     Planned(title="1.34, systemd and a newer runtime", release="1.34", settings=ON, more={
         "driver": CgroupDriver.SYSTEMD,
-        "traits": RuntimeTraits(
-            name="containerd 2.2 with runc 1.4", weight=WeightConversion.QUADRATIC, hugetlb=True,
-            systemd_rounds_quota=True),
+        "runtimes": Runtimes(cri=traits_of("containerd", "2.2"), oci=traits_of("runc", "1.4"), hugetlb=True),
     }),
     Planned(title="1.36, no policy", release="1.36", settings=ON),
     Planned(title="1.36 as documented", release="1.36", settings=ON, more={"variant": Variant.DOCUMENTED}),

@@ -4,21 +4,20 @@ from collections.abc import Iterator
 
 from memqos.engine.expect import expect
 from memqos.engine.explain import reason_lines
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Reason
 from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT
 from tests.golden.reasons.nodes import PLANS, Planned
 
 
+def kubelet_of(planned: Planned) -> Kubelet:
+    more = {name: one for name, one in planned.more.items() if name != "fit"}
+    return Kubelet.of(node=planned.node, settings=planned.settings, release=planned.release, **more)
+
+
 def plan_of(planned: Planned, *, reasons: bool = True) -> Plan:
-    return expect(
-        planned.pods,
-        node=planned.node,
-        settings=planned.settings,
-        release=planned.release,
-        reasons=reasons,
-        **planned.more,
-    )
+    return expect(planned.pods, kubelet_of(planned), reasons=reasons, fit=planned.more.get("fit", False))
 
 
 def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:

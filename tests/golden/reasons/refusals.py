@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.draft_2020 import draft_start
 from memqos.engine.release import Release, Variant
 from memqos.engine.resize import resize_pods
@@ -41,11 +42,12 @@ def settings(base: KubeletSettings = KubeletSettings(), **changes: Any) -> Kubel
 
 
 def plan(release="1.36", node=NODE, **changes):
-    return lambda: expect([POD], node=node, settings=settings(**changes), release=release)
+    return lambda: expect([POD], Kubelet.of(node=node, settings=settings(**changes), release=release))
 
 
 def static(release="1.36", node=ZONES, variant=Variant.SHIPPED, **changes):
-    return lambda: expect([POD], node=node, settings=settings(STATIC, **changes), release=release, variant=variant)
+    kubelet = Kubelet.of(node=node, settings=settings(STATIC, **changes), release=release, variant=variant)
+    return lambda: expect([POD], kubelet)
 
 
 def many_zones(count, first=0):
@@ -140,11 +142,11 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "a resize of a pod that does not run": lambda: resize_pods(
         [POD, replace(POD, name="q", uid="v")],
         [replace(POD, name="other", file="new.yaml")],
-        node=NODE,
-        settings=KubeletSettings(),
-        release="1.36",
+        Kubelet.of(node=NODE, settings=KubeletSettings(), release="1.36"),
     ),
-    "a resize where no pod runs": lambda: resize_pods([], [POD], node=NODE, settings=KubeletSettings(), release="1.36"),
+    "a resize where no pod runs": lambda: resize_pods(
+        [], [POD], Kubelet.of(node=NODE, settings=KubeletSettings(), release="1.36")
+    ),
     "no quantity": lambda: Quantity.parse("12q"),
     "a quantity without a suffix of its own": lambda: Quantity.parse("1KiB"),
     "a long quantity": lambda: Quantity.parse("1" * 200),

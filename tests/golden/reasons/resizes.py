@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizePlan, Usage, resize_pods
 from memqos.engine.resize.explain import resize_reasons, resize_text
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod, ResizePolicy, Resources
-from memqos.model.traits import RuntimeFlavour, RuntimeTraits
 from tests.golden.reasons.nodes import NODE, V1, amounts, container, pod
 
 ON = KubeletSettings(feature_gates={"InPlacePodVerticalScaling": True, "MemoryQoS": True}, eviction_hard={})
@@ -26,7 +27,7 @@ LEVELS = replace(
     },
 )
 PROTECTED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
-CRIO = RuntimeTraits(name="cri-o 1.34 with crun", flavour=RuntimeFlavour.CRIO)
+CRIO = Runtimes(cri=traits_of("cri-o", "1.34"), oci=traits_of("crun", "1.21"))
 MIB = 1 << 20
 
 
@@ -49,9 +50,10 @@ WHOLE = tuple(
 
 
 def resized(
-    old: Pod, new: Pod, release="1.36", settings=ON, *, node=NODE, others=(), **more: Any
+    old: Pod, new: Pod, release="1.36", settings=ON, *, node=NODE, others=(), usage=None, **more: Any
 ) -> Callable[[], ResizePlan]:
-    return lambda: resize_pods([old, *others], [new], node=node, settings=settings, release=release, **more)
+    kubelet = Kubelet.of(node=node, settings=settings, release=release, **more)
+    return lambda: resize_pods([old, *others], [new], kubelet, usage=usage or {})
 
 
 RESIZES: dict[str, Callable[[], ResizePlan]] = {
@@ -76,7 +78,7 @@ RESIZES: dict[str, Callable[[], ResizePlan]] = {
     "shrinking in 1.37": resized(LARGE, SMALL, "1.37"),
     "growing in 1.37, protected": resized(SMALL, LARGE, "1.37", PROTECTED),
     "shrinking in 1.37, protected": resized(LARGE, SMALL, "1.37", PROTECTED),
-    "growing under CRI-O": resized(SMALL, LARGE, "1.35", traits=CRIO),
+    "growing under CRI-O": resized(SMALL, LARGE, "1.35", runtimes=CRIO),
     "pod-level resources": resized(*WHOLE, settings=LEVELS),
     "below what is used": resized(
         LARGE, SMALL, usage={"web": Usage(pod=200 * MIB, containers={"c": 200 * MIB})}
@@ -86,7 +88,7 @@ RESIZES: dict[str, Callable[[], ResizePlan]] = {
     ),
     "a pod without limits in 1.31": resized(sized("web", "1", "64Mi"), sized("web", "2", "96Mi", "", "128Mi"), "1.31"),
     "two at once": lambda: resize_pods(
-        [SMALL, OTHER], [LARGE, sized("other", "2", "1Gi")], node=NODE, settings=ON, release="1.36"
+        [SMALL, OTHER], [LARGE, sized("other", "2", "1Gi")], Kubelet.of(node=NODE, settings=ON, release="1.36")
     ),
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings
 from memqos.model.pod import Pod
 from tests.golden.reasons.nodes import ON, PLANS, PODS, TIERED, V1, Planned
-from tests.golden.reasons.plans import plan_of
+from tests.golden.reasons.plans import kubelet_of, plan_of
 
 MIB = 1 << 20
 PLANNED = {planned.title: planned for planned in PLANS}
@@ -51,11 +51,11 @@ def few(title: str, pods: tuple[Pod, ...] = FEW) -> Plan:
     return plan_of(replace(PLANNED[title], pods=pods))
 
 
-def translated(title: str) -> Plan:
+def translated(title: str) -> Planned:
     """A plan of a few pods, each container in every language."""
     given = dict(TRANSLATED[title])
     more = {"runtimes": given.pop("runtimes"), "driver": CgroupDriver.SYSTEMD}
-    return plan_of(Planned(title=title, more=more, **{"pods": (PODS[1], PODS[4]), **given}))
+    return Planned(title=title, more=more, **{"pods": (PODS[1], PODS[4]), **given})
 
 
 def compared(pair: tuple[str, str]) -> tuple[Plan, Plan]:
@@ -70,11 +70,16 @@ def reclassed() -> tuple[Plan, Plan]:
 
 
 def sheltered() -> dict[str, tuple[Sheltered, ...]]:
-    tiered = few(RESERVED, PODS[:3])
+    tiered, scoped = few(RESERVED, PODS[:3]), translated("cri-o and crun")
+    scoped = replace(scoped, node=replace(scoped.node, page_size=65536))
     return {
-        "assumed": shelter(tiered),
-        "given": shelter(tiered, {("guaranteed", "g"): 10 * MIB, ("burstable", "b"): 150 * MIB, ("plain", "p"): MIB}),
-        "below a scope": shelter(translated("cri-o and crun"), page_size=65536),
+        "assumed": shelter(tiered, kubelet_of(PLANNED[RESERVED])),
+        "given": shelter(
+            tiered,
+            kubelet_of(PLANNED[RESERVED]),
+            {("guaranteed", "g"): 10 * MIB, ("burstable", "b"): 150 * MIB, ("plain", "p"): MIB},
+        ),
+        "below a scope": shelter(plan_of(scoped), kubelet_of(scoped)),
     }
 
 
@@ -109,12 +114,12 @@ def texts() -> Iterator[str]:
     yield f"== {Knob.CPUSET_MEMS}, {ZONED}"
     yield knob_reasons(few(ZONED), Knob.CPUSET_MEMS)
     for title in TRANSLATED:
-        plan = translated(title)
+        plan, kubelet = plan_of(translated(title)), kubelet_of(translated(title))
         yield f"== translations, {title}"
-        yield translations_text(plan, (*Language, Language.CRI))
+        yield translations_text(plan, (*Language, Language.CRI), kubelet)
         for knob in KNOBS:
             yield f"== {knob}, {title}"
-            yield knob_reasons(plan, knob)
+            yield knob_reasons(plan, knob, translated_for=kubelet)
     for pair in PAIRS:
         yield f"== from {pair[0]} to {pair[1]}"
         yield differences_text(differences(*compared(pair)), *pair)

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.docker import host_config
 from memqos.engine.translate.oci import create, unclearable, update
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import traits_of
+from memqos.model.cri import ContainerResources
 
 MIB = 1 << 20
 REQUESTS = {

@@ -3,6 +3,7 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
@@ -32,16 +33,18 @@ def test_every_revision_of_memory_qos_is_there():
 def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
     plan = expect(
         load_pod_catalog(),
-        node=NodeFacts(
-            memory=2 << 30,
-            swap=512 << 20,
-            cpus=2,
-            zones=tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1)),
-            cgroup_version=kubelet.cgroup or CgroupVersion.V2,
+        Kubelet.of(
+            node=NodeFacts(
+                memory=2 << 30,
+                swap=512 << 20,
+                cpus=2,
+                zones=tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1)),
+                cgroup_version=kubelet.cgroup or CgroupVersion.V2,
+            ),
+            settings=kubelet.settings,
+            release=kubelet.release,
+            variant=kubelet.variant,
         ),
-        settings=kubelet.settings,
-        release=kubelet.release,
-        variant=kubelet.variant,
     )
     assert len(plan.reserved) == 2
     assert len(plan.pods) >= 14

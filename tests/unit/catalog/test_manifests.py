@@ -6,6 +6,7 @@ import yaml
 
 from memqos.catalog.manifests import pods_of
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
 from memqos.model.node import NodeFacts
@@ -329,7 +330,7 @@ def test_amounts_are_kept_as_they_were_written():
     own = manifest("resources: {requests: {cpu: 1n}}", "resources: {limits: {memory: 1Gi}}")
     (pod,) = pods(f"{own}\n  - name: d\n    resources: {{requests: {{cpu: 1.9999}}}}")
     assert [one.resources.requests["cpu"].nanos for one in pod.containers] == [1, 1_999_900_000]
-    plan = expect([pod], node=NodeFacts(memory=8 << 30, cpus=4), release="1.36")
+    plan = expect([pod], Kubelet.of(node=NodeFacts(memory=8 << 30, cpus=4), release="1.36"))
     # Of 2048 shares, by the linear conversion.
     assert str(plan.pods[0].cgroup.knobs[Knob.CPU_WEIGHT].written) == "79"
 

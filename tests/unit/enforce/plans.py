@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memqos.engine.layout import Layout
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver
@@ -42,7 +43,7 @@ def plan(
     kubepods, burstable, pod, spare = NAMES[driver]
     return Plan(
         release="1.27",
-        driver=driver,
+        layout=Layout(driver=driver),
         revisions={},
         node=cgroup(Level.NODE, kubepods, node or {}),
         qos=(cgroup(Level.QOS, burstable, qos or {}),),

@@ -5,6 +5,7 @@ from hypothesis import given
 
 from memqos.enforce.steps import Action, steps, steps_between
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.node import CgroupDriver
 from tests.unit.engine.anything import PODS, RELEASES
 from tests.unit.engine.pods import NODE, ON
@@ -19,7 +20,8 @@ def parents_first(order):
 @given(pods=PODS, release=RELEASES)
 def test_parents_are_made_first_and_removed_last(driver, pods, release):
     full, empty = (
-        expect(some, node=NODE, settings=ON, release=release, driver=driver, reasons=False) for some in (pods, [])
+        expect(some, Kubelet.of(node=NODE, settings=ON, release=release, driver=driver), reasons=False)
+        for some in (pods, [])
     )
     made = steps(full)
     assert parents_first(made)

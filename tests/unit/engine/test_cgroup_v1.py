@@ -12,12 +12,13 @@ import pytest
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.engine.succession import left_behind
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, UNLIMITED, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
-from memqos.model.traits import RuntimeTraits
 from tests.unit.engine.pods import amounts, container, equal, pod
 
 MI = 1 << 20
@@ -37,7 +38,7 @@ ONE, TWO, THREE = (
 
 
 def planned(*pods, node=NODE, settings=SEED, release="1.24", **more):
-    return expect(pods, node=node, settings=settings, release=release, driver=CgroupDriver.SYSTEMD, **more)
+    return expect(pods, Kubelet.of(node=node, settings=settings, release=release, driver=CgroupDriver.SYSTEMD, **more))
 
 
 def shown(cgroup):
@@ -82,7 +83,7 @@ def test_the_tree_of_the_document():
 
 def test_huge_pages():
     one = pod(container({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi", "memory": "1Mi"}))
-    plan = planned(one, traits=RuntimeTraits(name="with hugetlb", hugetlb=True))
+    plan = planned(one, runtimes=replace(TRIXIE, hugetlb=True))
     two, large = Knob.HUGETLB_2MB_LIMIT_IN_BYTES, Knob.HUGETLB_1GB_LIMIT_IN_BYTES
     for cgroup in (plan.pods[0].cgroup, plan.pods[0].containers[0].cgroup):
         assert (cgroup.knobs[two].written, cgroup.knobs[large].written) == (Bytes(4 * MI), Bytes(0))
@@ -97,13 +98,12 @@ def test_qos_reserved():
     assert best_effort.knobs[Knob.MEMORY_LIMIT_IN_BYTES].written == Bytes(2946347008 - 256 * MI)
 
 
-@pytest.mark.parametrize(("traits", "quota"), [
-    (RuntimeTraits(name="runc 1.1"), 33300),
-    (RuntimeTraits(name="rounds", systemd_rounds_quota=True), 34000),
+@pytest.mark.parametrize(("oci", "version", "quota"), [
+    ("runc", "1.1.15", 33300), ("runc", "1.3.2", 34000), ("crun", "1.28", 33300),
 ])  # fmt: skip
-def test_quotas_are_rounded_as_on_v2(traits, quota):
+def test_quotas_are_rounded_as_on_v2(oci, version, quota):
     one = pod(container({"cpu": "1"}, {"cpu": "333m"}))
-    plan = planned(one, traits=traits).pods[0]
+    plan = planned(one, runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of(oci, version))).pods[0]
     assert plan.containers[0].cgroup.knobs[Knob.CPU_CFS_QUOTA_US].written == Number(quota)
     assert plan.cgroup.knobs[Knob.CPU_CFS_QUOTA_US].written == Number(33300)
 
@@ -148,8 +148,8 @@ def test_swap(release, gate, behavior, written):
 
 def test_runtimes_that_leave_swap_alone():
     one = pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))
-    traits = RuntimeTraits(name="old", swap_follows_memory=False)
-    found = planned(one, traits=traits, node=replace(NODE, memory=8 << 30)).pods[0].containers[0].cgroup
+    runtimes = Runtimes(cri=traits_of("containerd", "1.6.8"), oci=TRIXIE.oci)
+    found = planned(one, runtimes=runtimes, node=replace(NODE, memory=8 << 30)).pods[0].containers[0].cgroup
     assert found.knobs[Knob.MEMORY_MEMSW_LIMIT_IN_BYTES].written is ABSENT
 
 

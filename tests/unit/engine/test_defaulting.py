@@ -6,13 +6,11 @@ import pytest
 
 from memqos.engine.defaulting import in_whole_millis, seen_by, with_requests
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import resolve
-from memqos.engine.release import Release, Variant
+from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1
 from tests.unit.engine.pods import NODE, amounts, container, pod, resources
 
 
@@ -66,8 +64,7 @@ def test_overhead_is_kept_in_whole_millis():
 def test_overhead_is_rounded_too():
     plan = expect(
         [pod(container(None, {"memory": "1Mi"}), overhead={"memory": Quantity.parse("0.0001")})],
-        node=NODE,
-        release="1.36",
+        Kubelet.of(node=NODE, release="1.36"),
     )
     # A thousandth of a byte more than 1Mi is one byte more.
     assert str(plan.pods[0].cgroup.knobs[Knob.MEMORY_MAX].written) == "1048577"
@@ -86,7 +83,7 @@ def test_without_the_gate_pod_level_memory_counts_for_burstable_and_cpu_does_not
         resources=resources({"cpu": "2", "memory": "1Gi"}),
     )
     settings = KubeletSettings(feature_gates={"MemoryQoS": True, "PodLevelResources": gate})
-    burstable = expect([one], node=NODE, settings=settings, release="1.32").qos[0]
+    burstable = expect([one], Kubelet.of(node=NODE, settings=settings, release="1.32")).qos[0]
     assert str(burstable.knobs[Knob.MEMORY_MIN].written) == memory
     assert str(burstable.knobs[Knob.CPU_WEIGHT].written) == weight
 
@@ -105,7 +102,7 @@ def test_without_the_gate_pod_level_memory_counts_for_burstable_and_cpu_does_not
 def test_huge_pages_at_pod_level(release, own, limit):
     one = pod(container({"memory": "64Mi"}, {"hugepages-2Mi": "4Mi"}), resources=resources(*own))
     settings = KubeletSettings(feature_gates={"PodLevelResources": True})
-    plan = expect([one], node=NODE, settings=settings, release=release)
+    plan = expect([one], Kubelet.of(node=NODE, settings=settings, release=release))
     assert str(plan.pods[0].cgroup.knobs[Knob.HUGETLB_2MB_MAX].written) == limit
 
 
@@ -126,11 +123,4 @@ def test_pod_level_requests_add_up_what_was_written():
 
 
 def kubelet(release, gates):
-    return resolve(
-        NODE,
-        KubeletSettings(feature_gates=gates),
-        release=Release.parse(release),
-        driver=None,
-        variant=Variant.SHIPPED,
-        traits=CONTAINERD_1_7_RUNC_1_1,
-    )
+    return Kubelet.of(node=NODE, settings=KubeletSettings(feature_gates=gates), release=release)

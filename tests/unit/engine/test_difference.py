@@ -6,6 +6,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import pods_of
 from memqos.engine.difference import differences, differences_document, differences_text
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Reason, Refusal
 from memqos.model.node import NodeFacts
 
@@ -24,8 +25,12 @@ spec:
 """
 
 
-def planned(release, manifest=POD, config=CONFIG, **more):
-    return expect(pods_of(manifest, "p.yaml"), node=NODE, settings=settings_of(config, "k"), release=release, **more)
+def planned(release, manifest=POD, config=CONFIG, *, reasons=True):
+    return expect(
+        pods_of(manifest, "p.yaml"),
+        Kubelet.of(node=NODE, settings=settings_of(config, "k"), release=release),
+        reasons=reasons,
+    )
 
 
 def short(changes):

@@ -6,6 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Level
 from memqos.engine.succession import left_behind, succession
 from memqos.model.node import KubeletSettings, ReservationPolicy
@@ -17,7 +18,7 @@ OFF = KubeletSettings(feature_gates={"MemoryQoS": False})
 
 
 def plans(pods, release, *configurations):
-    return [expect(pods, node=NODE, settings=one, release=release, reasons=False) for one in configurations]
+    return [expect(pods, Kubelet.of(node=NODE, settings=one, release=release), reasons=False) for one in configurations]
 
 
 def shown(plan):

@@ -7,6 +7,7 @@ import pytest
 
 from memqos.engine.control_files import CONTROL_FILES
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Level
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.errors import UnknownNameError
@@ -97,7 +98,7 @@ HALF_RESERVED = KubeletSettings(feature_gates={"QOSReserved": True}, qos_reserve
     ],
 )
 def test_a_burstable_container(release, settings_, files):
-    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=settings_, release=release)
+    plan = expect([pod(container(*BURSTABLE))], Kubelet.of(node=NODE, settings=settings_, release=release))
     assert memory(knobs(plan)) == files
 
 
@@ -112,7 +113,7 @@ def test_a_burstable_container(release, settings_, files):
 def test_levels_above_pods(release, node, burstable):
     pods = [pod(container(*BURSTABLE)), pod(equal("100m", "64Mi"), name="g")]
     settings_ = TIERED if release != "1.22" else ON
-    plan = expect(pods, node=NODE, settings=settings_, release=release)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release))
     found = {
         cgroup.path.name: {name: value for name, value in written(cgroup).items() if name.startswith("memory")}
         for cgroup in (plan.node, *plan.qos)
@@ -124,7 +125,7 @@ def test_levels_above_pods(release, node, burstable):
 
 def test_the_gate_off_in_137_resets():
     off = KubeletSettings(feature_gates={"MemoryQoS": False})
-    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=off, release="1.37")
+    plan = expect([pod(container(*BURSTABLE))], Kubelet.of(node=NODE, settings=off, release="1.37"))
     assert plan.node.knobs[Knob.MEMORY_MIN].written == plan.node.knobs[Knob.MEMORY_LOW].written == Bytes(0)
     burstable, besteffort = plan.qos
     assert burstable.knobs[Knob.MEMORY_LOW].written == Bytes(0)
@@ -136,14 +137,16 @@ def test_the_gate_off_in_137_resets():
 def test_every_cgroup_lists_every_knob():
     plan = expect(
         [pod(container(*BURSTABLE))],
-        node=NODE,
-        settings=replace(
-            ON,
-            system_reserved=amounts({"memory": "1Gi"}),
-            system_reserved_cgroup="/sysres",
-            enforce_node_allocatable=("pods", "system-reserved"),
+        Kubelet.of(
+            node=NODE,
+            settings=replace(
+                ON,
+                system_reserved=amounts({"memory": "1Gi"}),
+                system_reserved_cgroup="/sysres",
+                enforce_node_allocatable=("pods", "system-reserved"),
+            ),
+            release="1.36",
         ),
-        release="1.36",
     )
     cgroups = list(plan.cgroups())
     assert [cgroup.level for cgroup in cgroups] == [
@@ -172,22 +175,21 @@ def test_every_cgroup_lists_every_knob():
 
 def test_values_are_read_back_in_pages():
     plan = expect(
-        [pod(container({"memory": "63488001"}, {"memory": "159457281"}))], node=NODE, settings=ON, release="1.27"
+        [pod(container({"memory": "63488001"}, {"memory": "159457281"}))],
+        Kubelet.of(node=NODE, settings=ON, release="1.27"),
     )
     one = plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX]
     assert (one.written, one.value) == (Bytes(159457281), Bytes(159457280))
     larger = expect(
         [pod(container({"memory": "63488001"}, {"memory": "159457281"}))],
-        node=replace(NODE, page_size=65536),
-        settings=ON,
-        release="1.27",
+        Kubelet.of(node=replace(NODE, page_size=65536), settings=ON, release="1.27"),
     )
     assert larger.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX].value == Bytes(159449088)
 
 
 def test_without_reasons():
-    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=ON, release="1.27", reasons=False)
-    full = expect([pod(container(*BURSTABLE))], node=NODE, settings=ON, release="1.27")
+    plan = expect([pod(container(*BURSTABLE))], Kubelet.of(node=NODE, settings=ON, release="1.27"), reasons=False)
+    full = expect([pod(container(*BURSTABLE))], Kubelet.of(node=NODE, settings=ON, release="1.27"))
     for bare, explained in zip(plan.cgroups(), full.cgroups(), strict=True):
         assert bare.path == explained.path
         for knob, one in bare.knobs.items():
@@ -198,7 +200,7 @@ def test_without_reasons():
 
 def test_unknown_release():
     with pytest.raises(UnknownNameError):
-        expect([], node=NODE, release="1.21")
+        expect([], Kubelet.of(node=NODE, release="1.21"))
 
 
 @pytest.mark.parametrize(
@@ -212,10 +214,7 @@ def test_unknown_release():
 def test_drivers(given_, configured, driver, path):
     plan = expect(
         [pod(equal("1", "1Gi"))],
-        node=NODE,
-        settings=KubeletSettings(cgroup_driver=configured),
-        release="1.36",
-        driver=given_,
+        Kubelet.of(node=NODE, settings=KubeletSettings(cgroup_driver=configured), release="1.36", driver=given_),
     )
     assert plan.driver is driver
     assert str(plan.pod("uid-p").cgroup.path) == path
@@ -224,13 +223,13 @@ def test_drivers(given_, configured, driver, path):
 
 
 def test_custom_root():
-    plan = expect([], node=NODE, settings=KubeletSettings(cgroup_root="/a/b"), release="1.36")
+    plan = expect([], Kubelet.of(node=NODE, settings=KubeletSettings(cgroup_root="/a/b"), release="1.36"))
     assert str(plan.node.path) == "/a/b/kubepods"
 
 
 def test_without_cgroups_per_qos():
     settings_ = KubeletSettings(cgroups_per_qos=False, cgroup_root="/pods", enforce_node_allocatable=("none",))
-    plan = expect([pod(container(*BURSTABLE))], node=NODE, settings=settings_, release="1.36")
+    plan = expect([pod(container(*BURSTABLE))], Kubelet.of(node=NODE, settings=settings_, release="1.36"))
     assert (str(plan.node.path), plan.qos, dict(plan.node.knobs)) == ("/pods", (), {})
     assert (str(plan.pods[0].cgroup.path), dict(plan.pods[0].cgroup.knobs)) == ("/pods", {})
     assert knobs(plan)["memory.max"] == Bytes(200 * MI)
@@ -240,11 +239,14 @@ def test_capacity_without_enforcement():
     reserved = amounts({"memory": "1Gi", "cpu": "1"})
     for keys, memory_max, weight in ((None, 7 << 30, 118), (("none",), 8 << 30, 157), ((), 8 << 30, 157)):
         settings_ = KubeletSettings(system_reserved=reserved, enforce_node_allocatable=keys)
-        node = expect([], node=NODE, settings=settings_, release="1.36").node
+        node = expect([], Kubelet.of(node=NODE, settings=settings_, release="1.36")).node
         assert node.knobs[Knob.MEMORY_MAX].written == Bytes(memory_max)
         assert node.knobs[Knob.CPU_WEIGHT].written == Number(weight)
     nothing_left = KubeletSettings(system_reserved=amounts({"memory": "8Gi"}), eviction_hard={})
-    assert expect([], node=NODE, settings=nothing_left, release="1.36").node.knobs[Knob.MEMORY_MAX].written is ABSENT
+    assert (
+        expect([], Kubelet.of(node=NODE, settings=nothing_left, release="1.36")).node.knobs[Knob.MEMORY_MAX].written
+        is ABSENT
+    )
 
 
 @pytest.mark.parametrize(("release", "settings", "kubepods", "burstable", "best_effort"), [
@@ -255,5 +257,5 @@ def test_capacity_without_enforcement():
     ("1.27", HALF_RESERVED, set(), {"cpu.weight", "memory.max"}, {"memory.max"}),
 ])  # fmt: skip
 def test_the_files_that_are_made_from_all_pods(release, settings, kubepods, burstable, best_effort):
-    plan = expect([], node=NODE, settings=settings, release=release)
+    plan = expect([], Kubelet.of(node=NODE, settings=settings, release=release))
     assert [set(cgroup.summed) for cgroup in (plan.node, *plan.qos)] == [kubepods, burstable, best_effort]

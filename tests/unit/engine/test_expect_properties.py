@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Release, Variant
 from memqos.engine.release_table import Novelty
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
@@ -20,16 +21,16 @@ from tests.unit.engine.pods import NODE, ON, amounts, container, pod, resources
 def test_plan_is_deterministic_and_order_independent(pods, release, factor, policy, random):
     variant = random.choice(list(Variant))
     settings_ = replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
-    plan = expect(pods, node=NODE, settings=settings_, release=release, variant=variant)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release, variant=variant))
     shuffled = list(pods)
     random.shuffle(shuffled)
-    assert expect(shuffled, node=NODE, settings=settings_, release=release, variant=variant) == plan
+    assert expect(shuffled, Kubelet.of(node=NODE, settings=settings_, release=release, variant=variant)) == plan
 
 
 @given(PODS, RELEASES, FACTORS, POLICIES, VARIANTS)
 def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release, factor, policy, variant):
     settings_ = replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
-    plan = expect(pods, node=NODE, settings=settings_, release=release, variant=variant)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release, variant=variant))
     for given_, planned in zip(sorted(pods, key=lambda one: one.name), plan.pods, strict=True):
         for one, cgroup in zip(given_.all_containers, planned.containers, strict=True):
             high = cgroup.cgroup.knobs[Knob.MEMORY_HIGH].written
@@ -49,7 +50,7 @@ def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release,
 @given(PODS, RELEASES, POLICIES)
 def test_protection_of_a_parent_covers_its_children(pods, release, policy):
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
-    plan = expect(pods, node=NODE, settings=settings_, release=release)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release))
 
     def protected(cgroup, knob):
         value = cgroup.knobs[knob].value
@@ -70,7 +71,10 @@ def test_protection_of_a_parent_covers_its_children(pods, release, policy):
 def test_tiered_kubepods_protects_hard_what_its_pods_ask_for(pods, release):
     """Guaranteed pods' memory.min and Burstable pods' memory.low together, exactly: both are written unrounded."""
     plan = expect(
-        pods, node=NODE, settings=replace(ON, memory_reservation_policy=ReservationPolicy.TIERED), release=release
+        pods,
+        Kubelet.of(
+            node=NODE, settings=replace(ON, memory_reservation_policy=ReservationPolicy.TIERED), release=release
+        ),
     )
     both = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
     values = [
@@ -83,7 +87,7 @@ def test_tiered_kubepods_protects_hard_what_its_pods_ask_for(pods, release):
 @given(PODS, RELEASES)
 def test_a_pod_holds_its_containers(pods, release):
     """Where a pod has a limit, it is at least each container's; its request is at least the sum of its apps'."""
-    plan = expect(pods, node=NODE, settings=ON, release=release)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=ON, release=release))
     for planned in plan.pods:
         whole = planned.cgroup.knobs[Knob.MEMORY_MAX].written
         if whole is ABSENT:
@@ -100,7 +104,7 @@ def test_the_order_of_a_pods_containers_changes_no_value(pods, release, policy, 
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
 
     def shown(several):
-        plan = expect(several, node=NODE, settings=settings_, release=release, reasons=False)
+        plan = expect(several, Kubelet.of(node=NODE, settings=settings_, release=release), reasons=False)
         containers = {(one.uid, own.name): own for one in plan.pods for own in one.containers}
         return [one.cgroup for one in plan.pods], containers, plan.qos, plan.node
 
@@ -112,7 +116,7 @@ def test_the_order_of_a_pods_containers_changes_no_value(pods, release, policy, 
 def test_protection_of_a_pod_covers_its_containers(pods, release, policy):
     """What runs side by side asks for no more than the pod; an init container, which runs alone, neither."""
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
-    plan = expect(pods, node=NODE, settings=settings_, release=release, reasons=False)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release), reasons=False)
 
     def asked(cgroup, knob):
         value = cgroup.knobs[knob].written
@@ -134,6 +138,6 @@ def test_memory_high_of_a_pod_is_above_its_request(request, more, overhead, fact
         overhead=amounts({"memory": overhead}),
     )
     settings_ = replace(ON, throttling_factor=factor)
-    plan = expect([one], node=NODE, settings=settings_, release="1.37", reasons=False)
+    plan = expect([one], Kubelet.of(node=NODE, settings=settings_, release="1.37"), reasons=False)
     high = plan.pods[0].cgroup.knobs[Knob.MEMORY_HIGH].written
     assert high is ABSENT or request + overhead < high.count <= request + more + overhead

@@ -3,6 +3,7 @@
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import CRITICAL_PRIORITY
 from tests.unit.engine.pods import amounts, container, pod, resources
@@ -13,7 +14,7 @@ NODE = NodeFacts(memory=2 * GIB, cpus=2)
 
 
 def planned(*pods, node=NODE, settings=None, release="1.36", fit=True):
-    return expect(pods, node=node, settings=settings or KubeletSettings(), release=release, fit=fit)
+    return expect(pods, Kubelet.of(node=node, settings=settings or KubeletSettings(), release=release), fit=fit)
 
 
 def refused(*pods, **more):

@@ -3,6 +3,7 @@
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.node import KubeletSettings, ReservationPolicy
 from memqos.model.pod import ContainerKind, ResizePolicy
 from tests.unit.engine.pods import NODE, container, pod, resources
@@ -16,7 +17,8 @@ TIERED = KubeletSettings(
 
 def ignored(*pods, release, settings=KubeletSettings()):  # noqa: B008 - a value that nobody changes
     return [
-        (one.field, one.origin, one.what) for one in expect(pods, node=NODE, settings=settings, release=release).ignored
+        (one.field, one.origin, one.what)
+        for one in expect(pods, Kubelet.of(node=NODE, settings=settings, release=release)).ignored
     ]
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import KubeletSettings
@@ -15,7 +16,7 @@ FACTOR = replace(ON, throttling_factor=Fraction(8, 10))
 
 
 def high(one, release, settings=FACTOR, **more):
-    plan = expect([one], node=NODE, settings=settings, release=release, **more)
+    plan = expect([one], Kubelet.of(node=NODE, settings=settings, release=release, **more))
     return plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_HIGH]
 
 
@@ -50,16 +51,16 @@ def test_a_reservation_of_cpu_alone_protects_no_memory(release):
         kube_reserved_cgroup="/kube",
         enforce_node_allocatable=("pods", "kube-reserved"),
     )
-    (cgroup,) = expect([], node=NODE, settings=settings, release=release).reserved
+    (cgroup,) = expect([], Kubelet.of(node=NODE, settings=settings, release=release)).reserved
     assert cgroup.knobs[Knob.MEMORY_MIN].written is ABSENT
 
 
 @pytest.mark.parametrize("release", ["1.22", "1.27"])
 def test_sums_of_nothing_are_not_written(release):
-    plan = expect([pod(container())], node=NODE, settings=FACTOR, release=release)
+    plan = expect([pod(container())], Kubelet.of(node=NODE, settings=FACTOR, release=release))
     for cgroup in (plan.node, plan.qos[0], plan.pods[0].cgroup):
         assert cgroup.knobs[Knob.MEMORY_MIN].written is ABSENT
-    one_byte = expect([pod(container({"memory": "1"}))], node=NODE, settings=FACTOR, release=release)
+    one_byte = expect([pod(container({"memory": "1"}))], Kubelet.of(node=NODE, settings=FACTOR, release=release))
     for cgroup in (one_byte.node, one_byte.qos[0], one_byte.pods[0].cgroup):
         assert cgroup.knobs[Knob.MEMORY_MIN].written == Bytes(1)
 
@@ -72,6 +73,6 @@ def test_kubepods_is_protected_for_all_its_pods_together(release):
         pod(container({"memory": "40Mi"}), name="c"),
         pod(container({"memory": "80Mi"}), name="d"),
     ]
-    plan = expect(pods, node=NODE, settings=FACTOR, release=release)
+    plan = expect(pods, Kubelet.of(node=NODE, settings=FACTOR, release=release))
     found = [cgroup.knobs[Knob.MEMORY_MIN].written for cgroup in (plan.node, plan.qos[0])]
     assert found == [Bytes(150 << 20), Bytes(120 << 20)]

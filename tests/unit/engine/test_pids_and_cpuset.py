@@ -6,6 +6,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons
+from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import ABSENT, MAX, Knob, Number, Text
 from memqos.model.node import CgroupVersion, KubeletSettings
 from tests.unit.engine.pods import NODE, amounts, container, pod
@@ -31,7 +32,7 @@ def pids(plan):
 
 @pytest.mark.parametrize("limit", [None, -1, 0])
 def test_nothing_limits_pods(limit):
-    plan = expect([ONE], node=NODE, settings=KubeletSettings(pod_pids_limit=limit), release="1.36")
+    plan = expect([ONE], Kubelet.of(node=NODE, settings=KubeletSettings(pod_pids_limit=limit), release="1.36"))
     assert pids(plan) == {}
     assert knob_reasons(plan, Knob.PIDS_MAX).startswith("pids.max is not planned: podPidsLimit limits no pod")
 
@@ -40,7 +41,7 @@ def test_nothing_limits_pods(limit):
 @pytest.mark.parametrize("release", ["1.22", "1.34"])
 def test_pod_pids_limit(version, release):
     settings = KubeletSettings(pod_pids_limit=1024, origin={"podPidsLimit": "k.yaml:4"})
-    plan = expect([ONE], node=replace(NODE, cgroup_version=version), settings=settings, release=release)
+    plan = expect([ONE], Kubelet.of(node=replace(NODE, cgroup_version=version), settings=settings, release=release))
     assert pids(plan) == {
         "burstable": ("absent", "max"), "besteffort": ("absent", "max"), "poduid-p": ("1024", "1024"),
     }  # fmt: skip
@@ -51,12 +52,12 @@ def test_pod_pids_limit(version, release):
 
 
 def test_one_process_is_a_limit():
-    plan = expect([ONE], node=NODE, settings=KubeletSettings(pod_pids_limit=1), release="1.36")
+    plan = expect([ONE], Kubelet.of(node=NODE, settings=KubeletSettings(pod_pids_limit=1), release="1.36"))
     assert pids(plan)["poduid-p"] == ("1", "1")
 
 
 def test_kubepods_has_what_is_left():
-    plan = expect([], node=PIDS, settings=RESERVED, release="1.36")
+    plan = expect([], Kubelet.of(node=PIDS, settings=RESERVED, release="1.36"))
     assert pids(plan)["kubepods"] == ("14000", "14000")
     assert plan.node.knobs[Knob.PIDS_MAX].reason.arithmetic == "15612 - 1000 - 612 = 14000"
     assert (pids(plan)["sysres"], pids(plan)["kuberes"]) == (("1000", "1000"), ("612", "612"))
@@ -64,7 +65,7 @@ def test_kubepods_has_what_is_left():
 
 def test_kubepods_has_the_capacity_where_pods_are_not_enforced():
     settings = replace(RESERVED, enforce_node_allocatable=("none",))
-    plan = expect([], node=PIDS, settings=settings, release="1.36")
+    plan = expect([], Kubelet.of(node=PIDS, settings=settings, release="1.36"))
     assert pids(plan)["kubepods"] == ("15612", "15612")
     assert plan.node.knobs[Knob.PIDS_MAX].reason.rule == (
         "pids.max is the node's capacity, since enforceNodeAllocatable does not contain pods"
@@ -73,17 +74,17 @@ def test_kubepods_has_the_capacity_where_pods_are_not_enforced():
 
 def test_a_recorded_kubelet_gave_kubepods_all_of_it():
     # kubepods.slice of the recorded trees: a machine with threads-max 15612 and nothing reserved.
-    assert pids(expect([], node=PIDS, release="1.27"))["kubepods"] == ("15612", "15612")
+    assert pids(expect([], Kubelet.of(node=PIDS, release="1.27")))["kubepods"] == ("15612", "15612")
 
 
 def test_more_reserved_than_there_is():
-    plan = expect([], node=replace(NODE, pids=100), settings=RESERVED, release="1.36")
+    plan = expect([], Kubelet.of(node=replace(NODE, pids=100), settings=RESERVED, release="1.36"))
     # libcontainer writes 0 as 1: systemd takes no 0.
     assert plan.node.knobs[Knob.PIDS_MAX].written == Number(1)
 
 
 def test_a_capacity_that_is_not_known():
-    plan = expect([], node=NODE, settings=RESERVED, release="1.36")
+    plan = expect([], Kubelet.of(node=NODE, settings=RESERVED, release="1.36"))
     assert "kubepods" not in pids(plan)
     assert pids(plan)["sysres"] == ("1000", "1000")
 
@@ -91,14 +92,16 @@ def test_a_capacity_that_is_not_known():
 @pytest.mark.parametrize("release", ["1.32", "1.36"])
 def test_compressible_keys_are_known_from_132_on(release):
     settings = replace(RESERVED, enforce_node_allocatable=("pods", "system-reserved-compressible"))
-    assert [one.path.name for one in expect([], node=PIDS, settings=settings, release=release).reserved] == ["sysres"]
+    assert [
+        one.path.name for one in expect([], Kubelet.of(node=PIDS, settings=settings, release=release)).reserved
+    ] == ["sysres"]
 
 
 def test_compressible_keys_limit_no_pids():
     settings = replace(
         RESERVED, enforce_node_allocatable=("pods", "system-reserved-compressible", "kube-reserved-compressible")
     )
-    plan = expect([], node=PIDS, settings=settings, release="1.36")
+    plan = expect([], Kubelet.of(node=PIDS, settings=settings, release="1.36"))
     assert plan.reserved[0].knobs[Knob.PIDS_MAX].written is ABSENT
     assert plan.reserved[0].knobs[Knob.PIDS_MAX].value is MAX
 
@@ -111,7 +114,7 @@ def test_compressible_keys_limit_no_pids():
 ])  # fmt: skip
 def test_cpus_of_kubepods_and_the_reserved_cgroups(release, policy, cpus, text):
     settings = replace(RESERVED, cpu_manager_policy=policy)
-    plan = expect([ONE], node=replace(NODE, cpus=cpus), settings=settings, release=release)
+    plan = expect([ONE], Kubelet.of(node=replace(NODE, cpus=cpus), settings=settings, release=release))
     found = {
         cgroup.level.value: cgroup.knobs[Knob.CPUSET_CPUS].written
         for cgroup in plan.cgroups() if Knob.CPUSET_CPUS in cgroup.knobs

@@ -5,6 +5,7 @@ import pytest
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import plan_tree
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import admit, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.release import Release, Variant
@@ -26,8 +27,8 @@ STATIC = KubeletSettings(
 )
 
 
-def planned(*pods, settings=STATIC, node=NODE, **more):
-    return expect(pods, node=node, settings=settings, release="1.36", **more)
+def planned(*pods, settings=STATIC, node=NODE, table=None):
+    return expect(pods, Kubelet.of(node=node, settings=settings, release="1.36"), table=table)
 
 
 def mems(plan):

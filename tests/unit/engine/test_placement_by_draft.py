@@ -6,6 +6,7 @@ import pytest
 
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.release import Release, Variant
@@ -28,7 +29,7 @@ STATIC = KubeletSettings(
 
 
 def planned(*pods, variant=Variant.DRAFT, settings=STATIC, node=NODE, **more):
-    return expect(pods, node=node, settings=settings, release="1.36", variant=variant, **more)
+    return expect(pods, Kubelet.of(node=node, settings=settings, release="1.36", variant=variant), **more)
 
 
 def mems(plan):

@@ -4,6 +4,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.hugepages import limits_by_size
+from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.pods import NODE, amounts, container, pod, resources
@@ -13,7 +14,7 @@ LEVELS = KubeletSettings(feature_gates={"PodLevelResources": True, "MemoryQoS": 
 
 
 def files(one, release, settings=KubeletSettings()):  # noqa: B008 - frozen
-    [found] = expect([one], node=NODE, settings=settings, release=release).pods
+    [found] = expect([one], Kubelet.of(node=NODE, settings=settings, release=release)).pods
     return {knob: str(expected.value) for knob, expected in found.cgroup.knobs.items()}
 
 

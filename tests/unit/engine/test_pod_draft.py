@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupVersion, NumaZone, SwapBehavior
 from memqos.model.pod import CRITICAL_PRIORITY, ContainerKind, Pod
@@ -40,7 +41,8 @@ def test_reasons_change_no_value(pods, node, release, factor, policy):
     # The same pods once more: their containers ask for the same.
     several = [*pods, *(replace(one, uid=f"other-{one.uid}", name=f"other-{one.name}") for one in pods)]
     explained, bare = (
-        expect(several, node=node, settings=settings, release=release, reasons=reasons) for reasons in (True, False)
+        expect(several, Kubelet.of(node=node, settings=settings, release=release), reasons=reasons)
+        for reasons in (True, False)
     )
     assert shown(bare) == shown(explained)
 
@@ -86,16 +88,16 @@ def test_pods_that_are_nearly_alike_are_planned_as_if_alone(release, cgroups_per
     several = [
         Pod(name=f"p{number:02}", uid=f"u{number}", **{**base, **more}) for number, more in enumerate(ALIKE.values())
     ]
-    together = expect(several, node=NODE, settings=settings, release=release, reasons=False)
+    together = expect(several, Kubelet.of(node=NODE, settings=settings, release=release), reasons=False)
     assert [one.name for one in together.pods] == [one.name for one in several]
     for one, planned in zip(several, together.pods, strict=True):
-        alone = expect([one], node=NODE, settings=settings, release=release, reasons=False)
+        alone = expect([one], Kubelet.of(node=NODE, settings=settings, release=release), reasons=False)
         assert shown(alone)[1] == shown(replace(together, pods=(planned,)))[1]
 
 
 def test_pods_that_are_alike_share_what_is_planned():
     several = [pod(equal("1", memory), name=name) for name, memory in (("a", "1Gi"), ("b", "1Gi"), ("c", "2Gi"))]
-    plan = expect(several, node=NODE, settings=ON, release="1.36", reasons=False)
+    plan = expect(several, Kubelet.of(node=NODE, settings=ON, release="1.36"), reasons=False)
     files_of = [one.cgroup.knobs for one in plan.pods]
     assert files_of[0] is files_of[1]
     assert files_of[0] is not files_of[2]
@@ -114,6 +116,6 @@ def test_containers_that_ask_for_the_same_are_apart_where_their_zones_are(reason
         reserved_memory=((0, amounts({"memory": "512Mi"})),),
     )
     two = [pod(equal("1", "1Gi"), name=name) for name in ("a", "b")]
-    plan = expect(two, node=node, settings=settings, release="1.36", reasons=reasons)
+    plan = expect(two, Kubelet.of(node=node, settings=settings, release="1.36"), reasons=reasons)
     assert [one.containers[0].resources.cpuset_mems for one in plan.pods] == ["0", "1"]
     assert [one.containers[0].cgroup.knobs[Knob.CPUSET_MEMS].written for one in plan.pods] == [Text("0"), Text("1")]

@@ -6,6 +6,7 @@ import pytest
 
 from memqos.engine.document import FORMAT, plan_document
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
@@ -13,7 +14,7 @@ from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod, res
 
 
 def reason(one, release="1.36", settings=ON, knob=Knob.MEMORY_HIGH, *, level="container"):
-    plan = expect([one], node=NODE, settings=settings, release=release)
+    plan = expect([one], Kubelet.of(node=NODE, settings=settings, release=release))
     found = plan.pods[0].containers[0].cgroup if level == "container" else plan.pods[0].cgroup
     return found.knobs[knob].reason
 
@@ -70,9 +71,9 @@ def test_pod_limits(one, knob, says):
 def test_rounded_quota_is_said():
     settings = KubeletSettings()
     one = pod(equal("333m", "1Gi"))
-    plan = expect([one], node=NODE, settings=settings, release="1.36", driver=None)
+    plan = expect([one], Kubelet.of(node=NODE, settings=settings, release="1.36", driver=None))
     assert plan.pods[0].cgroup.knobs[Knob.CPU_MAX].reason.rounding == ""
-    unlimited = expect([one], node=NODE, settings=KubeletSettings(cpu_cfs_quota=False), release="1.36")
+    unlimited = expect([one], Kubelet.of(node=NODE, settings=KubeletSettings(cpu_cfs_quota=False), release="1.36"))
     assert "not enforced" in unlimited.pods[0].cgroup.knobs[Knob.CPU_MAX].reason.rule
 
 
@@ -128,9 +129,7 @@ def test_swap(settings, release, says):
 def test_qos_reserved(settings, says):
     plan = expect(
         [pod(equal("1", "1Gi")), pod(container({"memory": "2Gi"}), name="b")],
-        node=NODE,
-        settings=settings,
-        release="1.36",
+        Kubelet.of(node=NODE, settings=settings, release="1.36"),
     )
     burstable, besteffort = plan.qos
     assert burstable.knobs[Knob.MEMORY_MAX].reason.arithmetic == says
@@ -146,7 +145,7 @@ def test_qos_reserved(settings, says):
 )
 def test_qos_reserved_of_everything(memory, says):
     settings = KubeletSettings(feature_gates={"QOSReserved": True}, qos_reserved={"memory": 100})
-    plan = expect([pod(equal("1", memory))], node=NODE, settings=settings, release="1.36")
+    plan = expect([pod(equal("1", memory))], Kubelet.of(node=NODE, settings=settings, release="1.36"))
     for cgroup in plan.qos:
         limit = cgroup.knobs[Knob.MEMORY_MAX]
         assert limit.written is ABSENT
@@ -154,7 +153,9 @@ def test_qos_reserved_of_everything(memory, says):
 
 
 def test_node_without_enforcement_says_so():
-    plan = expect([], node=NODE, settings=KubeletSettings(enforce_node_allocatable=("none",)), release="1.36")
+    plan = expect(
+        [], Kubelet.of(node=NODE, settings=KubeletSettings(enforce_node_allocatable=("none",)), release="1.36")
+    )
     assert "node's capacity" in plan.node.knobs[Knob.MEMORY_MAX].reason.rule
 
 
@@ -165,7 +166,9 @@ def test_document():
         memory_reservation_policy=ReservationPolicy.TIERED,
         throttling_factor=Fraction(9, 10),
     )
-    document = plan_document(expect([one], node=NODE, settings=settings, release="1.36"), variant=Variant.SHIPPED)
+    document = plan_document(
+        expect([one], Kubelet.of(node=NODE, settings=settings, release="1.36")), variant=Variant.SHIPPED
+    )
     assert document["memqos_format"] == FORMAT == 1
     assert (document["release"], document["variant"], document["driver"]) == ("1.36", "shipped", "cgroupfs")
     (found,) = document["pods"]
@@ -191,6 +194,6 @@ def test_document():
 
 
 def test_left_alone_means_absent():
-    plan = expect([pod()], node=NODE, release="1.36")
+    plan = expect([pod()], Kubelet.of(node=NODE, release="1.36"))
     assert plan.node.knobs[Knob.MEMORY_HIGH].written is ABSENT
     assert plan.node.knobs[Knob.MEMORY_HIGH].reason.revision == "kernel cgroup v2"

@@ -1,8 +1,11 @@
 """How much of a planned tree's protection counts, with literal amounts."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.shelter import shelter, shelter_document, shelter_text
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Bytes
@@ -15,12 +18,14 @@ WEB = pod(container({"memory": "64Mi"}, {"memory": "200Mi"}), name="web")
 CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.8.1"))
 
 
-def planned(*pods, release="1.35", settings=ON, **more):
-    return expect(pods or [WEB], node=NODE, settings=settings, release=release, driver=CgroupDriver.SYSTEMD, **more)
+def planned(*pods, release="1.35", settings=ON, node=NODE, **more):
+    """A plan, and the kubelet that it is of."""
+    kubelet = Kubelet.of(node=node, settings=settings, release=release, driver=CgroupDriver.SYSTEMD, **more)
+    return expect(pods or [WEB], kubelet), kubelet
 
 
-def rows(plan, usage=None, **more):
-    return {one.subject: one for one in shelter(plan, usage, **more)}
+def rows(planned, usage=None):
+    return {one.subject: one for one in shelter(*planned, usage)}
 
 
 def test_assumed_use_is_the_limit_and_is_said():
@@ -93,11 +98,11 @@ def test_a_cgroup_root_that_asks_for_nothing_takes_all_protection_away():
 
 def test_an_unknown_container_is_an_error():
     with pytest.raises(KeyError, match="uid-web/x"):
-        shelter(planned(), {("uid-web", "x"): 1})
+        shelter(*planned(), {("uid-web", "x"): 1})
 
 
 def test_text_and_document():
-    found = shelter(planned(runtimes=CRUN), page_size=65536)
+    found = shelter(*planned(runtimes=CRUN, node=replace(NODE, page_size=65536)))
     text = shelter_text(found)
     assert "  memory.min 0: 67108864 counts, 0 without memory_recursiveprot, 0 under the pod's limit\n" in text
     assert "  reclaim: takes what it uses beyond its protection" in text

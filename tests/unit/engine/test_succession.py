@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.succession import left_behind, succession
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy
@@ -25,8 +26,8 @@ PODS = (
 HIGH = (64 * MI + int((200 - 64) * MI * 0.9)) // 4096 * 4096
 
 
-def planned(settings, release, pods=PODS, **more):
-    return expect(pods, node=NODE, settings=settings, release=release, **more)
+def planned(settings, release, pods=PODS, *, reasons=True):
+    return expect(pods, Kubelet.of(node=NODE, settings=settings, release=release), reasons=reasons)
 
 
 def left(before, after, **more):
@@ -172,7 +173,7 @@ def test_only_the_container_that_is_made_again_is_as_new():
 def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
     grown = replace(NODE, memory=2 * NODE.memory)
     before = planned(TIERED, "1.36", PODS[:1])
-    after = expect(PODS[:1], node=grown, settings=TIERED, release="1.36")
+    after = expect(PODS[:1], Kubelet.of(node=grown, settings=TIERED, release="1.36"))
     was, fresh, now = (plan.pods[0].containers[0] for plan in (before, after, succession(before, after)))
     assert (was.oom_score_adj, fresh.oom_score_adj, now.oom_score_adj) == (985, 993, 985)
     assert now.oom_score_adj_reason == was.oom_score_adj_reason != fresh.oom_score_adj_reason
@@ -180,7 +181,7 @@ def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
 
 def test_control_files_that_there_were_none_of_before_are_as_new():
     plain = replace(NODE, hugepage_sizes=())
-    before = expect(PODS, node=plain, settings=TIERED, release="1.36")
+    before = expect(PODS, Kubelet.of(node=plain, settings=TIERED, release="1.36"))
     assert Knob.HUGETLB_2MB_MAX not in before.pods[0].cgroup.knobs
     after = planned(TIERED, "1.36")
     found = succession(before, after)
@@ -189,7 +190,7 @@ def test_control_files_that_there_were_none_of_before_are_as_new():
 
 
 def test_levels_above_pods_have_no_old_value_for_files_of_another_cgroup_version():
-    before = expect(PODS, node=replace(NODE, cgroup_version=CgroupVersion.V1), settings=OFF, release="1.30")
+    before = expect(PODS, Kubelet.of(node=replace(NODE, cgroup_version=CgroupVersion.V1), settings=OFF, release="1.30"))
     after = planned(OFF, "1.30")
     assert Knob.MEMORY_HIGH not in before.node.knobs
     assert after.node.knobs[Knob.MEMORY_HIGH].written is ABSENT

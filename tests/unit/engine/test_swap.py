@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.model.node import CgroupVersion, KubeletSettings, SwapBehavior
 from tests.unit.engine.pods import NODE, container, pod
@@ -39,10 +40,7 @@ def test_swap(release, gate, behavior, variant, text):
     )
     plan = expect(
         [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))],
-        node=NODE,
-        settings=settings_,
-        release=release,
-        variant=Variant(variant),
+        Kubelet.of(node=NODE, settings=settings_, release=release, variant=Variant(variant)),
     )
     assert str(knobs(plan)["memory.swap.max"]) == text
 
@@ -54,7 +52,7 @@ def test_critical_pods_never_swap_from_131_on(release, text):
         pod(container({"memory": "1Gi"}, {"memory": "2Gi"}), static=True),
         pod(container({"memory": "1Gi"}, {"memory": "2Gi"}), priority=2_000_000_000),
     ):
-        plan = expect([one], node=NODE, settings=settings_, release=release)
+        plan = expect([one], Kubelet.of(node=NODE, settings=settings_, release=release))
         assert str(knobs(plan)["memory.swap.max"]) == text
 
 
@@ -70,7 +68,7 @@ def test_critical_pods_never_swap_from_131_on(release, text):
 )
 def test_swap_of_a_container_without_memory(release, behavior, text):
     settings_ = KubeletSettings(feature_gates={"NodeSwap": True}, swap_behavior=behavior)
-    found = knobs(expect([pod(container({"cpu": "1"}))], node=NODE, settings=settings_, release=release))
+    found = knobs(expect([pod(container({"cpu": "1"}))], Kubelet.of(node=NODE, settings=settings_, release=release)))
     assert str(found.get("memory.swap.max")) == str(text)
 
 
@@ -79,14 +77,15 @@ def test_no_swap_controller(release):
     node = replace(NODE, swap_controller=False)
     settings_ = KubeletSettings(feature_gates={"NodeSwap": True}, swap_behavior=SwapBehavior.LIMITED)
     plan = expect(
-        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))], node=node, settings=settings_, release=release
+        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))],
+        Kubelet.of(node=node, settings=settings_, release=release),
     )
     assert "memory.swap.max" not in knobs(plan)
 
 
 def test_request_above_the_machine_does_not_swap():
     settings_ = KubeletSettings(swap_behavior=SwapBehavior.LIMITED)
-    plan = expect([pod(container({"memory": "9Gi"}))], node=NODE, settings=settings_, release="1.36")
+    plan = expect([pod(container({"memory": "9Gi"}))], Kubelet.of(node=NODE, settings=settings_, release="1.36"))
     assert str(knobs(plan)["memory.swap.max"]) == "0"
 
 
@@ -110,6 +109,7 @@ def test_swap_in_the_message(version, release, gate, behavior, limit):
     )
     node = replace(NODE, cgroup_version=CgroupVersion(version))
     plan = expect(
-        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))], node=node, settings=settings_, release=release
+        [pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))],
+        Kubelet.of(node=node, settings=settings_, release=release),
     )
     assert plan.pods[0].containers[0].resources.memory_swap_limit_in_bytes == limit

@@ -7,24 +7,23 @@ from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree
 from memqos.engine.finding import Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.engine.verdict import judge
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.reading import CgroupReading, Reading
-from memqos.model.traits import RuntimeTraits, WeightConversion
 from tests.unit.engine.pods import NODE, container, pod
 
-UNKNOWN = RuntimeTraits(
-    name="containerd and runc of unknown versions", weight=None, swap_follows_memory=None, systemd_rounds_quota=None
-)
+UNKNOWN = Runtimes(cri=traits_of("containerd", ""), oci=traits_of("runc", ""))
 POD = pod(container({"cpu": "1"}, {"cpu": "333m", "memory": "1Gi"}))
 
 
-def planned(one=POD, driver=CgroupDriver.SYSTEMD, traits=UNKNOWN, node=NODE):
-    return expect([one], node=node, release="1.27", driver=driver, traits=traits)
+def planned(one=POD, driver=CgroupDriver.SYSTEMD, runtimes=UNKNOWN, node=NODE):
+    return expect([one], Kubelet.of(node=node, release="1.27", driver=driver, runtimes=runtimes))
 
 
 def own(plan):
@@ -91,13 +90,18 @@ def test_it_is_shown_as_such():
     documents = {one["container"]: one["knobs"] for one in plan_document(plan, variant=Variant.SHIPPED)["cgroups"]}
     assert documents["c"]["cpu.weight"]["undecided"] == ["100", "39"]
     assert "undecided" not in documents["c"]["memory.max"]
-    [change] = differences(planned(traits=replace(UNKNOWN, weight=WeightConversion.LINEAR)), plan)
-    assert (change.what, change.before, change.after) == ("cpu.weight", "39", "100 or 39")
+    changes = differences(planned(runtimes=replace(UNKNOWN, oci=traits_of("runc", "1.3.1"))), plan)
+    assert [(one.what, one.before, one.after) for one in changes] == [
+        ("cpu.weight", "39", "100 or 39"),
+        ("cpu.max", "33300 100000", "34000 100000 or 33300 100000"),
+    ]
 
 
 def test_a_resize_says_both_values_too():
     bigger = pod(container({"cpu": "2"}, {"cpu": "2333m", "memory": "1Gi"}))
-    plan = resize_pods([POD], [bigger], node=NODE, release="1.35", driver=CgroupDriver.SYSTEMD, traits=UNKNOWN)
+    plan = resize_pods(
+        [POD], [bigger], Kubelet.of(node=NODE, release="1.35", driver=CgroupDriver.SYSTEMD, runtimes=UNKNOWN)
+    )
     assert "cpu.weight=174 or 79" in resize_text(plan)
     assert "cpu.weight 174 or 79" in resize_reasons(plan, Knob.CPU_WEIGHT)
     knobs = [step["knobs"] for step in resize_document(plan)["resizes"][0]["steps"] if "knobs" in step]

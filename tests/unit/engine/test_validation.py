@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.errors import ManifestError
 from memqos.model.node import (
     CgroupDriver,
@@ -101,7 +102,7 @@ NODE = NodeFacts(memory=8 << 30)
 def test_refused(release, given, field, says):
     place = {"origin": {field.partition(".")[0]: "k.yaml:7"}}
     with pytest.raises(ManifestError) as caught:
-        expect([], node=NODE, settings=KubeletSettings(**given, **place), release=release)
+        expect([], Kubelet.of(node=NODE, settings=KubeletSettings(**given, **place), release=release))
     assert says in str(caught.value)
     assert (caught.value.data["file"], caught.value.data["line"]) == ("k.yaml", 7)
     assert caught.value.data["field"] == field
@@ -109,7 +110,7 @@ def test_refused(release, given, field, says):
 
 def test_place_that_nobody_knows():
     with pytest.raises(ManifestError, match=r"^kubelet configuration: memoryThrottlingFactor: "):
-        expect([], node=NODE, settings=KubeletSettings(throttling_factor=Fraction(2)), release="1.36")
+        expect([], Kubelet.of(node=NODE, settings=KubeletSettings(throttling_factor=Fraction(2)), release="1.36"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_place_that_nobody_knows():
     ],
 )
 def test_accepted(release, given):
-    assert expect([], node=NODE, settings=KubeletSettings(**given), release=release).release == release
+    assert expect([], Kubelet.of(node=NODE, settings=KubeletSettings(**given), release=release)).release == release
 
 
 @pytest.mark.parametrize(
@@ -143,10 +144,10 @@ def test_accepted(release, given):
 def test_a_node_with_swap(fail, swap, refused):
     node, settings = replace(NODE, swap=swap << 30), KubeletSettings(fail_swap_on=fail)
     if not refused:
-        assert expect([], node=node, settings=settings, release="1.34").pods == ()
+        assert expect([], Kubelet.of(node=node, settings=settings, release="1.34")).pods == ()
         return
     with pytest.raises(ManifestError, match=r"of 1\.34 does not start on a node with swap while failSwapOn") as caught:
-        expect([], node=node, settings=settings, release="1.34")
+        expect([], Kubelet.of(node=node, settings=settings, release="1.34"))
     assert caught.value.data["field"] == "failSwapOn"
 
 
@@ -154,8 +155,8 @@ def test_single_process_oom_kill_cannot_be_false_on_v1():
     node = NodeFacts(memory=8 << 30, cgroup_version=CgroupVersion.V1)
     settings = KubeletSettings(single_process_oom_kill=False)
     with pytest.raises(ManifestError, match="cgroup v1"):
-        expect([], node=node, settings=settings, release="1.36")
-    assert expect([], node=node, settings=settings, release="1.31").release == "1.31"
+        expect([], Kubelet.of(node=node, settings=settings, release="1.36"))
+    assert expect([], Kubelet.of(node=node, settings=settings, release="1.31")).release == "1.31"
 
 
 HUGE = replace(NODE, pids=32768, zones=(NumaZone(id=0, memory=8 << 30, hugepages={2 << 20: 8}),))
@@ -181,12 +182,12 @@ HUGE = replace(NODE, pids=32768, zones=(NumaZone(id=0, memory=8 << 30, hugepages
 def test_reservations_of_huge_pages_and_pids(name, system, kube, says):
     settings = KubeletSettings(system_reserved=amounts({name: system}), kube_reserved=amounts({name: kube}))
     if not says:
-        assert expect([], node=HUGE, settings=settings, release="1.36").pods == ()
+        assert expect([], Kubelet.of(node=HUGE, settings=settings, release="1.36")).pods == ()
         return
     with pytest.raises(ManifestError, match=re.escape(says)):
-        expect([], node=HUGE, settings=settings, release="1.36")
+        expect([], Kubelet.of(node=HUGE, settings=settings, release="1.36"))
 
 
 def test_huge_pages_of_a_node_without_zones_are_not_known():
     settings = KubeletSettings(system_reserved=amounts({"hugepages-2Mi": "8Mi"}))
-    assert expect([], node=NODE, settings=settings, release="1.36").pods == ()
+    assert expect([], Kubelet.of(node=NODE, settings=settings, release="1.36")).pods == ()

@@ -5,7 +5,9 @@ import pytest
 from memqos.engine.expect import expect
 from memqos.engine.explain import amount, failure, knob_reasons, plan_tree, reason_lines
 from memqos.engine.finding import Finding, Verdict, worst
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.engine.verdict import judge, judge_node, judge_pod
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour
@@ -14,12 +16,13 @@ from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from tests.unit.engine.pods import NODE, ON, container, pod
 
 IDS = {("uid-p", "c"): "0a1b"}
+CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.21"))
 CONTAINER = "/kubepods/burstable/poduid-p/0a1b"
 
 
 def planned(release="1.27", **more):
     one = pod(container({"memory": "64Mi"}, {"memory": "200Mi"}, origin={"limits.memory": "pod.yaml:12"}))
-    return expect([one], node=NODE, settings=ON, release=release, **more)
+    return expect([one], Kubelet.of(node=NODE, settings=ON, release=release, **more))
 
 
 def reading(plan, flavour=RuntimeFlavour.CONTAINERD):
@@ -54,7 +57,7 @@ def test_what_the_plan_says_conforms():
 
 def test_a_container_below_its_scope():
     """crun keeps it there: what the scope itself shows is not looked at."""
-    plan = planned(driver=CgroupDriver.SYSTEMD)
+    plan = planned(driver=CgroupDriver.SYSTEMD, runtimes=CRUN)
     seen = reading(plan)
     pod_path = plan.pods[0].cgroup.path
     own = seen.cgroups[pod_path.child("0a1b")]
@@ -65,9 +68,10 @@ def test_a_container_below_its_scope():
         scope: CgroupReading(path=scope, files={**own.files, "memory.max": "max\n"}),
         below: CgroupReading(path=below, files=own.files),
     }
-    found = judge(plan, replace(seen, cgroups=cgroups), ids=IDS, subgroup="container")
+    found = judge(plan, replace(seen, cgroups=cgroups), ids=IDS)
     assert {one.verdict for one in found} == {Verdict.CONFORMS}
-    [other] = only(judge(plan, replace(seen, cgroups=cgroups), ids=IDS), Verdict.DEVIATES)
+    elsewhere = planned(driver=CgroupDriver.SYSTEMD)
+    [other] = only(judge(elsewhere, replace(seen, cgroups=cgroups), ids=IDS), Verdict.DEVIATES)
     assert (other.knob, other.observed) == ("memory.max", "max")
 
 
@@ -183,21 +187,23 @@ def test_parts():
 
 
 def test_cri_o_names_its_cgroups_itself():
-    plan = planned()
+    plan = planned(runtimes=Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci))
     seen = reading(plan, RuntimeFlavour.CRIO)
-    found = judge(plan, seen, ids=IDS, flavour=RuntimeFlavour.CRIO)
+    found = judge(plan, seen, ids=IDS)
     assert {finding.verdict for finding in found} == {Verdict.CONFORMS}
 
 
 def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
-    plan = planned(driver=CgroupDriver.SYSTEMD)
-    [own] = [cgroup for cgroup in plan.cgroups() if cgroup.container]
+    plans = {
+        runtimes.oci.subgroup: planned(driver=CgroupDriver.SYSTEMD, runtimes=runtimes) for runtimes in (TRIXIE, CRUN)
+    }
+    [own] = [cgroup for cgroup in plans[""].cgroups() if cgroup.container]
     scope = own.path.child("cri-containerd-0a1b.scope")
 
     def found(*paths, subgroup):
         files = {knob.value: f"{one.value}\n" for knob, one in own.knobs.items()}
         seen = Reading(source="t", at=0.0, cgroups={path: CgroupReading(path=path, files=files) for path in paths})
-        judged = judge_pod(plan, "uid-p", seen, ids=IDS, subgroup=subgroup)
+        judged = judge_pod(plans[subgroup], "uid-p", seen, ids=IDS)
         return {finding.cgroup for finding in judged if finding.verdict is Verdict.CONFORMS}
 
     inside = scope.child("container")
@@ -286,18 +292,18 @@ def test_reasons_of_one_knob():
     assert "memory.max of burstable: not written, reads max" in text
     assert "limits add up over the containers" in text
     assert knob_reasons(planned(), Knob.CPUSET_MEMS).startswith("cpuset.mems is not planned: zones are the Memory")
-    assert knob_reasons(expect([], node=NODE, release="1.27", reasons=False), Knob.CPUSET_MEMS) == ""
+    assert knob_reasons(expect([], Kubelet.of(node=NODE, release="1.27"), reasons=False), Knob.CPUSET_MEMS) == ""
 
 
 def test_values_that_read_differently():
     one = pod(container({"memory": "63488001"}, {"memory": "159457281"}))
-    text = plan_tree(expect([one], node=NODE, settings=ON, release="1.27"))
+    text = plan_tree(expect([one], Kubelet.of(node=NODE, settings=ON, release="1.27")))
     assert "memory.max        159457281 (152.1 MiB), reads 159457280 (152.1 MiB)" in text
 
 
 def test_a_tree_of_cgroup_v1():
     node = replace(NODE, cgroup_version=CgroupVersion.V1)
-    lines = plan_tree(expect([pod()], node=node, release="1.34")).splitlines()
+    lines = plan_tree(expect([pod()], Kubelet.of(node=node, release="1.34"))).splitlines()
     assert lines[0] == (
         "Kubernetes 1.34, cgroup driver cgroupfs, below /sys/fs/cgroup/<controller> "
         "(cgroup v1: a file is in the hierarchy that its name begins with)"
@@ -311,13 +317,13 @@ def test_a_tree_of_cgroup_v1():
 
 def test_a_cgroup_that_is_not_the_kubelets_own():
     settings = KubeletSettings(cgroups_per_qos=False, enforce_node_allocatable=("none",))
-    lines = plan_tree(expect([], node=NODE, settings=settings, release="1.36")).splitlines()
+    lines = plan_tree(expect([], Kubelet.of(node=NODE, settings=settings, release="1.36"))).splitlines()
     assert lines[3:] == ["root", "  /"]
 
 
 def test_where_a_file_of_cgroup_v1_is():
     node = replace(NODE, cgroup_version=CgroupVersion.V1)
-    plan = expect([], node=node, release="1.34")
+    plan = expect([], Kubelet.of(node=node, release="1.34"))
     files = {"memory.limit_in_bytes": "1", "cpu.shares": "4096"}
     reading = Reading(source="x", at=0.0, cgroups={plan.node.path: CgroupReading(path=plan.node.path, files=files)})
     wrong, right = (

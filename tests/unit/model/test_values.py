@@ -101,10 +101,12 @@ def test_the_largest_amounts_read_back_to_the_byte():
     assert str(read_back(Knob.MEMORY_MAX, most, 4096)) == "max"
 
 
-def test_read_back_leaves_everything_but_pages_alone():
+def test_read_back_rounds_pages_and_leaves_everything_else_alone():
     assert read_back(Knob.MEMORY_HIGH, Bytes(12345), 4096) == Bytes(12288)
     assert read_back(Knob.MEMORY_HIGH, MAX, 4096) is MAX
-    assert read_back(Knob.HUGETLB_2MB_MAX, Bytes(12345), 4096) == Bytes(12345)
+    assert read_back(Knob.HUGETLB_2MB_MAX, Bytes(12345), 4096) == Bytes(0)
+    assert read_back(Knob.HUGETLB_2MB_MAX, Bytes(5 << 20), 4096) == Bytes(4 << 20)
+    assert read_back(Knob.HUGETLB_1GB_MAX, Bytes(2**63 - 1), 4096) is MAX
     assert read_back(Knob.CPU_WEIGHT, Number(7), 4096) == Number(7)
 
 

@@ -119,7 +119,7 @@ class Bench:
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
-            traits=runtimes.traits,
+            runtimes=runtimes,
             repetition=repetition,
         )
 

@@ -2,7 +2,8 @@
 
 import json
 
-from memqos.engine.plan import ContainerResources, Expected, Level, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Expected, Level, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import MAX, Bytes, Knob, Text
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath

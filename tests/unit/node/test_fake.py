@@ -103,4 +103,4 @@ def test_it_has_the_facts_the_driver_and_the_runtimes_that_it_is_given():
 
     assert values["memory.min"] == "33292288"
     assert node.driver is CgroupDriver.CGROUPFS
-    assert node.flavour == runtimes.traits.flavour
+    assert population.plan.layout == runtimes.layout(CgroupDriver.CGROUPFS)

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from memqos.engine.finding import Verdict, worst
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import Pod, ResizePolicy
 from memqos.node.resizing import with_resources_of

@@ -1,8 +1,11 @@
+"""Which runtimes a machine has, by what it says of them."""
+
 import pytest
 
-from memqos.model.node import RuntimeFlavour
-from memqos.model.traits import WeightConversion
-from memqos.node.traits import traits_of
+from memqos.engine.cpu import WeightConversion
+from memqos.engine.translate.versions import Feature
+from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.node.traits import runtimes_of
 
 
 @pytest.mark.parametrize(
@@ -15,17 +18,15 @@ from memqos.node.traits import traits_of
         ("crun", "1.21", WeightConversion.LINEAR),
         ("crun", "1.23", WeightConversion.QUADRATIC),
         ("crun", "1.28.1", WeightConversion.QUADRATIC),
-        ("runc", "unknown", None),
-        ("runc", "", None),
-        ("youki", "9.9", None),
     ],
 )
 def test_the_weight_conversion_follows_the_version(oci, version, weight):
-    traits = traits_of(cri="containerd", cri_version="1.7.24~ds1", oci=oci, oci_version=version, hugetlb=True)
+    found = runtimes_of(cri="containerd", cri_version="1.7.24~ds1", oci=oci, oci_version=version, hugetlb=True)
 
-    assert traits.weight is weight
-    assert traits.hugetlb is True
-    assert traits.name == f"containerd 1.7.24~ds1 with {oci} {version or 'of unknown version'}"
+    assert found.oci.weight is weight
+    assert found.oci.in_doubt == frozenset()
+    assert found.passes_huge_pages is True
+    assert str(found) == f"containerd 1.7.24~ds1 with {oci} {version}"
 
 
 @pytest.mark.parametrize(
@@ -38,23 +39,34 @@ def test_the_weight_conversion_follows_the_version(oci, version, weight):
     ],
 )
 def test_swap_and_names_follow_the_cri_runtime(cri, version, follows, flavour):
-    traits = traits_of(cri=cri, cri_version=version, oci="runc", oci_version="1.1", hugetlb=False)
+    found = runtimes_of(cri=cri, cri_version=version, oci="runc", oci_version="1.1", hugetlb=False)
 
-    assert (traits.swap_follows_memory, traits.flavour) == (follows, flavour)
+    assert found.cri.has(Feature.SWAP_FOLLOWS_MEMORY) is follows
+    assert found.layout(CgroupDriver.SYSTEMD).flavour is flavour
+    assert found.passes_huge_pages is (flavour is RuntimeFlavour.CRIO)
 
 
 def test_the_one_table_of_versions_decides():
     """What the engine's table knows of a version reaches a node: systemd's rounding, and crun's cgroup."""
-    old = traits_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.1", hugetlb=False)
-    new = traits_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.2", hugetlb=False)
-    crun = traits_of(cri="containerd", cri_version="1.7", oci="crun", oci_version="1.8.1", hugetlb=False)
+    old = runtimes_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.1", hugetlb=False)
+    new = runtimes_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.2", hugetlb=False)
+    crun = runtimes_of(cri="containerd", cri_version="1.7", oci="crun", oci_version="1.8.1", hugetlb=False)
 
-    assert (old.systemd_rounds_quota, new.systemd_rounds_quota, crun.systemd_rounds_quota) == (False, True, False)
-    assert (old.subgroup, new.subgroup, crun.subgroup) == ("", "", "container")
+    assert [one.oci.has(Feature.ROUNDED_QUOTA_IN_FILE) for one in (old, new, crun)] == [False, True, False]
+    assert [one.layout(CgroupDriver.SYSTEMD).subgroup for one in (old, new, crun)] == ["", "", "container"]
 
 
-def test_of_runtimes_that_nobody_knows_nothing_is_taken_for_granted():
-    traits = traits_of(cri="other", cri_version="9", oci="youki", oci_version="1.1", hugetlb=False)
+@pytest.mark.parametrize(("oci", "version"), [("runc", "unknown"), ("runc", ""), ("youki", "9.9")])
+def test_of_an_oci_runtime_that_nobody_knows_nothing_is_taken_for_granted(oci, version):
+    found = runtimes_of(cri="containerd", cri_version="1.7.24", oci=oci, oci_version=version, hugetlb=False)
 
-    assert traits.name == "other 9 with youki 1.1"
-    assert (traits.swap_follows_memory, traits.weight, traits.systemd_rounds_quota) == (None, None, None)
+    assert found.oci.known(Feature.QUADRATIC_WEIGHT) is None
+    assert found.oci.known(Feature.ROUNDED_QUOTA_IN_FILE) is None
+    assert str(found) == f"containerd 1.7.24 with {oci} {version or 'of unknown version'}"
+
+
+def test_nor_of_such_a_cri_runtime():
+    found = runtimes_of(cri="other", cri_version="9", oci="runc", oci_version="1.1.15", hugetlb=False)
+
+    assert found.cri.known(Feature.SWAP_FOLLOWS_MEMORY) is None
+    assert str(found) == "other 9 with runc 1.1.15"

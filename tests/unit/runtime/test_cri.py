@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.plan import ContainerResources
 from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import Capability, ContainerHandle, ContainerSpec, Runtime, SandboxHandle, SandboxSpec

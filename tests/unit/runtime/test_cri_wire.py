@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memqos.engine.plan import ContainerResources
 from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire
 from memqos.runtime._proto import cri_pb2

@@ -3,9 +3,9 @@
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, Runtime, SandboxSpec
 from memqos.runtime.fake import FakeRuntime

@@ -15,20 +15,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memqos.engine.container import ContainerRequest, request_container
+from memqos.engine.container import request_container
 from memqos.engine.cpu import shares_to_weight, weight_to_shares
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.kubelet_files import hugetlb_rulings, quota_rulings, share_rulings
-from memqos.engine.plan import ContainerResources, Expected, Input, PlannedPod, Reason
+from memqos.engine.plan import Expected, Input, PlannedPod, Reason
 from memqos.engine.pod_cgroup import PodConfig, pod_config
 from memqos.engine.release_table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
 from memqos.engine.resize.outcome import ResizeStep, StepKind
 from memqos.engine.ruling import Ruling, Rulings, expected
-from memqos.engine.runtime_files import container_rulings
+from memqos.engine.runtime_files import made_files, updated_files
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Absent, Bytes, Knob, Number
-from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
 
 __all__ = ["Actuation"]
@@ -220,37 +221,11 @@ class Actuation:
         planned = next(one for one in self._before.containers if one.name == name)
         request = request_container(self._pod, container, self._qos, self._kubelet)
         if not made:
-            taken = _as_updated(request, self._kubelet)
-            return request.resources, _planned(_updated_rulings(taken, self._pod, self._kubelet), self._kubelet)
-        knobs = _planned(container_rulings(request, self._pod, self._kubelet), self._kubelet)
+            return request.resources, _planned(updated_files(request, self._pod, self._kubelet), self._kubelet)
+        knobs = _planned(made_files(request, self._pod, self._kubelet).rulings, self._kubelet)
         if Knob.CPUSET_MEMS in planned.cgroup.knobs:
             knobs[Knob.CPUSET_MEMS] = planned.cgroup.knobs[Knob.CPUSET_MEMS]
         return replace(request.resources, cpuset_mems=planned.resources.cpuset_mems), knobs
-
-
-def _as_updated(request: ContainerRequest, kubelet: Kubelet) -> ContainerRequest:
-    """What the runtime takes of an update: all of it, but CRI-O before 1.36 drops `unified`.
-
-    So a container's memory.min and memory.high stay there, and one with a memory limit loses its swap: the limit is
-    taken for memory and swap together. CRI-O's version is taken to be the kubelet's.
-    """
-    if kubelet.traits.flavour is not RuntimeFlavour.CRIO or kubelet.release.has(Novelty.RESIZE_CRIO_UNIFIED):
-        return request
-    return replace(
-        request,
-        resources=replace(request.resources, unified={}),
-        protection={},
-        swap=replace(request.swap, swap_max=""),
-    )
-
-
-def _updated_rulings(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Rulings:
-    """The files of an update; CRI-O passes no huge page limits on then."""
-    rulings = container_rulings(request, pod, kubelet)
-    if kubelet.traits.flavour is RuntimeFlavour.CRIO:
-        huge = kubelet.files.huge_pages.values()
-        return {knob: ruling for knob, ruling in rulings.items() if knob not in huge}
-    return rulings
 
 
 def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:

@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.defaulting import seen_by
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import Kubelet, resolve
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release, Variant
 from memqos.engine.resize.actuation import Actuation
 from memqos.engine.resize.allocation import Decision, decide, pending_order
 from memqos.engine.resize.changes import changes_of, changes_pod_level
 from memqos.engine.resize.hindrance import hindrance
 from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
 from memqos.errors import UsageError
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits
 
 __all__ = ["resize_pods", "standing_after"]
 
-_NO_SETTINGS = KubeletSettings()
 _NO_USAGE: Mapping[str, Usage] = {}
 
 
 def resize_pods(
     pods: Sequence[Pod],
     desired: Iterable[Pod],
+    kubelet: Kubelet,
     *,
-    node: NodeFacts,
-    settings: KubeletSettings = _NO_SETTINGS,
-    release: Release | str,
-    driver: CgroupDriver | None = None,
-    variant: Variant = Variant.SHIPPED,
-    traits: RuntimeTraits = CONTAINERD_1_7_RUNC_1_1,
     usage: Mapping[str, Usage] = _NO_USAGE,
 ) -> ResizePlan:
-    """What the kubelet makes of a change of these pods, all of which run with the resources that they name.
+    """What this kubelet makes of a change of these pods, all of which run with the resources that they name.
 
     desired: pods of the same namespaces and names with the resources that are wanted; pods that are not among them
     stay as they are. usage: by pod uid, the memory in use, which limits that shrink are held against; a use that is
-    not given stops nothing. The other arguments are those of `expect`.
+    not given stops nothing.
 
     Raises what `expect` raises, and UsageError for a desired pod that does not run.
     """
-    plan = functools.partial(
-        expect, node=node, settings=settings, release=release, driver=driver, variant=variant, traits=traits
-    )
-    before = plan(pods)
-    kubelet = resolve(node, settings, release=Release.of(release), driver=driver, variant=variant, traits=traits)
+    before = expect(pods, kubelet)
     running = {pod.uid for pod in before.pods}
     allocated = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
     pairs = [(allocated[uid], seen_by(pod, kubelet)) for uid, pod in _matched(allocated, desired)]
@@ -64,7 +50,7 @@ def resize_pods(
         found.append(one.resize(decide(old, new, others, kubelet)))
         if found[-1].outcome.allocates:
             taken[old.uid] = new
-    after = plan([taken[pod.uid] for pod in pods if pod.uid in taken])
+    after = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
     return ResizePlan(resizes=tuple(found), before=before, after=_carried_out(before, after, found))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memqos.engine.plan import ContainerResources, Expected, Plan, Reason
+from memqos.engine.plan import Expected, Plan, Reason
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 

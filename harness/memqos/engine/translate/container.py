@@ -1,83 +1,100 @@
-"""One container's CRI message, all the way: to OCI, to Docker, to the files of its cgroup, and what they then show."""
+"""One container's CRI message, all the way: to OCI, to Docker, to the files of its cgroup, and what they then show.
+
+`created` and `updated` say what is written, for everything that asks: the plan, the translations, the fake runtime.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from memqos.engine.plan import ContainerResources, Expected
 from memqos.engine.translate import docker, oci
 from memqos.engine.translate.cri import unsaid
+from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.engine.translate.writes import Host, RuntimeWrites
-from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["translate"]
+__all__ = ["created", "translate", "updated"]
 
 _NO_RESOURCES = ContainerResources()
+_NOTHING_STORED = OciResources()
 
 
-def translate(
-    sent: ContainerResources,
-    runtimes: Runtimes,
-    *,
-    node: NodeFacts,
-    driver: CgroupDriver,
-    planned: Mapping[Knob, Expected],
-) -> ContainerTranslation:
-    """What these runtimes make of a message on this node; planned: the expectations for the container's files.
+def created(sent: ContainerResources, runtimes: Runtimes, host: Host) -> tuple[OciTranslation, RuntimeWrites]:
+    """What CreateContainer with this message comes to: what reaches the OCI runtime, and what that writes.
 
-    A runtime that refuses the message, or a kernel that refuses a text, is a `refusal` and no error.
+    A refusal of either runtime is the refusal of what is written.
     """
-    v2 = node.cgroup_version is CgroupVersion.V2
     to_oci = oci.create(
         sent,
         runtimes.cri,
-        swap_controller=node.swap_controller,
-        hugetlb=runtimes.traits.hugetlb,
+        swap_controller=host.swap_file,
+        hugetlb=runtimes.passes_huge_pages,
         oci=runtimes.oci.runtime,
     )
-    writes = None
-    if v2 and not to_oci.refusal:
-        host = Host(driver=driver, swap_file=node.swap_controller, systemd=runtimes.systemd)
-        writes = written(to_oci.resources, runtimes.oci, host)
-    files, scope, refusal = _held(writes, page_size=node.page_size, systemd=runtimes.systemd)
+    return to_oci, _written(to_oci, runtimes, host)
+
+
+def updated(
+    sent: ContainerResources, runtimes: Runtimes, host: Host, *, stored: OciResources = _NOTHING_STORED
+) -> tuple[OciTranslation, RuntimeWrites]:
+    """What UpdateContainerResources with this message comes to, as `created`.
+
+    stored: what the CRI runtime keeps of earlier messages; without it the answer is about this message alone.
+    """
+    to_oci = oci.update(stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages)
+    return to_oci, _written(to_oci, runtimes, host)
+
+
+def _written(to_oci: OciTranslation, runtimes: Runtimes, host: Host) -> RuntimeWrites:
+    if to_oci.refusal:
+        return RuntimeWrites(refusal=to_oci.refusal)
+    return written(to_oci.resources, runtimes.oci, host)
+
+
+def translate(sent: ContainerResources, runtimes: Runtimes, host: Host) -> ContainerTranslation:
+    """What these runtimes make of a message on this node.
+
+    A runtime that refuses the message, or a kernel that refuses a text, is a `refusal` and no error.
+    """
+    to_oci, writes = created(sent, runtimes, host)
+    files, scope, refusal = _held(writes, host)
     return ContainerTranslation(
         cri=str(runtimes.cri),
         oci_runtime=str(runtimes.oci),
-        cri_unsaid=unsaid(sent, planned) if v2 else (),
+        cri_unsaid=unsaid(sent, writes.texts),
         cri_final=oci.unclearable(sent, _NO_RESOURCES),
         oci=to_oci,
         docker=docker.host_config(
             sent,
-            swap_controller=node.swap_controller,
+            swap_controller=host.swap_file,
             swap_follows_memory=runtimes.cri.has(Feature.SWAP_FOLLOWS_MEMORY),
         ),
         writes=writes,
         files=files,
         scope=scope,
-        refusal=to_oci.refusal or refusal,
+        refusal=refusal,
     )
 
 
-def _held(
-    writes: RuntimeWrites | None, *, page_size: int, systemd: int
-) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...], str]:
+def _held(writes: RuntimeWrites, host: Host) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...], str]:
     """The files of the container's own cgroup, those of a scope above it, and why there are none."""
-    if writes is None or writes.refusal:
-        return (), (), writes.refusal if writes is not None else ""
-    texts = writes.texts
+    if writes.refusal:
+        return (), (), writes.refusal
+    texts, page_size = writes.texts, host.page_size
     try:
         own = held(writes, page_size=page_size)
-        reloaded = held_after_reload(writes, page_size=page_size, systemd=systemd)
+        reloaded = held_after_reload(writes, page_size=page_size, systemd=host.systemd)
         scope = scope_held(writes, page_size=page_size) if writes.subgroup else {}
     except ValueError as error:
         return (), (), str(error)
+    if host.cgroup_version is CgroupVersion.V1 and host.driver is CgroupDriver.SYSTEMD:
+        # A scope of cgroup v1 has properties too, which are not modelled.
+        reloaded = {}
     return (
         tuple(
-            HeldFile(name=name, written=texts[name], shows=shown, reloaded=reloaded[name])
+            HeldFile(name=name, written=texts[name], shows=shown, reloaded=reloaded.get(name, ""))
             for name, shown in own.items()
         ),
         tuple(HeldFile(name=name, written="", shows=shown, reloaded=shown) for name, shown in scope.items()),

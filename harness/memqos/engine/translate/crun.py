@@ -6,6 +6,8 @@ what became a property, and no more. Source: containers/crun src/libcrun/cgroup-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_per_second
@@ -14,9 +16,19 @@ from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 
-__all__ = ["crun_writes"]
+__all__ = ["CRUN_SOURCES", "crun_writes"]
 
 _WORD = 2**64
+
+CRUN_SOURCES: Mapping[Knob, str] = {
+    Knob.MEMORY_SWAP_MAX: "crun write_memory_swap",
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: "crun write_memory_swap",
+    Knob.CPU_WEIGHT: "crun convert_shares_to_weight",
+    Knob.CPU_SHARES: "crun write_cpu_resources",
+    Knob.CPU_MAX: "crun write_cpu_resources",
+    Knob.CPU_CFS_QUOTA_US: "crun write_cpu_resources",
+}
+"""Which of its functions writes a file, on either version of cgroups."""
 
 
 def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
@@ -36,9 +48,7 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
     files += [(f"hugetlb.{size}.max", str(limit)) for size, limit in resources.hugepage_limits]
     files += [(name, text) for name, text in resources.unified.items() if text]
     subgroup = (traits.subgroup if host.subgroup is None else host.subgroup) if systemd else ""
-    return RuntimeWrites(
-        files=tuple((str(name), text) for name, text in files), properties=properties, subgroup=subgroup
-    )
+    return RuntimeWrites(files=tuple(files), properties=properties, subgroup=subgroup)
 
 
 def _memory(resources: OciResources, traits: Traits, host: Host) -> list[tuple[str, str]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.kernel_text import memparse
 from memqos.engine.translate.resources import DockerTranslation, Unsayable
 from memqos.engine.translate.systemd import property_number
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
 __all__ = ["LEAST_MEMORY", "DockerTranslation", "host_config"]
@@ -39,7 +39,7 @@ def host_config(
 
     Docker allows as much swap again as memory unless told otherwise, so MemorySwap is said with every memory limit.
     swap_controller: whether memory.swap.max exists; nothing is said of swap without it. swap_follows_memory: whether
-    the CRI runtime takes a memory limit without a swap limit as no swap (`RuntimeTraits.swap_follows_memory`).
+    the CRI runtime takes a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`).
     A unified entry wins over the classic field, and one that says the kernel's default needs no saying.
     Raises ValueError for a unified entry that is no amount.
     """

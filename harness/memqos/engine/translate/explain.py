@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.resources import Unsayable
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
 __all__ = ["Language", "cri_document", "knob_lines", "translation_document", "translation_lines"]
 
 Document = dict[str, Any]
-_NOT_ON_V1 = "what the OCI runtime writes on cgroup v1 is not modelled"
 
 
 class Language(StrEnum):
@@ -38,6 +37,12 @@ _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] 
     Knob.CPUSET_CPUS: (("cpuset_cpus",), ("cpu.cpus",), ("CpusetCpus",)),
     Knob.CPUSET_MEMS: (("cpuset_mems",), ("cpu.mems",), ("CpusetMems",)),
     Knob.PIDS_MAX: ((), (), ("PidsLimit",)),
+    Knob.MEMORY_LIMIT_IN_BYTES: (("memory_limit_in_bytes",), ("memory.limit",), ("Memory",)),
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: (("memory_swap_limit_in_bytes",), ("memory.swap",), ("MemorySwap",)),
+    Knob.MEMORY_SOFT_LIMIT_IN_BYTES: ((), ("memory.reservation",), ("MemoryReservation",)),
+    Knob.CPU_SHARES: (("cpu_shares",), ("cpu.shares",), ("CpuShares",)),
+    Knob.CPU_CFS_QUOTA_US: (("cpu_quota",), ("cpu.quota",), ("CpuQuota",)),
+    Knob.CPU_CFS_PERIOD_US: (("cpu_period",), ("cpu.period",), ("CpuPeriod",)),
 }
 
 
@@ -62,7 +67,7 @@ def translation_document(found: ContainerTranslation) -> Document:
     """The translation as JSON; the CRI message itself is beside it, in the container's `cri`.
 
     cri: what the message leaves unsaid, and what an update cannot take back. oci, docker: the document, and what it
-    cannot say. files: null on cgroup v1 or where the container is refused.
+    cannot say. files: null where the container is refused; after_reload is null where that is not modelled.
     """
     return {
         "runtimes": [found.cri, found.oci_runtime],
@@ -87,12 +92,12 @@ def _unsayable(left: Iterable[Unsayable]) -> list[Document]:
 
 
 def _files_document(found: ContainerTranslation) -> Document | None:
-    if found.writes is None or found.refusal:
+    if found.refusal:
         return None
 
     def held(files: Iterable[HeldFile]) -> list[Document]:
         return [
-            {"name": one.name, "written": one.written or None, "shows": one.shows, "after_reload": one.reloaded}
+            {"name": one.name, "written": one.written or None, "shows": one.shows, "after_reload": one.reloaded or None}
             for one in files
         ]
 
@@ -147,9 +152,6 @@ def _file_lines(found: ContainerTranslation) -> Iterator[str]:
     if found.refusal:
         yield f"refused: {found.refusal}"
         return
-    if found.writes is None:
-        yield _NOT_ON_V1
-        return
     for one in found.files:
         yield f"{one.name:<17} {_held(one)}"
     if found.writes.properties is not None:
@@ -164,7 +166,7 @@ def _held(one: HeldFile) -> str:
     parts = [one.written]
     if one.shows != one.written:
         parts.append(f"reads {one.shows}")
-    if one.reloaded != one.shows:
+    if one.reloaded not in {one.shows, ""}:
         parts.append(f"after a daemon-reload {one.reloaded}")
     return ", ".join(parts)
 
@@ -201,7 +203,7 @@ def _flat(document: Mapping[str, Any]) -> dict[str, str]:
 
 def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob, *, indent: str = "") -> list[str]:
     """One control file on its way: the field of each language that says it, and what the file comes to hold."""
-    size = knob.removeprefix("hugetlb.").removesuffix(".max")
+    size = knob.removeprefix("hugetlb.").removesuffix(".max").removesuffix(".limit_in_bytes")
     classic = _FIELDS.get(knob, ((), (), ()))
     spoken = (
         ("CRI", cri_document(sent), found.cri_unsaid),
@@ -216,11 +218,9 @@ def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob
         lines.append(f"{indent}{language:<8} {'; '.join(said) or 'says nothing of it'}")
     held = [one for one in found.files if one.name == knob]
     text = f"{found.oci_runtime} writes {_held(held[0]) if held else 'nothing'}"
-    properties = found.writes.properties if found.writes is not None else None
+    properties = found.writes.properties
     name = PROPERTY_OF.get(knob, "")
     if properties and name in properties:
         text += f"; property {name}={_property(properties[name])}"
-    if found.writes is None:
-        text = _NOT_ON_V1
     lines.append(f"{indent}{'file':<8} {f'refused: {found.refusal}' if found.refusal else text}")
     return lines

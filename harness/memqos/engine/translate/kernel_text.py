@@ -7,17 +7,23 @@ kernel/sched/core.c. A text that the kernel refuses (EINVAL, ERANGE) is a ValueE
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 
-from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, Number, read_back
+from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number, huge_pages_back, read_back
 from memqos.model.node import CgroupVersion
 
-__all__ = ["memparse", "shows"]
+__all__ = ["memparse", "shows", "taken"]
 
 _WORD = 2**64
-_LONG_MAX = 2**63 - 1
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgGtTpPeE]?)", re.ASCII)
 _SHIFTS = {letter: 10 * power for power, letter in enumerate("kmgtpe", start=1)}
 _HUGETLB = re.compile(r"hugetlb\.(\d+)([KMG])B\.(?:rsvd\.)?(max|limit_in_bytes)", re.ASCII)
+_AMOUNTS: Mapping[Knob, tuple[str, KnobValue]] = {
+    knob: ("max", MAX) if CgroupVersion.V2 in knob.versions else ("-1", UNLIMITED)
+    for knob in Knob
+    if knob.counts_pages or _HUGETLB.fullmatch(knob)
+}
 _RANGES = {Knob.CPU_WEIGHT: (1, 10_000), Knob.MEMORY_OOM_GROUP: (0, 1)}
 _DEFAULT_PERIOD = 100_000
 
@@ -27,6 +33,8 @@ def memparse(text: str) -> int:
 
     ValueError if anything else is in the text, as in "-1", "1.5G" and "1GiB".
     """
+    if text.isdecimal() and text.isascii() and text[0] != "0":
+        return int(text) % _WORD
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ValueError(f"'{text}' is not an amount that the kernel takes")
@@ -36,40 +44,40 @@ def memparse(text: str) -> int:
     return (value << _SHIFTS.get(suffix, 0)) % _WORD
 
 
+# Few texts occur on one node, each of them many times.
+@lru_cache(maxsize=4096)
+def taken(knob: Knob, text: str) -> KnobValue:
+    """The value that the kernel takes a text for, before it rounds it; ValueError for what it refuses.
+
+    The files of cgroup v1 take "-1" for "max". A period that cpu.max does not name is the kernel's default.
+    """
+    if knob in _AMOUNTS:
+        word, unlimited = _AMOUNTS[knob]
+        return unlimited if text == word else Bytes(memparse(text))
+    if knob is Knob.CPU_MAX:
+        return knob.parse(text if " " in text else f"{text} {_DEFAULT_PERIOD}")
+    found = knob.parse(text)
+    if knob in _RANGES:
+        least, most = _RANGES[knob]
+        if not isinstance(found, Number) or not least <= found.count <= most:
+            raise ValueError(f"{knob} takes {least} to {most}, not '{text}'")
+    return found
+
+
 def shows(name: str, text: str, page_size: int) -> str:
     """What the file of this name shows after `text` was written, on a kernel with pages of `page_size` bytes.
 
     Memory amounts are whole pages, huge page limits whole huge pages, both rounded down; "max" from the largest
-    amount on. The files of cgroup v1 take "-1" for "max" and show the largest amount as a number. Files without a rule
-    here show what was written. ValueError for what the kernel refuses.
+    amount on, a number on cgroup v1. Files without a rule here show what was written. ValueError for what the kernel
+    refuses.
     """
     text = text.strip()
-    try:
-        knob = Knob(name)
-    except ValueError:
-        knob = None
+    if name in list(Knob):
+        return str(read_back(Knob(name), taken(Knob(name), text), page_size))
     huge = _HUGETLB.fullmatch(name)
-    if huge is not None:
-        return _huge(text, memparse(huge[1] + huge[2]), page_size, v2=huge[3] == "max")
-    if knob is None:
+    if huge is None:
         return text
-    if knob.counts_pages:
-        v2 = CgroupVersion.V2 in knob.versions
-        unlimited = text == ("max" if v2 else "-1")
-        return str(read_back(knob, (MAX if v2 else UNLIMITED) if unlimited else Bytes(memparse(text)), page_size))
-    if knob in _RANGES:
-        least, most = _RANGES[knob]
-        found = knob.parse(text)
-        if not isinstance(found, Number) or not least <= found.count <= most:
-            raise ValueError(f"{name} takes {least} to {most}, not '{text}'")
-        return text
-    if knob is Knob.CPU_MAX:
-        return str(knob.parse(text if " " in text else f"{text} {_DEFAULT_PERIOD}"))
-    return text
-
-
-def _huge(text: str, size: int, page_size: int, *, v2: bool) -> str:
-    most = _LONG_MAX // page_size * page_size // size * size
+    v2 = huge[3] == "max"
     unlimited = text == ("max" if v2 else "-1")
-    found = most if unlimited else min(memparse(text) // size * size, most)
-    return "max" if v2 and found >= most else str(found)
+    value = (MAX if v2 else UNLIMITED) if unlimited else Bytes(memparse(text))
+    return str(huge_pages_back(value, memparse(huge[1] + huge[2]), page_size, v2=v2))

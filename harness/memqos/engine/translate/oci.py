@@ -7,10 +7,11 @@ Sources: containerd `WithResources` (1.6 to 2.1), CRI-O's container factory and 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import Feature, Runtime, Traits
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
 __all__ = ["OciTranslation", "create", "unclearable", "update"]
@@ -193,6 +194,8 @@ def _no_swap_controller(swap: int, limit: int) -> Unsayable:
     return Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=_swap_text(swap, limit), why=why)
 
 
+# A node's containers name the same few sizes and limits again and again.
+@lru_cache(maxsize=256)
 def _hugetlb(size: str, value: str, why: str) -> Unsayable:
     return Unsayable(knob=f"hugetlb.{size}.max", value=value, why=why)
 

@@ -6,8 +6,9 @@ libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
-from memqos.engine.runtime_files import swap_max_of
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_per_second
@@ -16,9 +17,19 @@ from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 
-__all__ = ["runc_writes"]
+__all__ = ["RUNC_SOURCES", "runc_writes", "swap_max_of"]
 
 _AMOUNTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.PIDS_MAX)
+
+RUNC_SOURCES: Mapping[Knob, str] = {
+    Knob.MEMORY_SWAP_MAX: "runc ConvertMemorySwapToCgroupV2Value",
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: "runc fs setMemoryAndSwap",
+    Knob.CPU_WEIGHT: "opencontainers/cgroups ConvertCPUSharesToCgroupV2Value",
+    Knob.CPU_SHARES: "runc fs CpuGroup.Set",
+    Knob.CPU_MAX: "runc fs2 setCPU",
+    Knob.CPU_CFS_QUOTA_US: "runc fs CpuGroup.Set",
+}
+"""Which of its functions writes a file."""
 
 
 def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
@@ -44,7 +55,30 @@ def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
         if host.hugetlb_reservations and traits.has(Feature.HUGETLB_RESERVATIONS):
             files.append((f"hugetlb.{size}.rsvd.max", str(limit)))
     files += sorted(resources.unified.items())
-    return RuntimeWrites(files=tuple((str(name), text) for name, text in files), properties=properties)
+    return RuntimeWrites(files=tuple(files), properties=properties)
+
+
+def swap_max_of(memory_swap: int, memory: int) -> KnobValue | None:
+    """memory.swap.max from the OCI pair memory+swap and memory: the difference; None leaves the file untouched.
+
+    -1 is "no limit" for either. ValueError for pairs that runc refuses.
+    Source: opencontainers/cgroups `ConvertMemorySwapToCgroupV2Value` and fs2 `setMemory`.
+    """
+    if memory == -1 and memory_swap == 0:
+        return MAX
+    if memory_swap == -1:
+        return MAX
+    if memory_swap == 0:
+        return None
+    if memory == -1:
+        return Bytes(memory_swap)
+    if memory == 0:
+        raise ValueError("unable to set swap limit without memory limit")
+    if memory < 0 or memory_swap < 0:
+        raise ValueError(f"invalid memory limit {memory} or memory+swap limit {memory_swap}")
+    if memory_swap < memory:
+        raise ValueError("memory+swap limit should be >= memory limit")
+    return Bytes(memory_swap - memory)
 
 
 def _swap(resources: OciResources, traits: Traits) -> KnobValue | None:
@@ -64,12 +98,10 @@ def _memory(resources: OciResources, swap: KnobValue | None, traits: Traits, hos
             files.append((Knob.MEMORY_SWAP_MAX, str(swap)))
         elif not traits.has(Feature.MISSING_SWAP_FILE_TOLERATED) or swap not in {MAX, Bytes(0)}:
             raise Refused("open memory.swap.max: no such file or directory")
-    for knob, amount in (
-        (Knob.MEMORY_MAX, resources.memory_limit),
-        (Knob.MEMORY_LOW, resources.memory_reservation),
-    ):
-        if amount:
-            files.append((knob, _text(amount)))
+    if resources.memory_limit:
+        files.append((Knob.MEMORY_MAX, _text(resources.memory_limit)))
+    if resources.memory_reservation:
+        files.append((Knob.MEMORY_LOW, _text(resources.memory_reservation)))
     return files
 
 
@@ -79,11 +111,10 @@ def _cpu(resources: OciResources, quota: int, traits: Traits) -> list[tuple[str,
         files.append((Knob.CPU_WEIGHT, str(shares_to_weight(resources.cpu_shares, traits.weight))))
     if quota or resources.cpu_period:
         files.append((Knob.CPU_MAX, f"{quota if quota > 0 else 'max'} {resources.cpu_period or DEFAULT_PERIOD}"))
-    files += [
-        (knob, given)
-        for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems))
-        if given
-    ]
+    if resources.cpus:
+        files.append((Knob.CPUSET_CPUS, resources.cpus))
+    if resources.mems:
+        files.append((Knob.CPUSET_MEMS, resources.mems))
     return files
 
 

@@ -1,30 +1,55 @@
-"""From OCI linux.resources to the files of a container's cgroup on cgroup v2, and of its scope: the one entry.
+"""From OCI linux.resources to the files of a container's cgroup, and of its scope: the one entry.
 
-`written` asks the OCI runtime's own module; `held`, `scope_held` and `held_after_reload` tell what the files then show.
+`written` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `held`, `scope_held`
+and `held_after_reload` tell what the files then show.
 """
 
 from __future__ import annotations
 
-from memqos.engine.translate.crun import crun_writes
-from memqos.engine.translate.kernel_text import shows
+from memqos.engine.translate.crun import CRUN_SOURCES, crun_writes
+from memqos.engine.translate.kernel_text import shows, taken
+from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runc import runc_writes
+from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes
 from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
 from memqos.engine.translate.versions import Runtime, Traits
 from memqos.engine.translate.writes import Host, RuntimeWrites
-from memqos.model.knob import Knob
+from memqos.model.knob import Knob, KnobValue
+from memqos.model.node import CgroupVersion
 
-__all__ = ["held", "held_after_reload", "scope_held", "written"]
+__all__ = ["held", "held_after_reload", "scope_held", "source", "values", "written"]
 
 _WRITERS = {Runtime.RUNC: runc_writes, Runtime.CRUN: crun_writes}
+_SOURCES = {Runtime.RUNC: RUNC_SOURCES, Runtime.CRUN: CRUN_SOURCES}
 _HOST = Host()
+_KNOBS = {knob.value: knob for knob in Knob}
 
 
 def written(resources: OciResources, oci: Traits, host: Host = _HOST) -> RuntimeWrites:
     """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime."""
     if oci.runtime not in _WRITERS:
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
+    if host.cgroup_version is CgroupVersion.V1:
+        return written_on_v1(resources, oci, host)
     return _WRITERS[oci.runtime](resources, oci, host)
+
+
+def source(oci: Traits, knob: Knob) -> str:
+    """Where in an OCI runtime's code a file's value is made; KeyError for a file whose value is the message's own."""
+    return _SOURCES[oci.runtime][knob]
+
+
+def values(writes: RuntimeWrites) -> dict[Knob, KnobValue]:
+    """What the kernel takes the texts for, of the files that plans are about; ValueError as `held`."""
+    found: dict[Knob, KnobValue] = {}
+    for name, text in writes.files:
+        knob = _KNOBS.get(name)
+        if knob is not None:
+            try:
+                found[knob] = taken(knob, text)
+            except ValueError as error:
+                raise _refused(name, text, error) from error
+    return found
 
 
 def held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
@@ -68,5 +93,9 @@ def _shown(texts: dict[str, str], page_size: int) -> dict[str, str]:
         try:
             found[name] = shows(name, text, page_size)
         except ValueError as error:
-            raise ValueError(f"{name}: the kernel refuses '{text}': {error}") from error
+            raise _refused(name, text, error) from error
     return found
+
+
+def _refused(name: str, text: str, error: ValueError) -> ValueError:
+    return ValueError(f"{name}: the kernel refuses '{text}': {error}")

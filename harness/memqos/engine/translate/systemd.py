@@ -15,6 +15,7 @@ from memqos.model.knob import Knob
 
 __all__ = [
     "INFINITY",
+    "LEGACY_PROPERTY_OF",
     "PROPERTY_OF",
     "SYSTEMD",
     "Survival",
@@ -45,6 +46,9 @@ PROPERTY_OF: Mapping[str, str] = {
     Knob.PIDS_MAX: "TasksMax",
 }
 """Control file to the property that systemd writes it from."""
+
+LEGACY_PROPERTY_OF: Mapping[str, str] = {Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit", Knob.CPU_SHARES: "CPUShares"}
+"""The same for the files of cgroup v1; its quota and period are two files, of the same properties as cpu.max."""
 
 # The first version that has a property, and so writes the file behind it; the others are as old as 240.
 _SINCE: Mapping[str, int] = {

@@ -12,10 +12,10 @@ __all__ = ["ContainerTranslation", "HeldFile"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFile:
-    """One control file on cgroup v2.
+    """One control file.
 
     written: the text that the OCI runtime writes, "" if it writes none. shows: what the file then reads. reloaded:
-    what it reads after `systemctl daemon-reload`.
+    what it reads after `systemctl daemon-reload`, "" where that is not modelled (systemd with cgroup v1).
     """
 
     name: str
@@ -30,9 +30,8 @@ class ContainerTranslation:
 
     cri, oci_runtime: the two runtimes with their versions. cri_unsaid: what the message leaves to the runtime;
     cri_final: what an update cannot take back. oci: what reaches the OCI runtime. docker: the HostConfig that says the
-    same. writes: what the OCI runtime does, None on cgroup v1, where its rules are not modelled. files: of the cgroup
-    with the processes; scope: of the systemd scope above it, where that is another one. refusal: why there is no
-    container, "" if there is one; files are empty then.
+    same. writes: what the OCI runtime does. files: of the cgroup with the processes; scope: of the systemd scope above
+    it, where that is another one. refusal: why there is no container, "" if there is one; files are empty then.
     """
 
     cri: str
@@ -41,7 +40,7 @@ class ContainerTranslation:
     cri_final: tuple[Unsayable, ...]
     oci: OciTranslation
     docker: DockerTranslation
-    writes: RuntimeWrites | None = None
+    writes: RuntimeWrites
     files: tuple[HeldFile, ...] = ()
     scope: tuple[HeldFile, ...] = ()
     refusal: str = ""

@@ -6,17 +6,19 @@ leaves open, such as which release of 1.3 it means, or all of it where it is no 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from memqos.engine.cpu import WeightConversion
+from memqos.engine.layout import Layout
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.model.node import RuntimeFlavour
-from memqos.model.traits import RuntimeTraits, WeightConversion
+from memqos.model.node import CgroupDriver, RuntimeFlavour
 
-__all__ = ["TRIXIE", "Feature", "Runtime", "Runtimes", "Traits", "runtime_traits", "traits_of"]
+__all__ = ["TRIXIE", "Feature", "Runtime", "Runtimes", "Traits", "traits_of"]
 
 
 class Runtime(StrEnum):
@@ -91,13 +93,15 @@ _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
 class Traits:
     """What one version of one runtime does; `version` is the text that it was made from, "" where nothing tells it.
 
-    in_doubt: what some of the versions that the text may mean do, and others do not.
+    in_doubt: what some of the versions that the text may mean do, and others do not. called: what a runtime is called
+    that is not in the table, and is taken for one that is; "" for its own name and version.
     """
 
     runtime: Runtime
     version: str
     features: frozenset[Feature]
     in_doubt: frozenset[Feature] = frozenset()
+    called: str = ""
 
     def has(self, feature: Feature) -> bool:
         """Whether this version behaves so for certain."""
@@ -113,6 +117,20 @@ class Traits:
         return WeightConversion.QUADRATIC if self.has(Feature.QUADRATIC_WEIGHT) else WeightConversion.LINEAR
 
     @property
+    def candidates(self) -> tuple[Traits, ...]:
+        """Every behaviour that the version may stand for, the newest first; itself where nothing is in doubt."""
+        since = _SINCE[self.runtime]
+        steps = sorted({since[feature] for feature in self.in_doubt}, reverse=True)
+        return tuple(
+            replace(
+                self,
+                features=self.features | {feature for feature in self.in_doubt if since[feature] <= step},
+                in_doubt=frozenset(),
+            )
+            for step in (*steps, _ALWAYS)
+        )
+
+    @property
     def subgroup(self) -> str:
         """The cgroup below a systemd scope that holds the processes on cgroup v2, "" for the scope itself.
 
@@ -121,6 +139,8 @@ class Traits:
         return "container" if self.runtime is Runtime.CRUN else ""
 
     def __str__(self) -> str:
+        if self.called:
+            return self.called
         return f"{self.runtime} {self.version}" if self.version else f"{self.runtime} of unknown version"
 
 
@@ -155,22 +175,6 @@ def _span(runtime: Runtime, version: str) -> tuple[tuple[float, ...], tuple[floa
     return numbers, numbers
 
 
-def runtime_traits(cri: Traits, oci: Traits, *, hugetlb: bool) -> RuntimeTraits:
-    """The two together, as the engine's plan takes them.
-
-    hugetlb: whether huge page limits reach the container, which is a matter of containerd's configuration.
-    """
-    return RuntimeTraits(
-        name=f"{cri} with {oci}",
-        flavour=RuntimeFlavour.CRIO if cri.runtime is Runtime.CRIO else RuntimeFlavour.CONTAINERD,
-        weight=None if Feature.QUADRATIC_WEIGHT in oci.in_doubt else oci.weight,
-        hugetlb=hugetlb,
-        swap_follows_memory=cri.known(Feature.SWAP_FOLLOWS_MEMORY),
-        systemd_rounds_quota=oci.known(Feature.ROUNDED_QUOTA_IN_FILE),
-        subgroup=oci.subgroup,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtimes:
     """What runs containers on a node.
@@ -185,9 +189,24 @@ class Runtimes:
     systemd: int = SYSTEMD
 
     @property
-    def traits(self) -> RuntimeTraits:
-        """What a plan reads of them."""
-        return runtime_traits(self.cri, self.oci, hugetlb=self.hugetlb or self.cri.runtime is Runtime.CRIO)
+    def passes_huge_pages(self) -> bool:
+        """Whether huge page limits reach the container."""
+        return self.hugetlb or self.cri.runtime is Runtime.CRIO
+
+    @property
+    def candidates(self) -> tuple[Runtimes, ...]:
+        """All that these versions may stand for, the newest first: every one that agrees in what is not in doubt."""
+        return tuple(
+            replace(self, cri=cri, oci=oci) for cri, oci in itertools.product(self.cri.candidates, self.oci.candidates)
+        )
+
+    def layout(self, driver: CgroupDriver) -> Layout:
+        """Where they keep containers."""
+        flavour = RuntimeFlavour.CRIO if self.cri.runtime is Runtime.CRIO else RuntimeFlavour.CONTAINERD
+        return Layout(driver=driver, flavour=flavour, subgroup=self.oci.subgroup)
+
+    def __str__(self) -> str:
+        return f"{self.cri} with {self.oci}"
 
 
 TRIXIE = Runtimes(cri=traits_of(Runtime.CONTAINERD, "1.7.24"), oci=traits_of(Runtime.RUNC, "1.1.15"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["Host", "Refused", "RuntimeWrites", "checked_unified"]
 
@@ -19,26 +19,30 @@ class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this packa
 class Host:
     """What of the node decides.
 
-    driver: who makes the container's cgroup. swap_file: whether memory.swap.max exists. hugetlb_reservations: whether
+    driver: who makes the container's cgroup. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether
+    memory.swap.max exists, or memory.memsw.limit_in_bytes on cgroup v1. hugetlb_reservations: whether
     hugetlb.<size>.rsvd.max exists (Linux 5.7). systemd: its version, 240 at least. subgroup: the annotation
     `run.oci.systemd.subgroup`, which crun alone reads; None is not given, "" is "none".
     """
 
     driver: CgroupDriver = CgroupDriver.SYSTEMD
+    cgroup_version: CgroupVersion = CgroupVersion.V2
+    page_size: int = 4096
     swap_file: bool = True
     hugetlb_reservations: bool = True
     systemd: int = SYSTEMD
     subgroup: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RuntimeWrites:
-    """One application of linux.resources on cgroup v2.
+    """One application of linux.resources.
 
     files: (control file, text) in the order of writing, in the cgroup that holds the processes; the last one of a
     name counts. properties: of the systemd scope; numbers (amounts in bytes, INFINITY is max), lists of CPUs and
-    nodes as text; None with the cgroupfs driver, which makes no scope. subgroup: the cgroup below the scope in which
-    `files` are, "" for the scope itself. refusal: the runtime's error, "" if it has none; nothing was written then.
+    nodes as text; None with the cgroupfs driver, which makes no scope, and on cgroup v1, where they are not modelled.
+    subgroup: the cgroup below the scope in which `files` are, "" for the scope itself. refusal: the runtime's error, ""
+    if it has none; nothing was written then.
     """
 
     files: tuple[tuple[str, str], ...] = ()
@@ -49,7 +53,7 @@ class RuntimeWrites:
     @property
     def texts(self) -> dict[str, str]:
         """Control file to the last text written."""
-        return dict(self.files)
+        return {str(name): text for name, text in self.files}
 
 
 def checked_unified(unified: Mapping[str, str]) -> None:

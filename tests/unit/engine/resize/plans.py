@@ -1,5 +1,6 @@
 """Pods to resize, the plans of their resizes, and what their steps say."""
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import StepKind, resize_pods
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ResizePolicy
@@ -15,8 +16,9 @@ def one(name, cpu, memory, **more):
     return container({"cpu": cpu[0], "memory": memory[0]}, {"cpu": cpu[1], "memory": memory[1]}, name=name, **more)
 
 
-def planned(old, new, release="1.36", *, settings=ON, node=NODE, **more):
-    return resize_pods([old], [new], node=node, settings=settings, release=release, **more)
+def planned(old, new, release="1.36", *, settings=ON, node=NODE, usage=None, **more):
+    kubelet = Kubelet.of(node=node, settings=settings, release=release, **more)
+    return resize_pods([old], [new], kubelet, usage=usage or {})
 
 
 def told(plan):

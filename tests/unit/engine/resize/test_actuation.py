@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, StepKind, resize_pods
 from memqos.model.knob import Bytes, CpuMax, Knob, Number
 from memqos.model.node import NumaZone
@@ -177,7 +178,7 @@ def test_exclusive_cpus_have_no_quota():
 
 def test_a_pod_beside_it_stays_as_it_was():
     other = pod(one("o", ("1", "1"), ("1Mi", "1Mi")), name="other")
-    plan = resize_pods([OLD, other], [GROWN], node=NODE, settings=ON, release="1.36")
+    plan = resize_pods([OLD, other], [GROWN], Kubelet.of(node=NODE, settings=ON, release="1.36"))
     assert plan.after.pod("uid-other") == plan.before.pod("uid-other")
     assert plan.before.qos[0].knobs[Knob.CPU_WEIGHT].value == Number(8)
     assert plan.after.qos[0].knobs[Knob.CPU_WEIGHT].value == Number(12)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.resize import ResizeOutcome, StepKind
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.knob import Bytes, Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, ReservationPolicy, RuntimeFlavour, SwapBehavior
-from memqos.model.traits import RuntimeTraits
+from memqos.model.node import CgroupDriver, CgroupVersion, ReservationPolicy, SwapBehavior
 from tests.unit.engine.pods import NODE, container, pod
 from tests.unit.engine.resize.plans import GROWN, MI, OLD, ON, POD, UPDATE, one, planned, told, wrote
 
@@ -164,19 +164,20 @@ def test_memory_high_is_cleared_by_a_resize_in_137_with_the_gate_off():
 
 
 # CRI-O drops `unified` of updates before 1.36, and takes the memory limit for memory and swap together.
-@pytest.mark.parametrize(("flavour", "release", "high", "swap"), [
-    (RuntimeFlavour.CONTAINERD, "1.35", "248299520", "67108864"),
-    (RuntimeFlavour.CRIO, "1.35", "127504384", "0"),
-    (RuntimeFlavour.CRIO, "1.36", "248299520", "67108864"),
+@pytest.mark.parametrize("release", ["1.35", "1.36"])
+@pytest.mark.parametrize(("cri", "version", "high", "swap"), [
+    ("containerd", "2.1.9", "248299520", "67108864"),
+    ("cri-o", "1.35.9", "127504384", "0"),
+    ("cri-o", "1.36.0", "248299520", "67108864"),
 ])  # fmt: skip
-def test_runtimes_take_updates_in_different_ways(flavour, release, high, swap):
+def test_runtimes_take_updates_in_different_ways(cri, version, release, high, swap):
     settings = replace(ON, feature_gates={"MemoryQoS": True}, swap_behavior=SwapBehavior.LIMITED)
     old, new = (pod(one("a", ("1", "1"), ("64Mi", size))) for size in ("128Mi", "256Mi"))
     node = replace(NODE, swap=NODE.memory)
-    traits = RuntimeTraits(name="runtime", flavour=flavour, hugetlb=True)
-    plan = planned(old, new, release, settings=settings, node=node, traits=traits)
+    runtimes = Runtimes(cri=traits_of(cri, version), oci=traits_of("runc", "1.1.15"), hugetlb=True)
+    plan = planned(old, new, release, settings=settings, node=node, runtimes=runtimes)
     [update] = [step for step in plan.resizes[0].steps if step.container]
     assert "memory.high" in update.message.unified
     knobs = plan.after.pods[0].containers[0].cgroup.knobs
     assert (str(knobs[Knob.MEMORY_HIGH].value), str(knobs[Knob.MEMORY_SWAP_MAX].value)) == (high, swap)
-    assert (Knob.HUGETLB_2MB_MAX in update.knobs) is (flavour is RuntimeFlavour.CONTAINERD)
+    assert (Knob.HUGETLB_2MB_MAX in update.knobs) is (cri == "containerd")

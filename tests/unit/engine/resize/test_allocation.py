@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.engine.resize import ResizeOutcome, resize_pods
 from memqos.errors import UsageError
@@ -17,7 +18,7 @@ STATIC = replace(ON, cpu_manager_policy="static")
 
 
 def resized(old, new, release="1.36", settings=ON, others=()):
-    plan = resize_pods([old, *others], [new], node=NODE, settings=settings, release=release)
+    plan = resize_pods([old, *others], [new], Kubelet.of(node=NODE, settings=settings, release=release))
     return plan.resizes[0]
 
 
@@ -94,7 +95,7 @@ def test_zones_of_its_own(release, message):
         reserved_memory=((0, amounts({"memory": "100Mi"})),),
     )  # fmt: skip
     plan = resize_pods(
-        [pod(equal("1", "1Gi"))], [pod(equal("1", "2Gi"))], node=node, settings=settings, release=release
+        [pod(equal("1", "1Gi"))], [pod(equal("1", "2Gi"))], Kubelet.of(node=node, settings=settings, release=release)
     )
     [found] = plan.resizes
     assert found.message == (message or "")
@@ -135,7 +136,9 @@ def test_one_container_with_swap_among_others_is_enough():
 def test_where_nothing_swaps(change):
     old, new = (pod(container({"memory": one}, {"memory": "3Gi"}), priority=2_000_000_000) for one in ("1Gi", "2Gi"))
     # A critical pod never swaps, nor does anything on a node without the controller.
-    found = resize_pods([old], [new], node=replace(NODE, **change), settings=LIMITED, release="1.36").resizes[0]
+    found = resize_pods(
+        [old], [new], Kubelet.of(node=replace(NODE, **change), settings=LIMITED, release="1.36")
+    ).resizes[0]
     assert found.outcome is ResizeOutcome.IN_PROGRESS
 
 
@@ -154,9 +157,7 @@ def test_a_pod_is_found_by_its_name():
     plan = resize_pods(
         [requesting("1", "1Gi")],
         [replace(requesting("2", "1Gi"), uid="another")],
-        node=NODE,
-        settings=ON,
-        release="1.36",
+        Kubelet.of(node=NODE, settings=ON, release="1.36"),
     )
     assert plan.resizes[0].uid == "uid-p"
 
@@ -181,7 +182,7 @@ WANTED = [
     ("1.36", ["shrinks", "high", "guaranteed", "low"]),
 ])  # fmt: skip
 def test_the_order_of_several(release, order):
-    plan = resize_pods(PODS, WANTED, node=NODE, settings=ON, release=release)
+    plan = resize_pods(PODS, WANTED, Kubelet.of(node=NODE, settings=ON, release=release))
     assert [one.name for one in plan.resizes] == order
     assert all(one.outcome is ResizeOutcome.IN_PROGRESS for one in plan.resizes)
 
@@ -189,9 +190,9 @@ def test_the_order_of_several(release, order):
 def test_what_one_gives_back_another_gets():
     pods = [requesting("3", "1Gi", "a"), requesting("1", "1Gi", "b")]
     wanted = [requesting("3", "1Gi", "b"), requesting("1", "1Gi", "a")]
-    plan = resize_pods(pods, wanted, node=NODE, settings=ON, release="1.36")
+    plan = resize_pods(pods, wanted, Kubelet.of(node=NODE, settings=ON, release="1.36"))
     assert [(one.name, one.outcome.value) for one in plan.resizes] == [("a", "InProgress"), ("b", "InProgress")]
-    plan = resize_pods(pods, wanted, node=NODE, settings=ON, release="1.33")
+    plan = resize_pods(pods, wanted, Kubelet.of(node=NODE, settings=ON, release="1.33"))
     assert [(one.name, one.outcome.value) for one in plan.resizes] == [("b", "Deferred"), ("a", "InProgress")]
 
 
@@ -229,7 +230,6 @@ def test_one_is_made_again_and_the_next_is_updated():
 
 def test_plans_are_of_the_variant_that_is_asked_for():
     one = requesting("1", "1Gi")
-    plan = resize_pods(
-        [one], [one], node=NODE, settings=ON, release="1.27", variant=Variant.DOCUMENTED
-    )  # fmt: skip
+    documented = Kubelet.of(node=NODE, settings=ON, release="1.27", variant=Variant.DOCUMENTED)
+    plan = resize_pods([one], [one], documented)
     assert {side.revisions["memory-qos"] for side in (plan.before, plan.after)} == {"memory-qos v1.27 documented"}

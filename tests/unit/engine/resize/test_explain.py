@@ -1,5 +1,6 @@
 """Resizes as people and programs read them."""
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.model.knob import Knob
@@ -13,7 +14,7 @@ def planned(size="256Mi", release="1.31"):
     old, new = (
         pod(container({"cpu": "1", "memory": "64Mi"}, {"cpu": "1", "memory": limit})) for limit in ("128Mi", size)
     )
-    return resize_pods([old], [new], node=NODE, settings=ON, release=release)
+    return resize_pods([old], [new], Kubelet.of(node=NODE, settings=ON, release=release))
 
 
 def test_text():
@@ -33,7 +34,7 @@ def test_text():
         "     container c: its memory changes, the other resource stays as it was last set",
         ("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=1024 memory_limit_in_bytes=268435456 "
         "oom_score_adj=993 memory.oom.group=1 memory.swap.max=0"),
-        ("       writes memory.max=268435456; memory.swap.max=0; cpu.weight=39; cpu.max=100000 100000; "
+        ("       writes memory.swap.max=0; memory.max=268435456; cpu.weight=39; cpu.max=100000 100000; "
         "memory.oom.group=1"),
     ]  # fmt: skip
     assert "  memory.max: 134217728 -> 268435456" in lines

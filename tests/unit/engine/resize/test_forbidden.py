@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, resize_pods
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind, ResizePolicy
@@ -19,7 +20,7 @@ NEW = container({"cpu": "1", "memory": "80Mi"}, {"memory": "128Mi"})
 def said(old, new, release, **gates):
     known = {} if release == "1.26" else {"InPlacePodVerticalScaling": True}
     settings = KubeletSettings(feature_gates={**known, **gates})
-    [found] = resize_pods([old], [new], node=NODE, settings=settings, release=release).resizes
+    [found] = resize_pods([old], [new], Kubelet.of(node=NODE, settings=settings, release=release)).resizes
     assert found.outcome is not ResizeOutcome.FORBIDDEN or found.steps == ()
     return found.message if found.outcome is ResizeOutcome.FORBIDDEN else found.outcome.value
 
@@ -38,7 +39,7 @@ def test_before_there_was_any():
 ])  # fmt: skip
 def test_with_the_gate_off(release, answer):
     settings = KubeletSettings(feature_gates={} if release == "1.35" else {"InPlacePodVerticalScaling": False})
-    [found] = resize_pods([pod(OLD)], [pod(NEW)], node=NODE, settings=settings, release=release).resizes
+    [found] = resize_pods([pod(OLD)], [pod(NEW)], Kubelet.of(node=NODE, settings=settings, release=release)).resizes
     assert answer in {found.message, found.outcome.value}
     if answer == "Infeasible":
         assert found.message == "InPlacePodVerticalScaling is disabled"

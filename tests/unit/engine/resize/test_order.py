@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, StepKind, resize_pods, standing_after
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import KubeletSettings, ReservationPolicy
@@ -35,7 +36,7 @@ def limit(cgroup):
 @given(SHAPES, st.integers(34, 37))
 def test_limits_fit_at_every_moment_and_arrive(shape, minor):
     before, after = ([sizes[side] for sizes in shape] for side in (0, 1))
-    plan = resize_pods([sized(before)], [sized(after)], node=NODE, settings=TIERED, release=f"1.{minor}")
+    plan = resize_pods([sized(before)], [sized(after)], Kubelet.of(node=NODE, settings=TIERED, release=f"1.{minor}"))
     (resize,) = plan.resizes
     if before == after:
         assert resize.outcome is ResizeOutcome.UNCHANGED
@@ -53,7 +54,7 @@ def test_limits_fit_at_every_moment_and_arrive(shape, minor):
 @given(SHAPES, st.integers(34, 37))
 def test_every_container_that_changes_is_updated_once_and_what_shrinks_goes_first(shape, minor):
     before, after = ([sizes[side] for sizes in shape] for side in (0, 1))
-    plan = resize_pods([sized(before)], [sized(after)], node=NODE, settings=TIERED, release=f"1.{minor}")
+    plan = resize_pods([sized(before)], [sized(after)], Kubelet.of(node=NODE, settings=TIERED, release=f"1.{minor}"))
     limits = {f"c{index}": (sum(old), sum(new)) for index, (old, new) in enumerate(zip(before, after, strict=True))}
     steps = [one.container for one in plan.resizes[0].steps if one.kind is StepKind.UPDATE_CONTAINER]
     assert sorted(steps) == sorted(f"c{index}" for index, (old, new) in enumerate(shape) if old != new)

@@ -4,18 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.catalog.pods import load_pod_catalog
+from memqos.engine.difference import differences
 from memqos.engine.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.explain import knob_reasons, plan_tree, translations_text
-from memqos.engine.plan import ContainerResources
+from memqos.engine.finding import Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.release import Variant
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, translation_lines
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.model.knob import ABSENT, Knob
+from memqos.engine.translate.writes import Host
+from memqos.engine.verdict import judge_pod
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
+from memqos.model.reading import Reading
 from tests.unit.engine.pods import NODE, ON, container, pod
+from tests.unit.engine.translate.samples import CGROUPFS
 
 WEB = pod(container({"memory": "64Mi", "cpu": "100m"}, {"memory": "100000000", "cpu": "333m"}), name="web")
 NO_SWAP_LIMIT = "the message has no swap limit: the runtime takes a memory limit alone as no swap."
@@ -24,23 +30,34 @@ AFTER = "after a daemon-reload 34000 100000"
 CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.21"))
 
 
-def planned(runtimes=TRIXIE, *, release="1.27", node=NODE, settings=ON, driver=CgroupDriver.SYSTEMD, pods=(WEB,)):
-    return expect(pods, node=node, settings=settings, release=release, driver=driver, runtimes=runtimes)
+def of(runtimes=TRIXIE, *, release="1.27", node=NODE, settings=ON, driver=CgroupDriver.SYSTEMD):
+    return Kubelet.of(node=node, settings=settings, release=release, driver=driver, runtimes=runtimes)
 
 
-def own(plan):
-    return plan.pods[0].containers[0].translation
+def own(kubelet, one=WEB):
+    """The translation of a pod's only container."""
+    [planned] = expect([one], kubelet).pods[0].containers
+    return translate(planned.resources, kubelet.runtimes, kubelet.host)
 
 
-def test_nothing_is_translated_unless_runtimes_are_named():
-    plan = planned(None)
-    assert own(plan) is None
-    assert translations_text(plan, Language) == ""
-    assert "translation" not in plan_document(plan, variant=Variant.SHIPPED)["pods"][0]["containers"][0]
+def told(kubelet, languages=Language, one=WEB):
+    return translations_text(expect([one], kubelet), languages, kubelet)
+
+
+def document(kubelet, one=WEB):
+    plan = expect([one], kubelet)
+    [found] = plan_document(plan, variant=Variant.SHIPPED, translated_for=kubelet)["pods"][0]["containers"]
+    return found
+
+
+def test_documents_have_translations_where_they_are_asked_for():
+    assert "translation" in document(of())
+    plan = plan_document(expect([WEB], of()), variant=Variant.SHIPPED)
+    assert "translation" not in plan["pods"][0]["containers"][0]
 
 
 def test_the_way_of_one_container():
-    found = own(planned())
+    found = own(of())
     assert (found.cri, found.oci_runtime, found.refusal) == ("containerd 1.7.24", "runc 1.1.15", "")
     assert found.oci.resources.document()["memory"] == {"limit": 100000000, "swap": 100000000}
     assert found.docker.host_config["MemorySwap"] == 100000000
@@ -55,46 +72,56 @@ def test_the_way_of_one_container():
 
 
 def test_crun_has_a_scope_above():
-    found = own(planned(CRUN))
+    found = own(of(CRUN))
     assert found.writes.subgroup == "container"
     # Memory and swap together, as a swap limit: crun's own mistake.
     assert {one.name: one.shows for one in found.scope}["memory.swap.max"] == "99999744"
     assert {one.name: one.shows for one in found.files}["memory.swap.max"] == "0"
-    assert own(planned(CRUN, driver=CgroupDriver.CGROUPFS)).scope == ()
+    assert own(of(CRUN, driver=CgroupDriver.CGROUPFS)).scope == ()
 
 
-# Every release that has rules of its own, both drivers, old and new runtimes.
-@pytest.mark.parametrize("release", ["1.22", "1.27", "1.30", "1.36"])
-@pytest.mark.parametrize("driver", list(CgroupDriver))
-@pytest.mark.parametrize("oci", [("runc", "1.1.5"), ("runc", "1.4.0"), ("crun", "1.8.6"), ("crun", "1.28")])
-@pytest.mark.parametrize("cri", [("containerd", "1.6.8"), ("containerd", "2.1.9"), ("cri-o", "1.36")])
-def test_files_are_what_the_plan_expects(release, driver, oci, cri):
-    """Two ways to the same files: the plan's own rules, and the translation step by step."""
-    runtimes = Runtimes(cri=traits_of(*cri), oci=traits_of(*oci), hugetlb=True)
-    settings = KubeletSettings(feature_gates={"MemoryQoS": True})
-    plan = planned(runtimes, release=release, driver=driver, settings=settings, pods=load_pod_catalog())
-    for one in [one for each in plan.pods for one in each.containers]:
-        files = {file.name: file.shows for file in one.translation.files}
-        assert one.translation.refusal == ""
-        for knob, expected in one.cgroup.knobs.items():
-            if expected.written is not ABSENT and knob in files:
-                assert files[knob] == str(expected.value), (one.name, knob)
-            elif expected.written is not ABSENT:
-                assert str(expected.value) == str(knob.kernel_default), (one.name, knob)
+SMALL = pod(container(limits={"memory": "8Mi"}), name="small")
+REFUSAL = "set memory limit 8388608 too low; should be at least 12582912 bytes"
 
 
 def test_a_runtime_that_refuses():
-    small = pod(container(limits={"memory": "8Mi"}), name="small")
-    plan = planned(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci), pods=[small])
-    found = own(plan)
-    assert found.refusal == "set memory limit 8388608 too low; should be at least 12582912 bytes"
-    assert (found.writes, found.files) == (None, ())
-    text = translations_text(plan, Language)
-    assert "    refused by cri-o 1.36: set memory limit 8388608 too low" in text
-    assert "    refused: set memory limit 8388608 too low" in text
-    assert "  file     refused: set memory limit" in knob_reasons(plan, Knob.MEMORY_MAX)
-    [document] = plan_document(plan, variant=Variant.SHIPPED)["pods"][0]["containers"]
-    assert document["translation"]["files"] is None
+    kubelet = of(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci))
+    found = own(kubelet, SMALL)
+    assert (found.refusal, found.writes.files, found.files) == (REFUSAL, (), ())
+    text = told(kubelet, one=SMALL)
+    assert f"    refused by cri-o 1.36: {REFUSAL}" in text
+    assert f"    refused: {REFUSAL}" in text
+    assert document(kubelet, SMALL)["translation"]["files"] is None
+
+
+def test_the_plan_of_a_container_that_is_refused_says_so():
+    kubelet = of(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci))
+    plan = expect([SMALL], kubelet)
+    [planned] = plan.pods[0].containers
+    assert (planned.refusal, planned.cgroup.knobs) == (REFUSAL, {})
+    assert f"    the runtime refuses to make it: {REFUSAL}" in plan_tree(plan)
+    assert knob_reasons(plan, Knob.MEMORY_MAX).splitlines()[-1] == (
+        f"memory.max of container c of pod default/small: the runtime refuses to make it: {REFUSAL}"
+    )
+    assert f"  file     refused: {REFUSAL}" in knob_reasons(plan, Knob.MEMORY_MAX, translated_for=kubelet)
+    assert document(kubelet, SMALL)["refusal"] == REFUSAL
+    assert "refusal" not in document(of(), SMALL)
+    changes = {(one.what, one.before, one.after) for one in differences(expect([SMALL], of()), plan)}
+    assert ("creation", "made", f"refused: {REFUSAL}") in changes
+    assert ("memory.max", "8388608", "nothing") in changes
+    changes = {(one.what, one.before, one.after) for one in differences(plan, expect([SMALL], of()))}
+    assert ("creation", f"refused: {REFUSAL}", "made") in changes
+
+
+def test_a_container_that_is_refused_must_not_be_there():
+    plan = expect([SMALL], of(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci)))
+    reading = Reading(source="t", at=0.0)
+    for ids, verdict, observed in (
+        ({}, Verdict.CONFORMS, "not created"),
+        ({("uid-small", "c"): "0a1b"}, Verdict.DEVIATES, "created"),
+    ):
+        [found] = [one for one in judge_pod(plan, "uid-small", reading, ids=ids) if one.knob == "creation"]
+        assert (found.verdict, found.expected, found.observed) == (verdict, f"refused ({REFUSAL})", observed)
 
 
 def test_an_oci_runtime_that_refuses():
@@ -102,21 +129,39 @@ def test_an_oci_runtime_that_refuses():
     node = NodeFacts(memory=8 << 30, cpus=4, swap=1 << 30, swap_controller=False)
     old = Runtimes(cri=traits_of("containerd", "1.6.8"), oci=traits_of("runc", "1.1.5"))
     settings = KubeletSettings(feature_gates={"NodeSwap": True}, fail_swap_on=False)
-    found = own(planned(old, node=node, release="1.22", settings=settings))
+    kubelet = of(old, node=node, release="1.22", settings=settings)
+    found = own(kubelet)
     assert found.refusal == "open memory.swap.max: no such file or directory"
     assert (found.oci.refusal, found.files, found.scope) == ("", (), ())
+    assert expect([WEB], kubelet).pods[0].containers[0].refusal == found.refusal
 
 
-def test_on_cgroup_v1_files_are_not_modelled():
-    node = NodeFacts(memory=8 << 30, cpus=4, cgroup_version=CgroupVersion.V1)
-    plan = planned(node=node, pods=[WEB])
-    found = own(plan)
-    assert (found.writes, found.files, found.cri_unsaid) == (None, (), ())
-    assert "    what the OCI runtime writes on cgroup v1 is not modelled" in translations_text(plan, [Language.FILES])
+ON_V1 = NodeFacts(memory=8 << 30, cpus=4, cgroup_version=CgroupVersion.V1)
+
+
+def test_on_cgroup_v1():
+    kubelet = of(node=ON_V1)
+    found = own(kubelet)
+    assert {one.name: one.shows for one in found.files} == {
+        "memory.limit_in_bytes": "99999744",
+        "memory.memsw.limit_in_bytes": "99999744",
+        "cpu.shares": "102",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "33300",
+    }
+    assert [(one.knob, one.value) for one in found.cri_unsaid] == [("memory.memsw.limit_in_bytes", "100000000")]
+    # What a daemon-reload makes of a scope of cgroup v1 is not modelled.
+    assert {one["after_reload"] for one in document(kubelet)["translation"]["files"]["own"]} == {None}
+    assert "memory.limit_in_bytes 100000000, reads 99999744\n" in told(kubelet, [Language.FILES])
+    bare = of(node=ON_V1, driver=CgroupDriver.CGROUPFS)
+    assert document(bare)["translation"]["files"]["own"][0]["after_reload"] == "99999744"
+    lines = knob_reasons(expect([WEB], kubelet), Knob.CPU_SHARES, translated_for=kubelet)
+    assert "  CRI      cpu_shares = 102\n  OCI      cpu.shares = 102\n" in lines
+    assert "  file     runc 1.1.15 writes 102" in lines
 
 
 def test_text_of_every_language():
-    text = translations_text(planned(CRUN), [Language.CRI, Language.OCI, Language.DOCKER, Language.FILES])
+    text = told(of(CRUN), [Language.CRI, Language.OCI, Language.DOCKER, Language.FILES])
     assert text.splitlines()[:2] == [
         "container c of pod default/web",
         "  CRI LinuxContainerResources, as the kubelet sends them",
@@ -141,7 +186,7 @@ def test_text_of_every_language():
 
 
 def test_languages_are_shown_once_and_in_order():
-    text = translations_text(planned(), [Language.DOCKER, Language.CRI, Language.DOCKER])
+    text = told(of(), [Language.DOCKER, Language.CRI, Language.DOCKER])
     assert [line for line in text.splitlines() if line.startswith("  ") and not line.startswith("    ")] == [
         "  Docker HostConfig that says the same",
         "  CRI LinuxContainerResources, as the kubelet sends them",
@@ -150,7 +195,7 @@ def test_languages_are_shown_once_and_in_order():
 
 def test_a_container_that_asks_for_nothing():
     node = NodeFacts(memory=8 << 30, cpus=4, hugepage_sizes=())
-    text = translations_text(planned(node=node, pods=[pod()], settings=KubeletSettings()), [Language.CRI])
+    text = told(of(node=node, settings=KubeletSettings()), [Language.CRI], pod())
     assert "    cpu_shares 2\n" in text
 
 
@@ -174,26 +219,21 @@ def test_a_container_that_asks_for_nothing():
     (Knob.MEMORY_LOW, ["  CRI      says nothing of it", "  Docker   says nothing of it"]),
 ])  # fmt: skip
 def test_one_file_on_its_way(knob, says):
-    lines = knob_reasons(planned(), knob).splitlines()
+    lines = knob_reasons(expect([WEB], of()), knob, translated_for=of()).splitlines()
     for line in says:
         assert line in lines
 
 
-def test_the_tree_is_the_same_with_translations():
-    assert plan_tree(planned()) == plan_tree(planned(None))
-
-
 def test_a_text_that_the_kernel_refuses_is_a_refusal():
     sent = ContainerResources(cpu_shares=2, unified={"cpu.weight": "0"})
-    found = translate(sent, TRIXIE, node=NODE, driver=CgroupDriver.CGROUPFS, planned={})
+    found = translate(sent, TRIXIE, CGROUPFS)
     assert found.refusal == "cpu.weight: the kernel refuses '0': cpu.weight takes 1 to 10000, not '0'"
     assert (found.files, found.scope) == ((), ())
     assert found.writes.texts["cpu.weight"] == "0"
 
 
 def test_an_empty_request_is_said_to_say_nothing():
-    node = replace(NODE, swap_controller=False)
-    found = translate(ContainerResources(), TRIXIE, node=node, driver=CgroupDriver.CGROUPFS, planned={})
+    found = translate(ContainerResources(), TRIXIE, replace(CGROUPFS, swap_file=False))
     lines = list(translation_lines(ContainerResources(), found, [Language.CRI, Language.OCI, Language.FILES]))
     assert lines == [
         "CRI LinuxContainerResources, as the kubelet sends them",
@@ -206,22 +246,21 @@ def test_an_empty_request_is_said_to_say_nothing():
 
 
 def test_the_document_of_files_and_properties():
-    [document] = plan_document(planned(CRUN), variant=Variant.SHIPPED)["pods"][0]["containers"]
-    files = document["translation"]["files"]
+    files = document(of(CRUN))["translation"]["files"]
     assert files["below_scope"] == "container"
     assert {"name": "memory.min", "written": None, "shows": "67108864", "after_reload": "67108864"} in files["scope"]
     assert files["properties"]["CPUQuotaPerSecUSec"] == "340000"
     assert files["own"][0] == {
         "name": "memory.max", "written": "100000000", "shows": "99999744", "after_reload": "99999744"
     }  # fmt: skip
-    plan = planned(driver=CgroupDriver.CGROUPFS)
-    [document] = plan_document(plan, variant=Variant.SHIPPED)["pods"][0]["containers"]
-    assert (document["translation"]["files"]["properties"], document["translation"]["files"]["scope"]) == (None, [])
-    assert "properties" not in translations_text(plan, [Language.FILES])
+    bare = of(driver=CgroupDriver.CGROUPFS)
+    files = document(bare)["translation"]["files"]
+    assert (files["properties"], files["scope"]) == (None, [])
+    assert "properties" not in told(bare, [Language.FILES])
 
 
 def test_an_unlimited_amount_is_infinity_to_systemd():
     sent = ContainerResources(memory_limit_in_bytes=4096, memory_swap_limit_in_bytes=-1)
-    found = translate(sent, TRIXIE, node=NODE, driver=CgroupDriver.SYSTEMD, planned={})
+    found = translate(sent, TRIXIE, Host())
     lines = list(translation_lines(sent, found, [Language.FILES]))
     assert "  properties of the scope: MemoryMax=4096 MemorySwapMax=infinity" in lines

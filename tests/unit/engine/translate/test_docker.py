@@ -2,8 +2,8 @@
 
 import pytest
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.docker import host_config
+from memqos.model.cri import ContainerResources
 
 MIB = 1 << 20
 

@@ -2,10 +2,19 @@
 
 import pytest
 
-from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.runtime_rules import written
+from memqos.engine.translate.writes import Host
+from memqos.model.node import CgroupDriver, CgroupVersion
+from tests.unit.engine.translate.samples import CRUN_1_28, RUNC, RUNC_1_3_6
 
 MI = 1 << 20
+
+
+def written_on(resources, runtime=RUNC, **host):
+    return written(
+        resources, runtime, Host(**{"driver": CgroupDriver.CGROUPFS, "cgroup_version": CgroupVersion.V1, **host})
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,10 +55,34 @@ MI = 1 << 20
     ],
 )
 def test_files_in_order(resources, files):
-    writes = written_on_v1(resources)
+    writes = written_on(resources)
     assert (writes.files, writes.refusal, writes.properties, writes.subgroup) == (files, "", None, "")
 
 
 def test_unified_entries_are_refused():
-    writes = written_on_v1(OciResources(memory_limit=MI, unified={"memory.high": "4096"}))
+    writes = written_on(OciResources(memory_limit=MI, unified={"memory.high": "4096"}))
     assert (writes.files, writes.refusal) == ((), "invalid configuration: cannot use unified on cgroup v1")
+
+
+@pytest.mark.parametrize(("resources", "asked"), [
+    (OciResources(memory_limit=64 * MI, memory_swap=64 * MI), "67108864"),
+    (OciResources(memory_limit=-1), "-1"),
+])  # fmt: skip
+def test_without_swap_accounting(resources, asked):
+    """A limit of both that was asked for is runc's end; crun goes on; neither makes one up."""
+    crun = written_on(resources, CRUN_1_28, swap_file=False)
+    assert (crun.files, crun.refusal) == ((("memory.limit_in_bytes", asked),), "")
+    runc = written_on(resources, swap_file=False)
+    refusal = "open memory.memsw.limit_in_bytes: no such file or directory" if resources.memory_swap else ""
+    assert (runc.refusal, bool(runc.files)) == (refusal, not refusal)
+
+
+@pytest.mark.parametrize(("driver", "runtime", "quota"), [
+    (CgroupDriver.SYSTEMD, RUNC_1_3_6, "34000"),
+    (CgroupDriver.SYSTEMD, RUNC, "33300"),
+    (CgroupDriver.SYSTEMD, CRUN_1_28, "33300"),
+    (CgroupDriver.CGROUPFS, RUNC_1_3_6, "33300"),
+])  # fmt: skip
+def test_newer_runc_writes_the_quota_that_systemd_rounds_to(driver, runtime, quota):
+    found = written_on(OciResources(cpu_quota=33300, cpu_period=100_000), runtime, driver=driver)
+    assert found.texts == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota}

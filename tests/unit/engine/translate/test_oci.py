@@ -2,10 +2,10 @@
 
 import pytest
 
-from memqos.engine.plan import ContainerResources
 from memqos.engine.translate.oci import OciTranslation, create, unclearable, update
 from memqos.engine.translate.resources import OciResources, Unsayable
 from memqos.engine.translate.versions import Runtime, traits_of
+from memqos.model.cri import ContainerResources
 
 MIB = 1 << 20
 CONTAINERD = traits_of("containerd", "1.7.24")

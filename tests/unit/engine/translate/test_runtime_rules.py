@@ -3,10 +3,11 @@
 import pytest
 
 from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.oci import create
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runtime_rules import held, written
-from memqos.engine.translate.versions import runtime_traits, traits_of
+from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.engine.translate.writes import Host
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
@@ -46,7 +47,10 @@ PODS = [
 def test_files_agree_with_the_plan(release, driver, cri, oci):
     cri = traits_of(*cri)
     plan = expect(
-        PODS, node=NODE, settings=ON, release=release, driver=driver, traits=runtime_traits(cri, oci, hugetlb=True)
+        PODS,
+        Kubelet.of(
+            node=NODE, settings=ON, release=release, driver=driver, runtimes=Runtimes(cri=cri, oci=oci, hugetlb=True)
+        ),
     )
     assert len(plan.pods) == 5
     for planned in plan.pods:

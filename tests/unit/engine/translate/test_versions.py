@@ -2,9 +2,10 @@
 
 import pytest
 
-from memqos.engine.translate.versions import Feature, Runtime, runtime_traits, traits_of
-from memqos.model.node import RuntimeFlavour
-from memqos.model.traits import CONTAINERD_1_7_RUNC_1_1, RuntimeTraits, WeightConversion
+from memqos.engine.cpu import WeightConversion
+from memqos.engine.layout import Layout
+from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, traits_of
+from memqos.model.node import CgroupDriver, RuntimeFlavour
 
 
 @pytest.mark.parametrize(
@@ -68,16 +69,31 @@ def test_what_a_version_leaves_open_is_in_doubt(runtime, version, feature, known
     assert traits_of(runtime, version).known(feature) is known
 
 
-def test_runtimes_of_unknown_versions_leave_a_plan_what_they_all_do():
-    found = runtime_traits(traits_of("containerd", ""), traits_of("crun", ""), hugetlb=True)
-    assert found == RuntimeTraits(
-        name="containerd of unknown version with crun of unknown version",
-        weight=None,
-        hugetlb=True,
-        swap_follows_memory=None,
-        systemd_rounds_quota=False,
-        subgroup="container",
-    )
+def test_a_version_that_is_known_stands_for_itself_alone():
+    assert TRIXIE.cri.candidates == (TRIXIE.cri,)
+    assert TRIXIE.candidates == (TRIXIE,)
+
+
+def test_one_that_is_not_known_stands_for_all_that_versions_did_the_newest_first():
+    found = traits_of("containerd", "").candidates
+    assert [one.features for one in found] == [
+        {Feature.SWAP_FOLLOWS_MEMORY, Feature.SWAP_NEEDS_CONTROLLER, Feature.UPDATE_KEEPS_UNIFIED},
+        {Feature.SWAP_FOLLOWS_MEMORY, Feature.UPDATE_KEEPS_UNIFIED},
+        {Feature.UPDATE_KEEPS_UNIFIED},
+    ]
+    assert {one.in_doubt for one in found} == {frozenset()}
+    assert {str(one) for one in found} == {"containerd of unknown version"}
+
+
+def test_what_comes_in_one_release_comes_together():
+    newer, older = traits_of("runc", "1.3").candidates
+    assert newer.features - older.features == {Feature.QUADRATIC_WEIGHT, Feature.ROUNDED_QUOTA_IN_FILE}
+
+
+def test_two_runtimes_stand_for_every_pair():
+    both = Runtimes(cri=traits_of("containerd", ""), oci=traits_of("runc", "1.3"), hugetlb=True, systemd=252)
+    assert len(both.candidates) == 6
+    assert {(one.hugetlb, one.systemd) for one in both.candidates} == {(True, 252)}
 
 
 @pytest.mark.parametrize(
@@ -93,16 +109,27 @@ def test_an_unknown_runtime_is_an_error():
         traits_of("youki", "0.5")
 
 
-def test_two_runtimes_make_the_traits_of_a_plan():
-    found = runtime_traits(traits_of("containerd", "1.7"), traits_of("runc", "1.1"), hugetlb=False)
-    assert found == CONTAINERD_1_7_RUNC_1_1
-    assert runtime_traits(traits_of("cri-o", "1.36.3"), traits_of("runc", "1.3.6"), hugetlb=True) == RuntimeTraits(
-        name="cri-o 1.36.3 with runc 1.3.6",
-        flavour=RuntimeFlavour.CRIO,
-        weight=WeightConversion.QUADRATIC,
-        hugetlb=True,
-        systemd_rounds_quota=True,
-    )
-    old = runtime_traits(traits_of("containerd", "1.6.8"), traits_of("crun", "1.23"), hugetlb=False)
-    assert not old.swap_follows_memory
-    assert not old.systemd_rounds_quota
+@pytest.mark.parametrize(
+    ("cri", "oci", "driver", "layout"),
+    [
+        ("containerd", "runc", CgroupDriver.SYSTEMD, Layout(driver=CgroupDriver.SYSTEMD)),
+        (
+            "cri-o",
+            "crun",
+            CgroupDriver.SYSTEMD,
+            Layout(driver=CgroupDriver.SYSTEMD, flavour=RuntimeFlavour.CRIO, subgroup="container"),
+        ),
+        ("containerd", "crun", CgroupDriver.CGROUPFS, Layout(driver=CgroupDriver.CGROUPFS, subgroup="container")),
+    ],
+)
+def test_where_they_keep_containers(cri, oci, driver, layout):
+    assert Runtimes(cri=traits_of(cri, "1.7"), oci=traits_of(oci, "1.1")).layout(driver) == layout
+
+
+def test_cri_o_always_passes_huge_pages_on():
+    assert Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci).passes_huge_pages
+    assert not TRIXIE.passes_huge_pages
+
+
+def test_they_are_called_by_their_names_and_versions():
+    assert str(TRIXIE) == "containerd 1.7.24 with runc 1.1.15"
