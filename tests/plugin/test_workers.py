@@ -101,7 +101,7 @@ def host(monkeypatch):
     """A host of four processors with room for three machines of two, under emulation or not."""
 
     def made(*, emulated):
-        monkeypatch.setattr(workers, "_settings", lambda _: resolve({}, {}))
+        monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
         monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=4))
         monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
         monkeypatch.setattr(workers, "_is_emulated", lambda *_: emulated)
@@ -133,7 +133,7 @@ def test_auto_is_what_is_fastest_and_more_is_warned_of(host, asked, emulated, nu
 def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
     monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=2))
     monkeypatch.setattr(workers, "_is_emulated", lambda *_: True)
-    monkeypatch.setattr(workers, "_settings", lambda _: resolve({}, {}))
+    monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
     monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
     number, said = workers.limit_workers(None, "auto")
     assert number == 0

@@ -106,10 +106,14 @@ def _check_workers(asked: str | None) -> None:
 
 
 class Running:
-    """What `memqos run` does in pytest's run beside the plugin. results: the folder of the run, once it is over."""
+    """What `memqos run` does in pytest's run beside the plugin.
+
+    memqos_settings: read by the plugin, so that errors and bundles name the option or variable that was given.
+    results: the folder of the run, once it is over.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.memqos_settings = settings
         self.results: Path | None = None
 
     @pytest.hookimpl(wrapper=True)
@@ -136,7 +140,7 @@ class Running:
             return
         find_qemu()
         with shown_progress() as progress:
-            for name in self._settings.profiles:
+            for name in self.memqos_settings.profiles:
                 ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:

@@ -7,17 +7,16 @@ and changes nothing for tests that are not memqos tests.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Generator
 
 import pytest
 
 from memqos import frame
-from memqos.config.settings import resolve
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.budget import Budget
+from memqos.plugin.given import settings_given
 from memqos.plugin.interrupting import Interrupting
 from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
 from memqos.plugin.recording import Recording
@@ -95,13 +94,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Settings are resolved, and every usage error that needs no machine is told, before anything else happens."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    given = {
-        setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
-        for setting in SETTINGS
-    }
     is_worker = hasattr(config, "workerinput")
     try:
-        settings = resolve(given, os.environ, option_prefix="--memqos-")
+        settings = settings_given(config)
         config.stash[SETTINGS_KEY] = settings
         if not is_worker:
             collecting.check_settings(settings)

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from memqos.catalog.topologies import load_topology
-from memqos.config.settings import Settings, resolve
-from memqos.config.table import SETTINGS
+from memqos.config.settings import Settings
 from memqos.errors import MemqosError
+from memqos.plugin.given import settings_given
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
@@ -28,7 +28,7 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     fastest; 0 is this process alone. Settings that cannot be resolved are left for pytest_configure to refuse.
     """
     try:
-        settings = _settings(config)
+        settings = settings_given(config)
         topology = load_topology(settings.word("topology"))
         cache, host = default_cache(os.environ), read_host()
         ready = [
@@ -62,14 +62,6 @@ def _is_emulated(settings: Settings, cache: Cache) -> bool:
     if not images:
         return True
     return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG
-
-
-def _settings(config: pytest.Config) -> Settings:
-    given = {
-        setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
-        for setting in SETTINGS
-    }
-    return resolve(given, os.environ, option_prefix="--memqos-")
 
 
 def _machines(number: int) -> str:

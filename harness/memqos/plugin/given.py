@@ -1,0 +1,28 @@
+"""The settings of a run, each with where it came from."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memqos.config.settings import Settings, resolve
+from memqos.config.table import SETTINGS
+
+__all__ = ["settings_given"]
+
+
+def settings_given(config: pytest.Config) -> Settings:
+    """Those that `memqos run` has resolved already, with the origins that its user knows, or else pytest's options.
+
+    Raises UsageError as `resolve` does. A worker of xdist is told values only, by its controller.
+    """
+    for plugin in config.pluginmanager.get_plugins():
+        settings = getattr(plugin, "memqos_settings", None)
+        if isinstance(settings, Settings):
+            return settings
+    given = {
+        setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
+        for setting in SETTINGS
+    }
+    return resolve(given, os.environ, option_prefix="--memqos-")
