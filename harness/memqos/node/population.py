@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
 from memqos.engine import verdict
 from memqos.engine.finding import Finding
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
+from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError
 from memqos.model.knob import knobs_of
 from memqos.model.node import CgroupVersion
@@ -16,7 +19,7 @@ from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 
-__all__ = ["AdmittedPod", "Population", "knob_files"]
+__all__ = ["AdmittedPod", "Population", "knob_files", "read_population"]
 
 
 def knob_files(version: CgroupVersion) -> tuple[str, ...]:
@@ -93,3 +96,23 @@ class Population:
         """The cgroup that holds a container's processes."""
         admitted = self.pods[pod.uid]
         return self.plan.layout.container(admitted.planned.cgroup.path, admitted.containers[container].id)
+
+
+def read_population(tree: CgroupTree, population: Population, *, deadline: Deadline) -> Reading:
+    """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
+
+    Containers' cgroups also have oom_score_adj, of their first process.
+    """
+    planned = [cgroup.path for cgroup in population.plan.cgroups()]
+    containers = [
+        population.path_of(admitted.pod, name) for admitted in population.pods.values() for name in admitted.containers
+    ]
+    files = knob_files(tree.hierarchy.version)
+    reading = tree.read_cgroups(dict.fromkeys([*planned, *containers]), files, deadline=deadline)
+    cgroups = dict(reading.cgroups)
+    scores = tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)
+    for path, text in scores.items():
+        cgroups[path] = CgroupReading(path=path, files={**cgroups[path].files, OOM_SCORE_ADJ: text})
+    for admitted in population.pods.values():
+        cgroups.update(admitted.early)
+    return replace(reading, cgroups=cgroups)

@@ -15,22 +15,22 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Refusal
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.reading import CgroupReading, Reading
+from memqos.model.reading import Reading
 from memqos.node.admission import Admission
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
-from memqos.node.population import AdmittedPod, Population, knob_files
+from memqos.node.population import AdmittedPod, Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.standing import Standing
 from memqos.node.steering import Steering
 from memqos.node.steering import steering as steering_of
+from memqos.node.tidying import Tidying
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
@@ -47,12 +47,10 @@ READ_SECONDS = 60.0
 class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
-    Nothing of an earlier population is left on it when the next one is admitted. `disposable`: the machine is thrown
-    away at the end, so an interrupt need not wait for pods to be removed from it. `check_alive` and `examine` raise the
+    Nothing of an earlier population is left on it when the next one is admitted. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `runtimes`: what runs containers on it. `leaves`: whether somebody wants to look at the pods, so that they are left
-    where they are. `lingers`: whether somebody may want to yet, so that they stay until the node is used again.
-    `repetition`: the failures of pods so far, where nodes of one kind are used one after another.
+    `runtimes`: what runs containers on it. `disposable`, `leaves`, `lingers`: as in Tidying. `repetition`: the failures
+    of pods so far, where nodes of one kind are used one after another.
     """
 
     def __init__(
@@ -82,11 +80,8 @@ class NodeUnderTest:
         self.tree = CgroupTree(target, facts.hierarchy)
         self._recorder = recorder
         self._runtimes = runtimes
-        self._disposable = disposable
+        self._tidying = Tidying(disposable=disposable, leaves=leaves, lingers=lingers)
         self._check_alive = check_alive
-        self._leaves = leaves
-        self._lingers = lingers
-        self._lingering: list[Callable[[], None]] = []
         self._examine = examine or (lambda _: check_alive())
         self._kept: Standing | None = None
         self._standing: Standing | None = None
@@ -111,10 +106,6 @@ class NodeUnderTest:
             "cgroup v1": self._is_on(CgroupVersion.V2),
         }
         return lacks[need] or ""
-
-    @property
-    def _knob_files(self) -> tuple[str, ...]:
-        return knob_files(self.facts.cgroup_version)
 
     def _is_on(self, other: CgroupVersion) -> str:
         return f"the machine has cgroup {other}" if self.facts.cgroup_version is other else ""
@@ -141,7 +132,7 @@ class NodeUnderTest:
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
-        self._clear_away()
+        self._tidying.clear_away()
         standing = self._new_standing("memqos")
         self._kept = standing
         try:
@@ -175,11 +166,11 @@ class NodeUnderTest:
         if zone is not None:
             plan = bound_to(plan, zone)
         self._recorder.plan(plan)
-        self._clear_away()
+        self._tidying.clear_away()
         steering = steering or Steering()
         kept = self._kept
         self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
-        ending = self._ending(lambda: None, standing.clear) if kept else self._clearing(standing)
+        ending = self._tidying.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
         with self._guarded(), ending:
             standing.bring(plan)
             beside(plan)
@@ -226,25 +217,8 @@ class NodeUnderTest:
         return complete
 
     def read(self, population: Population) -> Reading:
-        """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
-
-        Containers' cgroups also have oom_score_adj, of their first process.
-        """
-        planned = [cgroup.path for cgroup in population.plan.cgroups()]
-        containers = [
-            population.path_of(admitted.pod, name)
-            for admitted in population.pods.values()
-            for name in admitted.containers
-        ]
-        deadline = Deadline.after(READ_SECONDS)
-        reading = self.tree.read_cgroups(dict.fromkeys([*planned, *containers]), self._knob_files, deadline=deadline)
-        cgroups = dict(reading.cgroups)
-        scores = self.tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)
-        for path, text in scores.items():
-            cgroups[path] = CgroupReading(path=path, files={**cgroups[path].files, OOM_SCORE_ADJ: text})
-        for admitted in population.pods.values():
-            cgroups.update(admitted.early)
-        return dataclasses.replace(reading, cgroups=cgroups)
+        """Every planned cgroup and every container's, now; see `read_population`."""
+        return read_population(self.tree, population, deadline=Deadline.after(READ_SECONDS))
 
     @contextlib.contextmanager
     def watched(
@@ -303,7 +277,7 @@ class NodeUnderTest:
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that enforcement made and did not remove: none on a node that is as it was."""
-        self._clear_away()
+        self._tidying.clear_away()
         left = find_leftovers(self.tree, deadline=Deadline.after(READ_SECONDS))
         return tuple(str(leftover.path) for leftover in left)
 
@@ -316,39 +290,7 @@ class NodeUnderTest:
 
     def _clearing(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""
-        return self._ending(standing.clear, standing.clear)
-
-    @contextlib.contextmanager
-    def _ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
-        """Tidy up in one of two ways, now or later; after an interrupt a disposable machine is left as it is."""
-
-        def quietly() -> None:
-            # The first error is what the reader needs: one in tidying up after it must not take its place.
-            with contextlib.suppress(MachineryError):
-                badly()
-
-        try:
-            yield
-        except Exception:
-            self._tidy_up(quietly)
-            raise
-        except BaseException:
-            if not self._disposable:
-                badly()
-            raise
-        self._tidy_up(well)
-
-    def _tidy_up(self, clear: Callable[[], None]) -> None:
-        if self._lingers():
-            self._lingering.append(clear)
-        elif not self._leaves():
-            clear()
-
-    def _clear_away(self) -> None:
-        """Remove what lingers of earlier populations, unless somebody wants to look at it."""
-        lingering, self._lingering = self._lingering, []
-        for clear in lingering if not self._leaves() else ():
-            clear()
+        return self._tidying.ending(standing.clear, standing.clear)
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
