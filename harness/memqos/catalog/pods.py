@@ -1,22 +1,43 @@
-"""Pods from files, and the catalogue of pods that suites use."""
+"""Pods from files and folders, and the catalogue of pods that suites use."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from memqos.catalog.data import data_root
-from memqos.catalog.manifests import pods_in
+from memqos.catalog.distinct_pods import distinct
+from memqos.catalog.manifests import Manifest, PassedOver, manifests_in
+from memqos.catalog.object_names import Identity
+from memqos.catalog.workloads import KINDS, Replicas
 from memqos.catalog.yaml_nodes import MAX_BYTES
-from memqos.errors import ManifestError, UsageError
+from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.pod import Pod
 
-__all__ = ["distinct", "load_pod_catalog", "load_pods", "read_text"]
+__all__ = ["Manifests", "load_manifests", "load_pod_catalog", "load_pods", "read_text"]
 
 STDIN = "-"
+_SUFFIXES = (".json", ".yaml", ".yml")
+_MOST_NAMED = 12
+_AS_WRITTEN = Replicas()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """What files hold: the pods; how many objects that make none were passed over, by kind; workloads of no pods.
+
+    The kind "" is that of documents in folders that are no objects.
+    """
+
+    pods: tuple[Pod, ...]
+    passed_over: Mapping[str, int]
+    idle: tuple[Identity, ...]
 
 
 def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
@@ -37,41 +58,120 @@ def _opened(path: str | Path, what: str) -> Iterator[BinaryIO]:
         with Path(path).open("rb") as file:
             yield file
     except OSError as error:
-        raise UsageError(
-            f"the file '{path}' cannot be read: {(error.strerror or str(error)).lower()}.",
-            next_step=f"Give the path of {what}, or - for standard input.",
-        ) from None
+        raise _unreadable(path, error, what) from None
+
+
+def _unreadable(path: str | Path, error: OSError, what: str) -> UsageError:
+    return UsageError(
+        f"the file '{path}' cannot be read: {(error.strerror or str(error)).lower()}.",
+        next_step=f"Give the path of {what}, or - for standard input.",
+    )
 
 
 def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
-    """The pods of several files, in the order given; a file may hold all the pods of a cluster.
+    """The pods of several files, as `load_manifests` finds them."""
+    return load_manifests(paths).pods
 
-    Raises UsageError for a file that cannot be read, ManifestError for what Kubernetes would refuse, also when the same
-    pod is given twice.
+
+def load_manifests(
+    paths: Iterable[str | Path], *, replicas: Replicas = _AS_WRITTEN, recursive: bool = False
+) -> Manifests:
+    """The pods of several files and folders, in the order given; a file may hold all the objects of a cluster.
+
+    Of a folder the files are read that kubectl reads (.json, .yaml, .yml), by name; recursive: those in folders below
+    it too. replicas: how many pods of a workload are planned, where that is not what its manifest says.
+
+    Raises UsageError for a file that cannot be read, a folder without such a file, and where nothing has a pod;
+    UnknownNameError for replicas of a workload that is not there; ManifestError for what Kubernetes would refuse, also
+    when the same object is given twice.
     """
-    return tuple(distinct(pod for path in paths for pod in _read(path)))
+    found: list[Manifest] = []
+    passed_over: Counter[str] = Counter()
+    refused: list[ManifestError] = []
+    for path, strict in _files(paths, recursive=recursive):
+        try:
+            for one in _read(path, replicas, strict=strict):
+                if isinstance(one, PassedOver):
+                    passed_over[one.kind] += 1
+                else:
+                    found.append(one)
+        except ManifestError as error:
+            if strict:
+                raise
+            refused.append(error)
+    if refused:
+        raise _of_all(refused)
+    if not found:
+        kinds = ", ".join(sorted(filter(None, passed_over))[:_MOST_NAMED])
+        raise UsageError(
+            "there is no pod in what was given, nor an object that makes pods" + (f": {kinds}." if kinds else "."),
+            next_step=f"Give a Pod, {', '.join(KINDS)}, or a List of them.",
+        )
+    _check_named(replicas, found)
+    idle = tuple(one.identity for one in found if not one.pods)
+    return Manifests(pods=distinct(found), passed_over=passed_over, idle=idle)
 
 
-def _read(path: str | Path) -> Iterator[Pod]:
+def _of_all(refused: Sequence[ManifestError]) -> ManifestError:
+    """The first error about files in folders, which names the others too."""
+    first, *others = refused
+    if others:
+        more = ", ".join(error.where.partition(": ")[0] for error in others[:_MOST_NAMED])
+        rest = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        first.next_step = f"{first.next_step} Refused too: {more}{rest}.".lstrip()
+    return first
+
+
+def _files(paths: Iterable[str | Path], *, recursive: bool) -> Iterator[tuple[str | Path, bool]]:
+    """Files, and whether they were named: what was must be a manifest."""
+    for path in paths:
+        # pathlib's own is_dir raises for a folder that may not be entered; opening says so.
+        if str(path) == STDIN or not os.path.isdir(path):  # noqa: PTH112
+            yield path, True
+        else:
+            yield from ((file, False) for file in _in_folder(Path(path), recursive=recursive))
+
+
+def _in_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise _unreadable(error.filename, error, "a folder of manifests") from None
+
+    empty = True
+    for place, below, names in os.walk(folder, onerror=refuse):
+        below[:] = sorted(below) if recursive else ()
+        for name in sorted(names):
+            path = Path(place, name)
+            if path.suffix in _SUFFIXES and path.is_file():
+                empty = False
+                yield path
+    if empty:
+        raise UsageError(
+            f"the folder '{folder}' has no file whose name ends in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.",
+            next_step="" if recursive else "-R looks into the folders below it too.",
+        )
+
+
+def _read(path: str | Path, replicas: Replicas, *, strict: bool) -> Iterator[Manifest | PassedOver]:
+    name = "standard input" if str(path) == STDIN else str(path)
+    empty = strict
     with _opened(path, "a manifest") as file:
-        yield from pods_in(file, "standard input" if str(path) == STDIN else str(path))
+        for one in manifests_in(file, name, replicas, strict=strict):
+            empty = False
+            yield one
+    if empty:
+        raise ManifestError.at("there is no object in it.", file=name, next_step="Give a v1 Pod manifest.")
 
 
-def distinct(pods: Iterable[Pod]) -> Iterator[Pod]:
-    """These pods; ManifestError for one whose name, or uid, another one has already."""
-    taken: dict[tuple[str, str], Pod] = {}
-    uids: dict[str, Pod] = {}
-    for pod in pods:
-        other = taken.get((pod.namespace, pod.name)) or uids.get(pod.uid)
-        if other is not None:
-            raise ManifestError.at(
-                f"the pod {pod.namespace}/{pod.name} (uid {pod.uid}) is already there, from {other.file}.",
-                file=pod.file,
-                field="metadata.name",
-                next_step="Give every pod a name and a uid of its own.",
-            )
-        taken[pod.namespace, pod.name] = uids[pod.uid] = pod
-        yield pod
+def _check_named(replicas: Replicas, found: Iterable[Manifest]) -> None:
+    known = {(one.identity.namespace, one.identity.name) for one in found if _scales(one)}
+    for namespace, name in replicas.named:
+        if (namespace, name) not in known:
+            listed = sorted("/".join(one) for one in known)
+            raise UnknownNameError.of("workload with replicas", f"{namespace}/{name}", listed, where="--replicas")
+
+
+def _scales(one: Manifest) -> bool:
+    return one.identity.kind in KINDS and KINDS[one.identity.kind].scales
 
 
 def load_pod_catalog() -> tuple[Pod, ...]:

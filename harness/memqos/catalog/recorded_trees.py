@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
-from memqos.catalog.manifests import pods_in, pods_of
+from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
-from memqos.catalog.pods import distinct, read_text
+from memqos.catalog.pods import read_text
 from memqos.engine.translate.versions import Runtime, traits_of
 from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import ManifestError
@@ -98,7 +99,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
         settings=None if config is None else settings_of(_text(config), f"{file} config", overrides),
-        pods=None if manifests is None else tuple(distinct(_pods(data, file))),
+        pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
     )
@@ -147,14 +148,18 @@ def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContaine
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
 
-def _pods(data: Mapping[str, Any], file: str) -> Iterator[Pod]:
-    """The pods in a list of manifests, or in an API server's List of them."""
+def _manifests(data: Mapping[str, Any], file: str) -> Iterator[Manifest]:
+    """The objects with pods in a list of manifests, or in an API server's List of them."""
     if isinstance(data["pods"], dict):
-        yield from pods_in(io.BytesIO(_text(data["pods"])), f"{file} pods")
-        return
-    manifests: list[Any] = _typed(data, "pods", list, file)
-    for index, manifest in enumerate(manifests):
-        yield from pods_of(_text(manifest), f"{file} pods[{index}]")
+        texts = [(data["pods"], f"{file} pods")]
+    else:
+        given: list[Any] = _typed(data, "pods", list, file)
+        texts = [(manifest, f"{file} pods[{index}]") for index, manifest in enumerate(given)]
+    for manifest, place in texts:
+        found = tuple(manifests_in(io.BytesIO(_text(manifest)), place))
+        if not found:
+            raise ManifestError.at("there is no object in it.", file=place, next_step=_FORMAT)
+        yield from (one for one in found if isinstance(one, Manifest))
 
 
 def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:

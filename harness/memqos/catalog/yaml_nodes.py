@@ -189,12 +189,8 @@ class _Builder:
         line = 0 if mark is None else mark.line + 1
         text = self._text.line(line)
         tab = "\t" in text[: len(text) - len(text.lstrip())]
-        return ManifestError.at(
-            f"this is not YAML: {problem}.",
-            file=self._file,
-            line=line,
-            next_step="Indent with spaces: YAML does not allow tabs there." if tab else "",
-        )
+        step = "Indent with spaces: YAML does not allow tabs there." if tab else _rendered(text)
+        return ManifestError.at(f"this is not YAML: {problem}.", file=self._file, line=line, next_step=step)
 
     def _take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 0
@@ -282,4 +278,10 @@ class _Builder:
         parent.entries[key] = Entry(key, line, node)
 
     def _error(self, what: str, line: int, *, field: str = "") -> ManifestError:
-        return ManifestError.at(what, file=self._file, line=line, field=field)
+        step = _rendered(self._text.line(line))
+        return ManifestError.at(what, file=self._file, line=line, field=field, next_step=step)
+
+
+def _rendered(line: str) -> str:
+    """What to do about a line of a template, "" for any other."""
+    return "It is a line of a template: give what it renders to (helm template …)." if "{{" in line else ""

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import load_tree
 from memqos.cli.audit_answer import answer_document, answer_text
 from memqos.cli.auditing import Question, judged
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
+from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
@@ -37,10 +37,16 @@ deviates, 5 nothing could be observed.
 @click.command(name="audit", help=HELP)
 @click.option("--tree", required=True, metavar="FILE", help="The recorded tree (JSON).")
 @click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release; else the recorded kubelet's.")
-@click.option("--pods", multiple=True, metavar="FILE", help="Pod manifests; may be repeated. Else the recorded ones.")
+@click.option(
+    "--pods",
+    multiple=True,
+    metavar="FILE",
+    help="Manifests, or folders of them, as for expect; may be repeated. Else the recorded ones.",
+)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
 @kubelet_options
+@manifest_options
 @node_options
 @runtime_options
 @click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
@@ -59,12 +65,13 @@ def command(
     """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
     runtime = RuntimeOptions(**{field.name: more.pop(field.name) for field in fields(RuntimeOptions)})
     kubelet = KubeletOptions(**{field.name: more.pop(field.name) for field in fields(KubeletOptions)})
+    manifest = ManifestOptions(**{field.name: more.pop(field.name) for field in fields(ManifestOptions)})
     said = NodeOptions(**more)
     if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
     recorded = load_tree(tree, () if kubelet_config else kubelet.overrides)
     manifests = (*pods, *files)
-    given = load_pods(manifests) if manifests else recorded.pods
+    given = manifest.load(manifests) if manifests else recorded.pods
     release = kubernetes or recorded.release
     if given is None:
         raise _missing("pods", tree, "Give the pods' manifests with --pods.")

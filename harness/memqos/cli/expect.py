@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 
-from memqos.catalog.pods import load_pods
 from memqos.cli.cluster import pods_of_one_node
 from memqos.cli.container_usage import usage_of
+from memqos.cli.expect_asked import Asked
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
+from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.narrowing import narrowed
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
@@ -42,8 +43,10 @@ _ALL = "all"
 
 HELP = """Print what every control file must hold for the pods in FILE… under a kubelet of one release.
 
-FILE is a v1 Pod manifest, or a list of them, in YAML or JSON; - reads standard input. Nothing is run: the values come
-from the reference engine, each with its reasons.
+FILE is what kubectl takes, in YAML or JSON: Pods, and objects that make pods (Deployment, StatefulSet, DaemonSet,
+ReplicaSet, ReplicationController, Job, CronJob, PodTemplate), one or several, in a List or not; a folder of such files;
+or - for standard input. Other objects are passed over. Nothing is run: the values come from the reference engine, each
+with its reasons.
 
 \b
   memqos expect pod.yaml --kubernetes 1.36
@@ -57,6 +60,8 @@ from the reference engine, each with its reasons.
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
   memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
   kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
+  memqos expect -R deploy/ --kubernetes 1.36 --replicas 1 --replicas web=3
+  helm template web ./chart | memqos expect - --kubernetes 1.36
   memqos expect pods.yaml --kubernetes 1.36 --pod 'team-a/web-*' --container app
   memqos expect --errata
 """
@@ -101,6 +106,7 @@ from the reference engine, each with its reasons.
     help="What a container uses, for --protection (else all of its memory.max) and --resize (else nothing is in the "
     "way of a lower limit). May be repeated.",
 )
+@manifest_options
 @node_options
 @runtime_options
 def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: Any) -> None:
@@ -111,7 +117,10 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
     node = NodeOptions(**{field.name: options.pop(field.name) for field in fields(NodeOptions)})
     runtime = RuntimeOptions(**{field.name: options.pop(field.name) for field in fields(RuntimeOptions)})
     kubelet = KubeletOptions(**{field.name: options.pop(field.name) for field in fields(KubeletOptions)})
-    order = _Order(files=files, as_json=as_json, node=node, runtime=runtime, kubelet=kubelet, **options)
+    manifests = ManifestOptions(**{field.name: options.pop(field.name) for field in fields(ManifestOptions)})
+    order = _Order(
+        files=files, as_json=as_json, node=node, runtime=runtime, kubelet=kubelet, manifests=manifests, **options
+    )
     order.check()
     if order.resize:
         say(order.resizes())
@@ -124,58 +133,8 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What was asked for, as click gives it."""
-
-    files: tuple[str, ...]
-    as_json: bool
-    node: NodeOptions
-    runtime: RuntimeOptions
-    kubelet: KubeletOptions
-    kubernetes: str | None
-    kubelet_config: str | None
-    why: str | None
-    static: bool
-    translate: tuple[str, ...]
-    protection: bool
-    usage: tuple[str, ...]
-    diff: tuple[str, str] | None
-    diff_config: str | None
-    running: bool
-    resize: str | None
-    node_name: str | None
-    pod: tuple[str, ...]
-    container: tuple[str, ...]
-
-    def check(self) -> None:
-        """Usage that no single option can see."""
-        if not self.files:
-            raise click.UsageError("Missing argument 'FILE...': the pods' manifests.")
-        if not self.kubernetes and not self.diff:
-            raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
-        if self.kubernetes and self.diff:
-            raise click.UsageError("--diff names both releases: leave --kubernetes out.")
-        if self.running and not (self.diff or self.diff_config):
-            raise click.UsageError("--running is about a change: give --diff or --diff-config.")
-        if self.why and (self.diff or self.diff_config):
-            raise click.UsageError("--why explains one plan: what changes has its reasons already.")
-        self._check_answers()
-        read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file, self.resize]
-        if read.count("-") > 1:
-            raise UsageError("standard input (-) can be read once only.", where="memqos expect")
-
-    def _check_answers(self) -> None:
-        """Which answers go together."""
-        if (self.translate or self.protection) and (self.diff or self.diff_config):
-            raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
-        if self.resize and (self.diff or self.diff_config or self.translate or self.protection):
-            raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
-        if self.resize and (self.pod or self.container):
-            raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")
-        if self.usage and not (self.protection or self.resize):
-            raise click.UsageError("--usage is for --protection and --resize.")
-        if self.translate and self.runtime.weight:
-            raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")
+class _Order(Asked):
+    """What was asked for, and the answers to it."""
 
     def plan_text(self) -> str:
         """The answer about one plan, for people."""
@@ -235,7 +194,7 @@ class _Order:
         kubelet = self._kubelet()
         answer: str = importlib.import_module("memqos.cli.expect_resize").resizes_text(
             pods,
-            load_pods([self.resize or ""]),
+            self.manifests.load([self.resize or ""]),
             kubelet,
             usage_of(self.usage, expect(pods, kubelet, fit=self.node.said)),
             knob=knob,
@@ -267,7 +226,7 @@ class _Order:
         return answer
 
     def _pods(self) -> tuple[Pod, ...]:
-        pods = pods_of_one_node(load_pods(self.files), self.node_name)
+        pods = pods_of_one_node(self.manifests.load(self.files), self.node_name)
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
     def _kubelet(self) -> Kubelet:

@@ -12,6 +12,7 @@ __all__ = [
     "CRITICAL_PRIORITY",
     "Container",
     "ContainerKind",
+    "Controller",
     "Pod",
     "QosClass",
     "ResizePolicy",
@@ -76,6 +77,14 @@ class Container:
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What makes pods from a template: kind and name of an object in the pods' namespace."""
+
+    kind: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """One pod. `init_containers` holds regular init containers and sidecars in spec order.
@@ -84,6 +93,7 @@ class Pod:
     overhead: `spec.overhead`; an empty one is none, since it does not outlive the API server.
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
+    controller: whose template it is made from, which leaves open what its name really is; None if it has a manifest.
     node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" where nobody does.
     """
 
@@ -98,6 +108,7 @@ class Pod:
     priority: int | None = None
     priority_class_name: str = ""
     static: bool = False
+    controller: Controller | None = field(default=None, compare=False)
     node: str = field(default="", compare=False)
     phase: str = field(default="", compare=False)
     file: str = field(default="", compare=False)

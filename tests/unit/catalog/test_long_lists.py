@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from memqos.catalog.manifests import pods_in
+from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.pods import load_pods
 from memqos.errors import ManifestError
 
@@ -24,6 +24,10 @@ def listed(pods, **head):
     """In the order in which kubectl writes its keys: the kind comes behind the items."""
     document = {"apiVersion": "v1", "items": list(pods), "kind": "List", "metadata": {"resourceVersion": ""}, **head}
     return json.dumps(document, indent=4).encode()
+
+
+def pods_in(stream, file):
+    return (pod for one in manifests_in(stream, file) if isinstance(one, Manifest) for pod in one.pods)
 
 
 def found(data, file="pods.json"):
@@ -75,16 +79,16 @@ def test_lines_of_values_are_those_of_the_file():
 
 
 @pytest.mark.parametrize(("data", "says"), [
-    (listed([{"metadata": {}}]), "items[0].metadata.name: a pod needs a name."),
-    (listed([{**pod(1), "kind": "Node"}]), "items[0].kind: a Node of v1 is not a Pod of v1."),
+    (listed([{"metadata": {}}]), "items[0].metadata.name: a Pod needs a name."),
+    (listed([{**pod(1), "kind": "Pods"}]), "items[0].kind: there is no Pods in v1. Did you mean 'Pod'?"),
     (listed([7]), "pods.json:4: items[0]: expected an object"),
     (listed([pod(1), {**pod(2), "kind": ""}]), "items[1].kind: kind is not set."),
-    (listed([pod(1), {"metadata": {"name": "b"}, "spec": pod(2)["spec"]}]), "items[1].apiVersion: apiVersion is"),
-    (listed([pod(1)], kind="Deployment"), "kind: a Deployment of v1 is not a Pod of v1."),
-    (b'{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]}', "a NodeList of v1 is not"),
-    (b'{"kind": "List", "apiVersion": "v1", "items": {}}', "items: expected a list of Pods."),
-    (b'{"kind": "List", "apiVersion": "v1"}', "items: expected a list of Pods."),
-    (b'{"kind": "List", "apiVersion": "v1", "items": []}', "there is no object in it."),
+    (listed([pod(1), {"metadata": {"name": "b"}, "spec": pod(2)["spec"]}]), "items[1].kind: kind is not set"),
+    (listed([pod(1)], kind="Deployment"), "no Deployment in v1. The API version of a Deployment is apps/v1."),
+    (listed([{"metadata": {"name": "n1"}}], kind="NodeList"), "items[0].spec: a Pod needs spec."),
+    (b'{"kind": "Deployment", "apiVersion": "apps/v1", "items": [1]}', "items: unknown field 'items'."),
+    (b'{"kind": "List", "apiVersion": "v1", "items": {}}', "items: expected a list of objects."),
+    (b'{"kind": "List", "apiVersion": "v1"}', "items: expected a list of objects."),
     (listed([pod(1)])[:-40], "this is not YAML"),
     (listed(map(pod, range(200)))[:-1_000] + b"\xff", " is not UTF-8 (0xff)."),
     (listed([pod(1, annotations={"a": "y" * (4 << 20)})]), "one object has more than 3145728 bytes"),

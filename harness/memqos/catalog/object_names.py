@@ -1,0 +1,83 @@
+"""The names of an object, as the API server takes them: its own, its namespace's, and its controller's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memqos.catalog.node_values import mapping, text
+from memqos.catalog.schema import Place
+from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
+
+__all__ = ["Identity", "check_label", "controller_of", "identity_of", "uid_of"]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_UID = re.compile(r"[0-9A-Za-z.-]{1,200}", re.ASCII)
+_LONGEST_LABEL = 63
+_LONGEST_SUBDOMAIN = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells an object from all others of a cluster."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def identity_of(kind: str, meta: MappingNode, place: Place) -> Identity:
+    """The names in an object's metadata; ManifestError for one that is missing, or that Kubernetes does not take."""
+    name, namespace = text(meta, "name"), text(meta, "namespace") or "default"
+    if not name and (prefix := text(meta, "generateName")):
+        # What the API server would append is random; the plan needs a name that stays.
+        name = f"{prefix}00000"
+    if not name:
+        raise place.child("name").error(f"a {kind} needs a name.", meta.line)
+    _check(name, _SUBDOMAIN, _LONGEST_SUBDOMAIN, place.child("name"), meta.line_of("name"))
+    _check(namespace, _LABEL, _LONGEST_LABEL, place.child("namespace"), meta.line_of("namespace"))
+    return Identity(kind, namespace, name)
+
+
+def uid_of(meta: MappingNode, place: Place) -> str:
+    """The uid that was given, "" if none was; it becomes part of a cgroup's name."""
+    uid = text(meta, "uid")
+    if uid and not _UID.fullmatch(uid):
+        raise place.child("uid").error(
+            f"'{uid[:80]}' cannot be a part of a cgroup's name.",
+            meta.line_of("uid"),
+            got=uid[:80],
+            next_step="Use letters, digits, '.' and '-', or leave it out.",
+        )
+    return uid
+
+
+def controller_of(node: MappingNode, namespace: str) -> Identity | None:
+    """The object that controls this one (metadata.ownerReferences with controller true)."""
+    owners = mapping(node, "metadata").get("ownerReferences")
+    for owner in owners.items if isinstance(owners, SequenceNode) else ():
+        flag = owner.get("controller") if isinstance(owner, MappingNode) else None
+        if isinstance(owner, MappingNode) and isinstance(flag, ScalarNode) and flag.value is True:
+            return Identity(text(owner, "kind"), namespace, text(owner, "name"))
+    return None
+
+
+def check_label(name: str, place: Place, line: int) -> None:
+    """Raise ManifestError for what is no DNS label."""
+    _check(name, _LABEL, _LONGEST_LABEL, place, line)
+
+
+def _check(name: str, form: re.Pattern[str], longest: int, place: Place, line: int) -> None:
+    if len(name) > longest or not form.fullmatch(name):
+        raise place.error(
+            f"'{name[:80]}' is not a name that Kubernetes takes here.",
+            line,
+            got=name[:80],
+            next_step=f"Use at most {longest} small letters, digits and '-'"
+            + (", '.'" if form is _SUBDOMAIN else "")
+            + ", with a letter or digit at both ends.",
+        )

@@ -1,0 +1,193 @@
+"""The kinds that make pods: where their template is, what they ask of it, and how many pods of it one node gets.
+
+Source: Kubernetes `apps/validation`, `batch/validation`, `core/validation`; the StatefulSet and Job controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from memqos.catalog.node_values import mapping, strings, text, whole, words
+from memqos.catalog.object_names import Identity
+from memqos.catalog.schema import Place
+from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
+
+__all__ = ["KINDS", "MOST_PODS", "Replicas", "Workload", "made_name", "made_names", "template_of"]
+
+MOST_PODS = 10_000
+"""Of one workload. A kubelet takes 110 pods unless it is told otherwise; nobody plans more than this for one node."""
+
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A kind. versions: those that a release from 1.22 on serves, the newest first.
+
+    spec: the fields that lead to what holds `template`. restarts: the restart policies that its pods may have. scales:
+    whether it has `replicas`. selects: whether it must have a selector that its template's labels fit.
+    """
+
+    versions: tuple[str, ...]
+    spec: tuple[str, ...] = ("spec",)
+    restarts: tuple[str, ...] = ("Always",)
+    scales: bool = False
+    selects: bool = False
+
+
+_ONCE = ("OnFailure", "Never")
+KINDS: Mapping[str, Workload] = {
+    "PodTemplate": Workload(versions=("v1",), spec=(), restarts=("Always", *_ONCE)),
+    "ReplicationController": Workload(versions=("v1",), scales=True),
+    "ReplicaSet": Workload(versions=("apps/v1",), scales=True, selects=True),
+    "Deployment": Workload(versions=("apps/v1",), scales=True, selects=True),
+    "StatefulSet": Workload(versions=("apps/v1",), scales=True, selects=True),
+    "DaemonSet": Workload(versions=("apps/v1",), selects=True),
+    "Job": Workload(versions=("batch/v1",), restarts=_ONCE),
+    "CronJob": Workload(versions=("batch/v1", "batch/v1beta1"), spec=("spec", "jobTemplate", "spec"), restarts=_ONCE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """How many pods of a workload are on the node, where the manifest's own number is not meant.
+
+    every: of each workload that scales. named: of single ones, by (namespace, name); these win.
+    """
+
+    every: int | None = None
+    named: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def of(self, identity: Identity) -> int | None:
+        """What was said of one workload; None: nothing."""
+        if not KINDS[identity.kind].scales:
+            return None
+        return self.named.get((identity.namespace, identity.name), self.every)
+
+
+def template_of(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode, Place]:
+    """The pod template of a checked object of this kind, with its place.
+
+    Raises ManifestError for an object without one, and for a template that its object cannot have.
+    """
+    holder, place = _holder(node, kind, place)
+    template = holder.get("template")
+    place = place.child("template")
+    if not isinstance(template, MappingNode):
+        raise place.error(f"a {kind} needs a template of its pods.", holder.line_of("template"))
+    if KINDS[kind].selects:
+        _check_selector(holder, template, place)
+    spec, spec_place = mapping(template, "spec"), place.child("spec")
+    _check_restarts(spec, kind, spec_place)
+    ephemeral = spec.get("ephemeralContainers")
+    if isinstance(ephemeral, SequenceNode) and ephemeral.items:
+        raise spec_place.child("ephemeralContainers").error("a template has no ephemeral containers.", ephemeral.line)
+    return template, place
+
+
+def made_names(node: MappingNode, identity: Identity, place: Place, replicas: Replicas) -> Iterator[str]:
+    """The names of the pods that a workload has on one node, always the same.
+
+    Those of a StatefulSet are the real ones. Other controllers append what is random; here the pods are counted from 1.
+    A Deployment, ReplicaSet, ReplicationController and StatefulSet have their replicas, 1 unless they say so; a Job,
+    and a CronJob's, as many as run at a time (parallelism, at most completions); a DaemonSet and a PodTemplate have 1.
+    Raises ManifestError for more than MOST_PODS.
+    """
+    holder, place = _holder(node, identity.kind, place)
+    said = replicas.of(identity)
+    if KINDS[identity.kind].scales:
+        name = "replicas"
+        count = _count(holder, name, place, 1) if said is None else said
+    else:
+        name = "parallelism"
+        count = min(_count(holder, name, place, 1), _count(holder, "completions", place, MOST_PODS))
+    if count > MOST_PODS:
+        raise place.child(name).error(
+            f"{count} pods are more than memqos plans for one node ({MOST_PODS}).",
+            holder.line_of(name),
+            got=count,
+            next_step="Say with --replicas how many of them are on the node." if KINDS[identity.kind].scales else "",
+        )
+    first = 1
+    if identity.kind == "StatefulSet":
+        first = _count(mapping(holder, "ordinals"), "start", place.child("ordinals"), 0)
+    for number in range(first, first + count):
+        yield made_name(identity.name, f"-{number}")
+
+
+def made_name(name: str, ending: str) -> str:
+    """A pod's name out of its controller's."""
+    return f"{name[: _LONGEST_NAME - len(ending)].rstrip('.-')}{ending}"
+
+
+def _holder(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode, Place]:
+    """What the template and the counts are fields of."""
+    for name in KINDS[kind].spec:
+        value, place = node.get(name), place.child(name)
+        if not isinstance(value, MappingNode):
+            raise place.error(f"a {kind} needs {name}.", node.line_of(name))
+        node = value
+    return node, place
+
+
+def _count(node: MappingNode, name: str, place: Place, absent: int) -> int:
+    count = whole(node, name)
+    if count is not None and count < 0:
+        raise place.child(name).error(f"{count} is negative.", node.line_of(name), got=count)
+    return absent if count is None else count
+
+
+def _check_restarts(spec: MappingNode, kind: str, place: Place) -> None:
+    known, given = KINDS[kind].restarts, text(spec, "restartPolicy") or "Always"
+    if given not in known:
+        raise place.child("restartPolicy").error(
+            f"'{given[:80]}' is not a restart policy of a {kind}'s pods: {' or '.join(known)}.",
+            spec.line_of("restartPolicy"),
+            got=given[:80],
+        )
+
+
+def _check_selector(holder: MappingNode, template: MappingNode, place: Place) -> None:
+    """A selector is needed, is not empty, and the template's labels fit it."""
+    own = Place(place.file, place.field.removesuffix("template") + "selector")
+    selector = mapping(holder, "selector")
+    expressions = selector.get("matchExpressions")
+    wanted = strings(selector.get("matchLabels"))
+    items = expressions.items if isinstance(expressions, SequenceNode) else ()
+    needed = [_expression(item) for item in items if isinstance(item, MappingNode)]
+    if not wanted and not needed:
+        raise own.error("a selector is needed, and must not be empty.", holder.line_of("selector"))
+    labels = strings(mapping(template, "metadata").get("labels"))
+    missing = [f"{name}={value}" for name, value in wanted.items() if labels.get(name) != value]
+    missing += [str(one) for one in needed if not one.fits(labels)]
+    if missing:
+        raise place.child("metadata", "labels").error(
+            f"the labels do not fit the selector: {', '.join(missing)[:200]}.", template.line
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """One of a selector's matchExpressions."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.key, self.operator, *self.values))
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels are selected; an operator that is none selects nothing."""
+        there = labels.get(self.key)
+        return {
+            "In": there in self.values,
+            "NotIn": there not in self.values,
+            "Exists": there is not None,
+            "DoesNotExist": there is None,
+        }.get(self.operator, False)
+
+
+def _expression(node: MappingNode) -> _Expression:
+    return _Expression(text(node, "key"), text(node, "operator"), words(node, "values"))
