@@ -14,12 +14,17 @@ from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
 from memqos.model.node import CgroupVersion
 
-__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel", "unified_entries"]
+__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel", "unexplained", "unified_entries"]
 
 Why = Callable[[], Reason]
 
 UNEXPLAINED = Reason(rule="", revision="", source="")
 """Stands in a plan that was asked for without reasons."""
+
+
+def unexplained() -> Reason:
+    """What a ruling says that was made for a plan without reasons."""
+    return UNEXPLAINED
 
 
 @dataclass(slots=True)
@@ -53,7 +58,7 @@ def expected(
         others = [read_back(knob, default if one is ABSENT else one, page_size) for one in ruling.otherwise]
         several = tuple(dict.fromkeys((value, *others)))
         undecided = several if len(several) > 1 else ()
-    reason = ruling.why() if reasons else UNEXPLAINED
+    reason = ruling.why() if reasons else unexplained()
     return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided)
 
 

@@ -13,7 +13,7 @@ from memqos.engine.container import ContainerRequest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release_table import Family, Novelty
-from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, Why
+from memqos.engine.ruling import Ruling, Rulings, Why, unexplained
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.resources import OciTranslation
 from memqos.engine.translate.runtime_rules import source, values
@@ -31,10 +31,6 @@ class MadeFiles:
 
     rulings: Rulings = field(default_factory=dict)
     refusal: str = ""
-
-
-def _why_not() -> Reason:
-    return UNEXPLAINED
 
 
 @dataclass(slots=True)
@@ -73,7 +69,7 @@ def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet, *, reasons
     several = [created(request.resources, one, kubelet.host) for one in kubelet.candidates]
     if not reasons and len(several) == 1:
         [(_, writes)] = several
-        rulings = {} if writes.refusal else {knob: Ruling(value, _why_not) for knob, value in values(writes).items()}
+        rulings = {} if writes.refusal else {knob: Ruling(value, unexplained) for knob, value in values(writes).items()}
         return MadeFiles(rulings=rulings, refusal=writes.refusal)
     return _files(request, pod, kubelet, several)
 

@@ -111,3 +111,12 @@ def test_text_and_document():
     assert own["plain"] == {"min": "0", "low": "0", "shelter": "none"}
     assert own["asked"] == {"min": "67108864", "low": "0"}
     assert shelter_document(found)[0]["limited"] is None
+
+
+def test_a_container_that_its_runtime_refuses_has_no_cgroup_to_protect():
+    refusing = Runtimes(cri=traits_of("cri-o", "1.36"), oci=traits_of("runc", "1.1.15"))
+    tiny = pod(container({"memory": "8Mi"}, {"memory": "8Mi"}), name="tiny")
+    found = rows(planned(tiny, WEB, runtimes=refusing))
+
+    assert "container c of pod default/web" in found
+    assert "container c of pod default/tiny" not in found

@@ -151,3 +151,20 @@ def test_containers_of_a_pod_without_any():
 ])  # fmt: skip
 def test_lists_read_back_as_ranges(written, shown):
     assert read_back(Knob.CPUSET_MEMS, Text(written), 4096) == Text(shown)
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "ended", "waits"),
+    [
+        ("", "", False, False),
+        ("Pending", "", False, True),
+        ("Pending", "node7", False, False),
+        ("Running", "node7", False, False),
+        ("Succeeded", "node7", True, False),
+        ("Failed", "", True, False),
+    ],
+)
+def test_a_pod_says_whether_it_has_ended_and_whether_it_waits_for_a_node(phase, node, ended, waits):
+    pod = Pod(name="web", uid="1", containers=(), phase=phase, node=node)
+
+    assert (pod.has_ended, pod.waits_for_node) == (ended, waits)

@@ -6,7 +6,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.oci import create
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import held, written
+from memqos.engine.translate.runtime_rules import held, values, written
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.engine.translate.writes import Host
 from memqos.model.knob import Knob
@@ -62,3 +62,9 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
             assert set(files) - set(one.cgroup.knobs) <= {"hugetlb.2MB.rsvd.max", "hugetlb.1GB.rsvd.max"}
             assert translated.oom_score_adj == one.oom_score_adj
             assert Knob.MEMORY_MAX in one.cgroup.knobs
+
+
+def test_what_the_kernel_refuses_is_named_for_plans_too():
+    found = written(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
+    with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
+        values(found)

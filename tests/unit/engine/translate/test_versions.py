@@ -1,5 +1,7 @@
 """Which version does what."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.cpu import WeightConversion
@@ -133,3 +135,10 @@ def test_cri_o_always_passes_huge_pages_on():
 
 def test_they_are_called_by_their_names_and_versions():
     assert str(TRIXIE) == "containerd 1.7.24 with runc 1.1.15"
+
+
+def test_a_runtime_that_has_a_name_of_its_own_is_called_by_it():
+    own = replace(traits_of("runc", ""), called="youki 0.3.3")
+
+    assert str(own) == "youki 0.3.3"
+    assert str(traits_of("runc", "")) == "runc of unknown version"
