@@ -1,8 +1,10 @@
-"""What was given and a release does not know yet: which fields, and what comes of them there.
+"""What was given and has no effect: fields that a release does not know yet, and numbers that a kubelet passes over.
 
 Source: kubelet `DecodeKubeletConfiguration`, which decodes strictly, and where that fails for an unknown field decodes
 once more without minding it (v1beta1, from 1.17 on); types of kubelet.config.k8s.io/v1beta1 from 1.22 to 1.37. A pod's
-unknown fields do not outlive the API server, nor the kubelet's own decoding of a file.
+unknown fields do not outlive the API server, nor the kubelet's own decoding of a file. No validation of the kubelet
+looks at podPidsLimit (`podContainerManagerImpl.EnsureExists` does: above 0), nor at the zones of reservedMemory before
+the Memory Manager's policy Static does.
 """
 
 from __future__ import annotations
@@ -18,10 +20,25 @@ from memqos.model.pod import ContainerKind, Pod
 
 __all__ = ["ignored"]
 
+_NO_LIMIT = -1
+
 
 def ignored(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Ignored, ...]:
-    """Every field of the configuration and of the pods that the release does not know, in the order given."""
-    return (*_settings(kubelet.settings, kubelet.release), *_pods(pods, kubelet.release))
+    """Every field of the configuration and of the pods that has no effect in the release, in the order given."""
+    settings = kubelet.settings
+    return (*_settings(settings, kubelet.release), *_numbers(settings), *_pods(pods, kubelet.release))
+
+
+def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:
+    """Numbers that mean nothing, and that a kubelet takes without a word; -1 is the way to say no limit."""
+    limit = settings.pod_pids_limit
+    if limit is not None and limit < 1 and limit != _NO_LIMIT:
+        what = f"{limit} is no limit to the kubelet, as is every number below 1; it is said with {_NO_LIMIT}"
+        yield Ignored(field="podPidsLimit", origin=settings.origin.get("podPidsLimit", ""), what=what)
+    for zone, _ in settings.reserved_memory or ():
+        if zone < 0:
+            what = f"no machine has a zone {zone}; the kubelet looks at zones under memoryManagerPolicy Static alone"
+            yield Ignored(field="reservedMemory", origin=settings.origin.get("reservedMemory", ""), what=what)
 
 
 def _settings(settings: KubeletSettings, release: Release) -> Iterator[Ignored]:

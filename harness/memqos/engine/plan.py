@@ -153,7 +153,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """A field that was given and that the release does not know: where it was written, and what comes of it there."""
+    """A field that was given and has no effect in the release: where it was written, and what comes of it there."""
 
     field: str
     origin: str

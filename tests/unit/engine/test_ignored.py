@@ -4,6 +4,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, ReservationPolicy
 from memqos.model.pod import ContainerKind, ResizePolicy
 from tests.unit.engine.pods import NODE, container, pod, resources
@@ -60,3 +61,21 @@ def test_a_field_of_a_pod_that_came_later(one, field, before, since):
     assert name == field
     assert what == f"Kubernetes {before} does not know this field, which came with {since}: it is dropped"
     assert ignored(one, release=since) == []
+
+
+@pytest.mark.parametrize(("limit", "told"), [(None, []), (-1, []), (1, []), (0, ["0"]), (-7, ["-7"])])
+def test_a_limit_of_pids_that_is_none(limit, told):
+    settings = KubeletSettings(pod_pids_limit=limit, origin={"podPidsLimit": "k.yaml:3"})
+    found = ignored(release="1.36", settings=settings)
+    assert [(field, origin) for field, origin, _ in found] == [("podPidsLimit", "k.yaml:3")] * len(told)
+    assert [what.partition(" ")[0] for _, _, what in found] == told
+
+
+def test_a_zone_that_no_machine_has_is_passed_over_unless_zones_are_looked_at():
+    reserved = ((0, {}), (-1, {}))
+    (told,) = ignored(release="1.36", settings=KubeletSettings(reserved_memory=reserved))
+    assert told[0] == "reservedMemory"
+    assert told[2].startswith("no machine has a zone -1;")
+    static = KubeletSettings(reserved_memory=reserved, memory_manager_policy="Static")
+    with pytest.raises(ManifestError, match="there is no zone -1 on this machine"):
+        ignored(release="1.36", settings=static)
