@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,17 @@ from memqos.model.pod import Pod
 __all__ = ["Recognised", "recognise"]
 
 _CONFIG_HASH = 32
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+_LONGEST_PREFIX = 58
+_ENDINGS = {
+    "Deployment": f"[a-z0-9]{{1,10}}-{_RANDOM}",
+    "ReplicaSet": _RANDOM,
+    "ReplicationController": _RANDOM,
+    "DaemonSet": _RANDOM,
+    "Job": f"(?:[0-9]+-)?{_RANDOM}",
+    "CronJob": f"[0-9]+-(?:[0-9]+-)?{_RANDOM}",
+}
+"""What controllers append to their names, behind a hyphen. Source: `SimpleNameGenerator` of the API server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +47,24 @@ def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) 
     """Find the pods in the tree: by their uids, else by name, else by what a kubelet makes of the name.
 
     A pod that a kubelet reads from a file is there as `<name>-<node name>`, with a hash of its configuration as uid:
-    such a pod is static, whatever its manifest says. static: all of them are. Pods of one name, in two namespaces, are
+    such a pod is static, whatever its manifest says. A pod out of a controller's template is one whose name that
+    controller would have made. static: all of them are. Pods of one name, in two namespaces, are
     told apart by their uids alone. Raises ManifestError for a container that the tree has twice.
     """
     given = tuple(pods)
     uids = _uids_by_name(tree, {pod.uid for pod in given})
     suffix = _suffix(given, uids)
+    taken = {pod.uid: pod.uid if pod.uid in tree.sandboxes else _taken(pod, suffix, uids) for pod in given}
+    # The real names go first: what is left was made by controllers.
+    taken |= {pod.uid: _made(pod, uids) for pod in given if _is_made(pod)}
     present, absent = [], []
     for pod in given:
-        uid = pod.uid if pod.uid in tree.sandboxes else _taken(pod, suffix, uids)
+        uid = taken[pod.uid]
         if uid is None:
             absent.append(replace(pod, static=static or pod.static))
             continue
         name = tree.sandboxes[uid]
-        from_file = name != pod.name and len(uid) == _CONFIG_HASH
+        from_file = name != pod.name and len(uid) == _CONFIG_HASH and pod.controller is None
         present.append(replace(pod, name=name, uid=uid, static=static or pod.static or from_file))
     known = {pod.uid for pod in present}
     return Recognised(
@@ -78,10 +94,25 @@ def _has_cgroup(tree: RecordedTree, *ids: str) -> bool:
 
 def _taken(pod: Pod, suffix: str, uids: dict[str, list[str]]) -> str | None:
     """Take the uid of the one pod that has this pod's name in the tree; None for no pod, and for several."""
-    for name in (pod.name, pod.name + suffix):
+    for name in () if _is_made(pod) else (pod.name, pod.name + suffix):
         if len(uids.get(name, ())) == 1:
             return uids.pop(name)[0]
     return None
+
+
+def _is_made(pod: Pod) -> bool:
+    """Whether nobody knows the pod's real name before its controller makes it."""
+    return pod.controller is not None and pod.controller.kind in _ENDINGS
+
+
+def _made(pod: Pod, uids: dict[str, list[str]]) -> str | None:
+    """Take the uid of the next pod whose name this pod's controller would have made; None if none is left."""
+    if pod.controller is None:
+        return None
+    prefix = re.escape(f"{pod.controller.name}-"[:_LONGEST_PREFIX])
+    form = re.compile(prefix + _ENDINGS[pod.controller.kind])
+    name = min((name for name, own in uids.items() if len(own) == 1 and form.fullmatch(name)), default=None)
+    return None if name is None else uids.pop(name)[0]
 
 
 def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:

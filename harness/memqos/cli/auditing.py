@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
+from memqos.cli.in_creation import unmade_unseen
 from memqos.engine import layout
 from memqos.engine.expect import expect
 from memqos.engine.finding import Finding, Verdict
@@ -80,11 +81,12 @@ def judged(question: Question) -> Answer:
     planned = {pod.uid for pod in plan.pods}
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
-    findings = judge(plan, question.tree.reading, ids=found.ids, unsure=_unsure(question, len(strangers)))
+    reading = question.tree.reading
+    findings = judge(plan, reading, ids=found.ids, unsure=_unsure(question, len(strangers)))
     return Answer(
         plan=plan,
         findings=(
-            *findings,
+            *unmade_unseen(findings, reading),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(_missing_pod(pod, several=pod.name in found.ambiguous) for pod in missing),
         ),
@@ -107,7 +109,9 @@ def _pod_cgroups(question: Question) -> Iterator[str]:
 
 
 def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
-    """Whether a pod is bound to another node than the pods of the tree, or waits for one."""
+    """Whether a pod is bound to another node than the pods of the tree, or waits for one, as a controller's may."""
+    if pod.controller is not None:
+        return True
     return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
 
 

@@ -602,3 +602,90 @@ def test_a_kernel_of_cgroup_v1_that_counts_no_swap(told, tmp_path):
     code, out, _ = told("--tree", tree, "--json")
     assert code == 0
     assert "memory.memsw.limit_in_bytes" not in {one["knob"] for one in json.loads(out)["findings"]}
+
+
+UNMADE = {
+    "memory.min": "0",
+    "memory.low": "0",
+    "memory.high": "max",
+    "memory.max": "max",
+    "memory.swap.max": "max",
+    "memory.oom.group": "0",
+    "cpu.weight": "100",
+    "cpu.max": "max 100000",
+}
+
+
+@pytest.mark.parametrize(("first_process", "code", "deviating", "unseen"), [
+    ({"oom_score_adj": "968", "comm": "runc:[2:INIT]"}, 0, 0, "its first process was still the runtime's"),
+    ({"oom_score_adj": "968", "cmdline": "runc\0init\0"}, 0, 0, "its first process was still the runtime's"),
+    ({"oom_score_adj": "-998"}, 0, 0, "or nobody ever wrote its files"),
+    ({"oom_score_adj": "-998", "comm": "memload"}, 0, 0, "or nobody ever wrote its files"),
+    ({"oom_score_adj": "-998", "memory.max": "209715200"}, 1, 6, ""),
+    ({"oom_score_adj": "968"}, 1, 6, ""),
+    ({"oom_score_adj": "968", "comm": "runcible"}, 1, 6, ""),
+])  # fmt: skip
+def test_a_container_that_was_being_made(told, changed, first_process, code, deviating, unseen):  # noqa: PLR0917
+    def catch(data):
+        data["cgroups"][path_of(data, "burst-req-lim-n1", "a")].update({**UNMADE, **first_process})
+
+    found, out, _ = told("--tree", changed(catch))
+    assert (found, f" {deviating} deviate, " in out.splitlines()[-1]) == (code, True)
+    assert bool(unseen) is ("of container a of pod default/burst-req-lim-n1: the container was being made" in out)
+    assert unseen in out
+
+
+def test_one_file_that_was_never_written_is_a_deviation_though_the_process_is_another(told, changed):
+    def reset(data):
+        data["cgroups"][path_of(data, "besteffort-n1", "a")]["oom_score_adj"] = "0"
+
+    code, out, _ = told("--tree", changed(reset))
+    assert (code, " 1 deviate, " in out.splitlines()[-1]) == (1, True)
+
+
+def deployment(manifest, *, kind="Deployment", name="web", replicas=3):
+    """A Deployment of pods like this one."""
+    spec = {name: value for name, value in manifest["spec"].items() if name != "nodeName"}
+    body = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}
+    body |= {} if kind == "DaemonSet" else {"replicas": replicas}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+
+
+def made_by(data, pod, name):
+    """Let a static pod of the recording be one that a controller made under this name."""
+    uids = {uid for own, _, uid in data["containers"].values() if own == f"{pod}-n1"}
+    [uid] = uids
+    new = f"{uid[:8]}-{uid[8:12]}-{uid[12:16]}-{uid[16:20]}-{uid[20:]}"
+    data["cgroups"] = json.loads(json.dumps(data["cgroups"]).replace(uid, new.replace("-", "_")))
+    for names in data["containers"].values():
+        if names[2] == uid:
+            names[0], names[2] = name, new
+    [index] = [number for number, one in enumerate(data["pods"]) if one["metadata"]["name"] == pod]
+    return index
+
+
+@pytest.mark.parametrize(("kind", "name", "elsewhere"), [
+    ("Deployment", "web-5d9c7b8f6-x2x4z", "2 pods were given that no scheduler bound to this node"),
+    ("ReplicaSet", "web-x2x4z", "2 pods were given that no scheduler bound to this node"),
+    ("StatefulSet", "web-1", "2 pods were given that no scheduler bound to this node"),
+    ("DaemonSet", "web-x2x4z", ""),
+])  # fmt: skip
+def test_the_pods_of_a_workload_are_found_by_what_its_controller_calls_them(told, changed, kind, name, elsewhere):
+    def replace(data):
+        index = made_by(data, "besteffort", name)
+        data["pods"][index] = deployment(data["pods"][index], kind=kind)
+
+    code, out, _ = told("--tree", changed(replace))
+    assert f"oom_score_adj of container a of pod default/{name}" not in out
+    assert "were not given" not in out
+    assert elsewhere in out
+    assert (code, " 0 deviate, " in out.splitlines()[-1]) == (0, True)
+
+
+def test_a_pod_that_no_controller_of_this_name_makes_is_a_stranger(told, changed):
+    def replace(data):
+        index = made_by(data, "besteffort", "web-five")
+        data["pods"][index] = deployment(data["pods"][index])
+
+    _, out, _ = told("--tree", changed(replace))
+    assert "not judged, since they were not given: pods web-five" in out
