@@ -189,7 +189,11 @@ class _Builder:
         line = 0 if mark is None else mark.line + 1
         text = self._text.line(line)
         tab = "\t" in text[: len(text) - len(text.lstrip())]
-        step = "Indent with spaces: YAML does not allow tabs there." if tab else _rendered(text)
+        step = (
+            "Indent with spaces: YAML does not allow tabs there."
+            if tab
+            else _rendered(self._text.line(line - 1) + text)
+        )
         return ManifestError.at(f"this is not YAML: {problem}.", file=self._file, line=line, next_step=step)
 
     def _take(self, event: yaml.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import BinaryIO
 
 from memqos.errors import ManifestError
@@ -13,8 +14,15 @@ MAX_BYTES = 3 << 20
 """The API server's own limit of one request."""
 
 
+_JSON_AFTER_JSON = re.compile(r"(?<=\})(\s{0,100}\n)\{")
+_END_OF_JSON = re.compile(r"\}\s{0,100}\Z")
+
+
 class Text:
     """What a YAML parser reads from. It meets no exception in there: `check` raises what was wrong.
+
+    JSON objects that follow one another, as `jq -c` prints them, are documents to kubectl and not to YAML: they get the
+    mark that YAML asks for, in the same line.
 
     Beside the piece that was read last it keeps the one before it, for what an error says of a line.
     """
@@ -25,6 +33,7 @@ class Text:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._bytes = 0
         self._since = 0
+        self._held = ""
         self._pieces = ("", "")
         self._line = 1
         self._problem: ManifestError | None = None
@@ -60,9 +69,18 @@ class Text:
                 self._problem = self._not_utf_8(error, self._bytes + len(data))
                 break
             self._bytes += len(data)
-        self._line += self._pieces[0].count("\n")
-        self._pieces = (self._pieces[1], text)
+            text = self._separated(text, ended=ended)
+        if text:
+            self._line += self._pieces[0].count("\n")
+            self._pieces = (self._pieces[1], text)
         return text
+
+    def _separated(self, text: str, *, ended: bool) -> str:
+        """The text with marks between JSON objects; what may be the end of one waits for what follows it."""
+        text = _JSON_AFTER_JSON.sub(r"\1--- {", self._held + text)
+        end = None if ended else _END_OF_JSON.search(text)
+        self._held = text[end.start() :] if end else ""
+        return text[: end.start()] if end else text
 
     def _too_large(self) -> ManifestError:
         what = f"one object has more than {MAX_BYTES} bytes, which no API server accepts."

@@ -131,3 +131,27 @@ def test_a_character_may_come_in_pieces(size):
     assert [one.name for one in pods_in(Drop(data), "pods.json")] == ["web-1"]
     with pytest.raises(ManifestError, match=rf"byte {len(data) - 4} is not UTF-8 \(0xf0\)"):
         list(pods_in(Drop(data[:-4] + b"\xf0ab"), "pods.json"))
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n", "\r\n", " \n"])
+def test_json_objects_that_follow_one_another(between):
+    """As `jq -c '.items[]'` prints them; each is found at its own line."""
+    data = between.join(json.dumps(pod(number)) for number in range(500)).encode()
+    pods = found(data)
+    assert [one.name for one in pods] == [f"web-{number}" for number in range(500)]
+    line = data[: data.rindex(b'"memory"')].count(b"\n") + 1
+    assert pods[-1].containers[0].origin["limits.memory"] == f"pods.json:{line}"
+
+
+def test_json_objects_in_pieces_of_any_size():
+    class Drops(io.BytesIO):
+        def read(self, size=-1, /):
+            del size
+            return super().read(1)
+
+    data = "\n".join(json.dumps(pod(number)) for number in range(3)).encode()
+    assert [one.name for one in pods_in(Drops(data), "pods.json")] == ["web-0", "web-1", "web-2"]
+
+
+def test_blanks_behind_an_object_are_not_kept():
+    assert [one.name for one in found(json.dumps(pod(1)).encode() + b"\n" * 2_000_000)] == ["web-1"]
