@@ -147,7 +147,7 @@ class UnknownNameError(UsageError):
         return cls(
             f"there is no {kind} '{name[:_LONGEST_NAME]}'.",
             where=where,
-            next_step=f"{meant}Known: {_listed(known)}.",
+            next_step=f"{meant}Known: {_listed(known) or 'none'}.",
             data={"kind": kind, "name": name, "known": known},
         )
 

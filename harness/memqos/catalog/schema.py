@@ -151,6 +151,12 @@ def _scalar(kinds: tuple[type, ...], wanted: str) -> Callable[[Node, Place], Non
     return checked
 
 
+def _int(node: Node, place: Place) -> None:
+    _scalar((int,), "a whole number")(node, place)
+    if isinstance(node, ScalarNode) and isinstance(node.value, int) and not -LARGEST <= node.value <= LARGEST:
+        raise place.error(f"{node.text[:40]} is not a number that 64 bits hold.", node.line, got=node.text[:80])
+
+
 def _quantity(node: Node, place: Place) -> None:
     quantity_of(node, place)
 
@@ -166,7 +172,7 @@ def _any(node: Node, place: Place) -> None:
 _CHECKS: dict[str, Callable[[Node, Place], None]] = {
     "string": _scalar((str,), "a string"),
     "bool": _scalar((bool,), "true or false"),
-    "int": _scalar((int,), "a whole number"),
+    "int": _int,
     "number": _scalar((int, float), "a number"),
     "intOrString": _scalar((int, str), "a whole number or a string"),
     "time": _scalar((str,), "a time"),

@@ -165,6 +165,7 @@ def within(template_change, kind="Deployment"):
      "spec.template.metadata.labels", "app DoesNotExist."),
     (workload("Deployment", replicas=-1), "spec.replicas", "-1 is negative."),
     (workload("Job", parallelism=-1), "spec.parallelism", "-1 is negative."),
+    (workload("StatefulSet", ordinals={"start": 2**63}), "spec.ordinals.start", "5808 is not a number that"),
     (workload("Deployment", replicas=2_000_000_000), "spec.replicas", "--replicas"),
     (workload("Job", parallelism=10_001, completions=20_000), "spec.parallelism", "(10000)"),
     (workload("Deployment", replica=1), "spec.replica", "Did you mean 'replicas'?"),

@@ -99,6 +99,11 @@ def test_replicas_that_cannot_be(told, web, arguments, says):
     assert says in err
 
 
+def test_a_node_that_nobody_is_bound_to(told, web):
+    code, _, err = told("expect", web, "--kubernetes", "1.36", "--node-name", "n1")
+    assert (code, "Known: none." in err) == (4, True)
+
+
 def test_a_workload_without_pods_beside_others(told, web, tmp_path):
     (tmp_path / "db.yaml").write_text(DEPLOYMENT.partition("---\n")[2].replace("name: web}", "name: db}"))
     code, out, err = told("expect", web, "--kubernetes", "1.36", "--replicas", "team/db=0")
