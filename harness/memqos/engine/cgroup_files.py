@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node_cgroups import reserved_cgroups
 from memqos.engine.plan import Expected, Level
-from memqos.engine.ruling import Ruling, Rulings, expected
+from memqos.engine.ruling import Ruling, Rulings, expected, unexplained
+from memqos.engine.translate.runtime_rules import values
 from memqos.engine.untouched import exists, node_defaults, untouched
 from memqos.model.knob import ABSENT, Knob, KnobValue
 
@@ -36,6 +37,7 @@ class CgroupFiles:
         )
         self._defaults = {} if kubelet.v2 else node_defaults(kubelet)
         self._unexplained: dict[Knob, dict[KnobValue, Expected]] = defaultdict(dict)
+        self._texts: dict[tuple[str, str], Expected | None] = {}
         self._left_alone = {
             level: self._unwritten(level, of_containers if level is Level.CONTAINER else self.everywhere)
             for level in Level
@@ -52,6 +54,23 @@ class CgroupFiles:
                 found = None if ruling.otherwise else self._unexplained[knob].get(ruling.written)
                 knobs[knob] = self._expected(knob, ruling) if found is None else found
         return knobs
+
+    def unexplained(self, files: Iterable[tuple[str, str]]) -> dict[Knob, Expected]:
+        """Every planned knob of a container into whose files these texts are written, in a plan without reasons."""
+        knobs = self._left_alone[Level.CONTAINER].copy()
+        for file in files:
+            if file not in self._texts:
+                self._texts[file] = self._of_text(file)
+            found = self._texts[file]
+            if found is not None and found.knob in knobs:
+                knobs[found.knob] = found
+        return knobs
+
+    def _of_text(self, file: tuple[str, str]) -> Expected | None:
+        """What follows from a text; None for a file that plans are not about."""
+        for knob, value in values([file]).items():
+            return self._expected(knob, Ruling(value, unexplained))
+        return None
 
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
         """What these files show at a level while nobody writes them."""

@@ -119,6 +119,7 @@ def systemd_quota(quota: int, period: int) -> int:
     return quotient(rounded * period, 1_000_000)
 
 
+@lru_cache(maxsize=1024)
 def quota_per_second(quota: int, period: int) -> int:
     """A positive quota as systemd's CPUQuotaPerSecUSec: µs per second, a whole percent of one CPU, rounded up."""
     return -(-quotient(quota * 1_000_000, period) // _SYSTEMD_STEP) * _SYSTEMD_STEP

@@ -28,7 +28,7 @@ _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"
 _LOWEST = 1000 + GUARANTEED_ADJ
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OomScore:
     """The value (-997 to 1000), and the chain of reasons for it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.engine.cgroup_files import CgroupFiles
-from memqos.engine.container import overhead_resources, request_container, sandbox_resources
+from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.placement import Placement
 from memqos.engine.plan import Expected, Level, Reason
@@ -19,6 +19,7 @@ from memqos.engine.release_table import Family
 from memqos.engine.ruling import UNEXPLAINED, Ruling
 from memqos.engine.runtime_files import made_files
 from memqos.engine.sums import PodSums, pod_sums
+from memqos.engine.translate.container import created
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.pod import Container, Pod, QosClass, ResourceList, Resources
@@ -109,14 +110,23 @@ class PodDrafts:
     def _requested(self, pod: Pod, container: Container, qos: QosClass) -> ContainerDraft:
         kubelet = self._kubelet
         request = request_container(pod, container, qos, kubelet, self._mems(pod, container))
-        made = made_files(request, pod, kubelet, reasons=self._reasons)
+        knobs, refusal = self._made(request, pod)
         return ContainerDraft(
             resources=request.resources,
-            knobs={} if made.refusal else self._files.of(Level.CONTAINER, made.rulings),
+            knobs=knobs,
             oom_score_adj=request.oom.value,
             oom_score_adj_reason=request.oom.why() if self._reasons else UNEXPLAINED,
-            refusal=made.refusal,
+            refusal=refusal,
         )
+
+    def _made(self, request: ContainerRequest, pod: Pod) -> tuple[dict[Knob, Expected], str]:
+        """The files of a new container, or none and the runtime's error."""
+        kubelet = self._kubelet
+        if self._reasons or len(kubelet.candidates) > 1:
+            made = made_files(request, pod, kubelet)
+            return {} if made.refusal else self._files.of(Level.CONTAINER, made.rulings), made.refusal
+        _, writes = created(request.resources, kubelet.runtimes, kubelet.host)
+        return {} if writes.refusal else self._files.unexplained(writes.files), writes.refusal
 
     def _mems(self, pod: Pod, container: Container) -> Ruling | None:
         """What the Memory Manager rules on a container's zones; None if it is off, or never saw the container."""

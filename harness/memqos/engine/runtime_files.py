@@ -13,7 +13,7 @@ from memqos.engine.container import ContainerRequest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.release_table import Family, Novelty
-from memqos.engine.ruling import Ruling, Rulings, Why, unexplained
+from memqos.engine.ruling import Ruling, Rulings, Why
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.resources import OciTranslation
 from memqos.engine.translate.runtime_rules import source, values
@@ -61,16 +61,12 @@ class _Case:
         return found
 
 
-def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet, *, reasons: bool = True) -> MadeFiles:
-    """What the runtimes write when they make a container; reasons False leaves the reasons empty.
+def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFiles:
+    """What the runtimes write when they make a container.
 
     Where their versions are not known, some may refuse what others take: a container that exists was not refused.
     """
     several = [created(request.resources, one, kubelet.host) for one in kubelet.candidates]
-    if not reasons and len(several) == 1:
-        [(_, writes)] = several
-        rulings = {} if writes.refusal else {knob: Ruling(value, unexplained) for knob, value in values(writes).items()}
-        return MadeFiles(rulings=rulings, refusal=writes.refusal)
     return _files(request, pod, kubelet, several)
 
 
@@ -92,7 +88,7 @@ def _files(
         if writes.refusal:
             refusal = refusal or writes.refusal
             continue
-        held.append(values(writes))
+        held.append(values(writes.files))
         case = case or _Case(request, pod, kubelet, to_oci)
     if case is None:
         return MadeFiles(refusal=refusal)

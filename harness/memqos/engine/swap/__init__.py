@@ -5,6 +5,8 @@ No release writes memory.swap.max for pods, QoS classes or the node: swap is a m
 
 from __future__ import annotations
 
+from functools import cache
+
 from memqos.engine.release import Release
 from memqos.engine.release_table import Novelty
 from memqos.engine.swap import v1_22, v1_28, v1_30
@@ -16,6 +18,7 @@ __all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule", "swaps"]
 _LATER = {Novelty.PROPORTIONAL_SWAP: v1_28.decide, Novelty.NO_SWAP: v1_30.decide}
 
 
+@cache
 def swap_rule(release: Release) -> SwapRule:
     """The function that decides a container's swap in this release."""
     return release.newest(v1_22.decide, _LATER)

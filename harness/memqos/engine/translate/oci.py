@@ -18,6 +18,7 @@ __all__ = ["OciTranslation", "create", "unclearable", "update"]
 
 _OOM_SCORE_ADJ = "oom_score_adj"
 _MIB = 1 << 20
+_NOTHING_STORED = OciResources()
 
 # CRI-O refuses less memory than the OCI runtime itself needs to start a container.
 _CRIO_MINIMUM = {Runtime.RUNC: 12 * _MIB, Runtime.CRUN: 500 << 10}
@@ -40,7 +41,7 @@ def create(
     if cri.runtime is Runtime.CRIO:
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
     resources, unsayable = _containerd_merge(
-        OciResources(), sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
+        _NOTHING_STORED, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
     )
     return OciTranslation(resources=resources, oom_score_adj=sent.oom_score_adj, unsayable=unsayable)
 

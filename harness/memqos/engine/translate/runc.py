@@ -19,7 +19,10 @@ from memqos.model.node import CgroupDriver
 
 __all__ = ["RUNC_SOURCES", "runc_writes", "swap_max_of"]
 
-_AMOUNTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.PIDS_MAX)
+_NUMBERS = frozenset(
+    {Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.CPU_WEIGHT}
+)
+_SETS = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS})
 
 RUNC_SOURCES: Mapping[Knob, str] = {
     Knob.MEMORY_SWAP_MAX: "runc ConvertMemorySwapToCgroupV2Value",
@@ -132,8 +135,9 @@ def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits)
     if resources.cpu_shares:
         found["CPUWeight"] = shares_to_weight(resources.cpu_shares, traits.weight)
     found |= _quota(resources.cpu_quota or 0, resources.cpu_period or 0)
-    given = {Knob.CPUSET_CPUS: resources.cpus or "", Knob.CPUSET_MEMS: resources.mems or ""}
-    found |= {PROPERTY_OF[knob]: _set(knob, text, traits) for knob, text in given.items() if text}
+    for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
+        if given:
+            found[PROPERTY_OF[knob]] = _set(knob, given, traits)
     for name, text in sorted(resources.unified.items()):
         found |= _unified(name, text, traits)
     return found
@@ -153,17 +157,16 @@ def _unified(name: str, text: str, traits: Traits) -> dict[str, int | str]:
     if "." not in name[1:]:
         raise Refused(f"unified resource '{name}' must be in the form CONTROLLER.PARAMETER")
     try:
-        if name in _AMOUNTS:
-            number = property_number(name, text)
+        if name in _NUMBERS:
+            return {PROPERTY_OF[name]: property_number(name, text)}
+        if name == Knob.PIDS_MAX:
             # systemd does not take 0 for TasksMax.
-            return {PROPERTY_OF[name]: max(number, 1) if name == Knob.PIDS_MAX else number}
-        if name == Knob.CPU_WEIGHT:
-            return {"CPUWeight": property_number(name, text)}
+            return {"TasksMax": max(property_number(name, text), 1)}
         if name == Knob.CPU_MAX:
             quota, _, period = text.strip().partition(" ")
             number = property_number(name, quota)
             return _quota(0 if number == INFINITY else number, int(period or DEFAULT_PERIOD))
-        if name in {Knob.CPUSET_CPUS, Knob.CPUSET_MEMS}:
+        if name in _SETS:
             return {PROPERTY_OF[name]: _set(name, text, traits)}
     except ValueError as error:
         raise Refused(f"unified resource '{name}': {error}") from error

@@ -6,6 +6,8 @@ and `held_after_reload` tell what the files then show.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from memqos.engine.translate.crun import CRUN_SOURCES, crun_writes
 from memqos.engine.translate.kernel_text import shows, taken
 from memqos.engine.translate.legacy import written_on_v1
@@ -39,10 +41,10 @@ def source(oci: Traits, knob: Knob) -> str:
     return _SOURCES[oci.runtime][knob]
 
 
-def values(writes: RuntimeWrites) -> dict[Knob, KnobValue]:
+def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
     """What the kernel takes the texts for, of the files that plans are about; ValueError as `held`."""
     found: dict[Knob, KnobValue] = {}
-    for name, text in writes.files:
+    for name, text in files:
         knob = _KNOBS.get(name)
         if knob is not None:
             try:

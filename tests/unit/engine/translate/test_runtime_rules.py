@@ -67,4 +67,4 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
 def test_what_the_kernel_refuses_is_named_for_plans_too():
     found = written(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
-        values(found)
+        values(found.files)
