@@ -79,9 +79,10 @@ def start(pytester):
 
 
 def appears(path):
-    """Wait for a file."""
+    """Wait for a file, and a moment more: what made it is then where it waits, not in the middle of Python itself."""
     for _ in range(600):
         if path.exists():
+            time.sleep(0.5)
             return
         time.sleep(0.05)
     raise AssertionError(f"{path} did not appear")
