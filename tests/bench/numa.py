@@ -9,7 +9,7 @@ from functools import partial
 
 from memqos.engine.numa.admit import Admitted, admit, release, start, started
 from memqos.engine.numa.policies import Policies
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity

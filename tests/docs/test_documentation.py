@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memqos.engine.explain import failure
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.explain import failure
+from memqos.engine.answer.finding import Verdict
 from memqos.node.fake import fake_node
 from memqos.plugin.catalogue import Catalogue
 from tests.docs import claims_page

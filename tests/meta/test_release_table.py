@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.engine.release_table import RELEASES, STAGES, TWO_VARIANTS, Gate, Novelty, revised_in
+from memqos.engine.releases.table import RELEASES, STAGES, TWO_VARIANTS, Gate, Novelty, revised_in
 
 ENGINE = Path(__file__).parents[2] / "harness" / "memqos" / "engine"
 REGISTRY = ("release_table.py", "release.py", "gates.py")

@@ -11,7 +11,14 @@ from memqos import claims
 SUITES = Path(__file__).parents[2] / "suites"
 FILES = sorted(SUITES.rglob("test_*.py"))
 
-MAY_IMPORT = ("pytest", "memqos.model", "memqos.engine.finding", "memqos.engine.plan", "memqos.node", "memqos.workload")
+MAY_IMPORT = (
+    "pytest",
+    "memqos.model",
+    "memqos.engine.answer.finding",
+    "memqos.engine.plan",
+    "memqos.node",
+    "memqos.workload",
+)
 
 
 def functions_in(file: Path) -> Iterator[ast.FunctionDef]:

@@ -24,7 +24,7 @@ needs = ["psi"]
 
 HEAD = """
 import pytest
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
 
 def finding(verdict, **changes):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.config.settings import resolve
-from memqos.engine.cpu import WeightConversion
+from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
 from memqos.plugin import station

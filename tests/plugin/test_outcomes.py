@@ -179,7 +179,7 @@ def test_a_hook_amends_findings_before_they_are_judged(suite, run, pytester):
         textwrap.dedent(
             """
             import dataclasses
-            from memqos.engine.finding import Verdict
+            from memqos.engine.answer.finding import Verdict
 
             def pytest_memqos_finding(finding, item):
                 if finding.verdict is Verdict.DEVIATES:

@@ -5,10 +5,10 @@ What a tree cannot show is listed, with the reason, and nothing else may be miss
 
 import pytest
 
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge
 from memqos.engine.expect import expect
-from memqos.engine.finding import Verdict
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.verdict import OOM_SCORE_ADJ, judge
 from tests.trees.recording import FOLDER, load
 
 TREES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -11,7 +11,7 @@ from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.numa.static import Rejection, allocate
 from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity

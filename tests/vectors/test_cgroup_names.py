@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.layout import Layout, cgroup_path, kubepods_name, name_of_path, pod_name, pod_uid
+from memqos.engine.cgroup.layout import Layout, cgroup_path, kubepods_name, name_of_path, pod_name, pod_uid
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass

@@ -6,11 +6,11 @@ is about a resize (test_resize); exclusive CPUs given through `cpuSets` with the
 
 import pytest
 
-from memqos.engine.container import overhead_resources, request_container, sandbox_resources
-from memqos.engine.hugepages import container_limits
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos.v1_27 import memory_high
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.container import overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.hugepages import container_limits
+from memqos.engine.pod.qos import pod_qos
 from memqos.engine.swap import SwapCase, swap_rule
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import QosClass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.cpu import (
+from memqos.engine.cgroup.cpu import (
     WeightConversion,
     milli_to_quota,
     milli_to_shares,

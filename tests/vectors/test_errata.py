@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.errata import ERRATA
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.errata import ERRATA
+from memqos.engine.releases.release import Variant
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy, SwapBehavior
 from memqos.model.pod import QosClass

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memqos.engine.container import overhead_resources, request_container, sandbox_resources
-from memqos.engine.defaulting import seen_by
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod_cgroup import pod_config
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.cgroup import pod_config
+from memqos.engine.pod.container import overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.defaulting import seen_by
 from tests.vectors.tables import node_facts, pod, settings, table
 
 RELEASES = {"kubelet_1_36_3": "1.36", "kubelet_1_32_13": "1.32"}

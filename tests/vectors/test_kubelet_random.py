@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.container import overhead_resources, request_container, sandbox_resources
-from memqos.engine.defaulting import seen_by
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod_cgroup import pod_config
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.cgroup import pod_config
+from memqos.engine.pod.container import overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.defaulting import seen_by
 from tests.vectors.tables import node_facts, pod, settings, table
 from tests.vectors.test_kubelet_functions import message, pod_fields
 

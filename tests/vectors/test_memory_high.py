@@ -8,7 +8,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos.v1_27 import memory_high as memory_high_b
 from memqos.engine.plan import Plan
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import Container, Pod, Resources

@@ -27,7 +27,7 @@ from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.numa.state import CheckpointError, parse, render
 from memqos.engine.numa.static import mixes_groups, remove_container
 from memqos.engine.numa.zone_table import Block, Zone, ZoneTable
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, Pod, Resources

@@ -2,11 +2,11 @@
 
 import pytest
 
-from memqos.engine.defaulting import seen_by
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import Admitted, admit, release, start, started
 from memqos.engine.numa.policies import Policies
-from memqos.engine.release import Release
+from memqos.engine.releases.defaulting import seen_by
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
 from tests.vectors.tables import amounts, pod, table

@@ -6,7 +6,7 @@ and claims on node-allocatable resources of DRA, an alpha that no rule here read
 
 import pytest
 
-from memqos.engine.sums import (
+from memqos.engine.pod.sums import (
     aggregate,
     pod_level_limits_set,
     pod_level_set,

@@ -3,8 +3,8 @@
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.oom import container_oom_score
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.oom import container_oom_score
+from memqos.engine.pod.qos import pod_qos
 from memqos.engine.swap.base import proportional_limit
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import CRITICAL_PRIORITY, Pod

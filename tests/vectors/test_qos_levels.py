@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from memqos.catalog.kubelet_config import settings_of
-from memqos.engine.allocatable import allocatable
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.allocatable import allocatable
 from memqos.engine.numa.reservation import node_reservation
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.container import sandbox_resources
-from memqos.engine.fit import status_allocatable
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod_cgroup import pod_config
-from memqos.engine.qos import pod_qos
+from memqos.engine.node.fit import status_allocatable
+from memqos.engine.pod.cgroup import pod_config
+from memqos.engine.pod.container import sandbox_resources
+from memqos.engine.pod.qos import pod_qos
 from memqos.engine.resize.allocation import increases_requests, kubelet_decision
 from memqos.engine.resize.changes import changes_of
 from memqos.engine.resize.held import without_overhead

@@ -17,7 +17,7 @@ from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.merge import Merger, average_distance, filter_hints, neediest_width
 from memqos.engine.numa.policies import Policies, TopologyPolicy, option_available, topology_options
 from memqos.engine.numa.topology_manager import admits, single_zone_hints
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from tests.vectors.tables import table

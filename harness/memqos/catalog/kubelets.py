@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
-from memqos.engine.release import Release, Variant
+from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UnknownNameError
 from memqos.model.node import CgroupVersion, KubeletSettings
 

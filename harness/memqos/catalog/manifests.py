@@ -22,7 +22,7 @@ from memqos.catalog.schema import Place, check, parse_fields
 from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
 from memqos.catalog.yaml_nodes import MappingNode, parse_objects
-from memqos.engine.defaulting import in_whole_millis
+from memqos.engine.releases.defaulting import in_whole_millis
 from memqos.errors import ManifestError
 from memqos.model.pod import Controller, Pod
 

@@ -9,7 +9,7 @@ from memqos.catalog.object_names import check_label
 from memqos.catalog.pod_resources import ResourceReader
 from memqos.catalog.schema import Place
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
-from memqos.engine.defaulting import with_requests
+from memqos.engine.releases.defaulting import with_requests
 from memqos.model.pod import Container, ContainerKind, ResizePolicy, Resources
 
 __all__ = ["check_names", "containers_of"]

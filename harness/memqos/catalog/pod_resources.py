@@ -6,8 +6,8 @@ import difflib
 
 from memqos.catalog.schema import Place, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
-from memqos.engine.hugepages import PREFIX
-from memqos.engine.sums import aggregate, supported_at_pod_level
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import aggregate, supported_at_pod_level
 from memqos.model.pod import Pod, Resources
 from memqos.model.quantity import ZERO, Quantity
 

@@ -19,8 +19,8 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
 from memqos.catalog.pods import read_text
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.versions import Runtime, traits_of
-from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone

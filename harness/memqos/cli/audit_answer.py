@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from memqos.cli.auditing import Answer, Question
-from memqos.engine.document import reason_document
-from memqos.engine.explain import failure, one_line
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.document import reason_document
+from memqos.engine.answer.explain import failure, one_line
+from memqos.engine.answer.finding import Verdict
 
 __all__ = ["answer_document", "answer_text"]
 

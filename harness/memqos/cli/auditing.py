@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.in_creation import unmade_unseen
-from memqos.engine import layout
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.verdict import Unsure, judge
+from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
-from memqos.engine.finding import Finding, Verdict
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.verdict import Unsure, judge
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod

@@ -22,17 +22,17 @@ from memqos.cli.narrowing import narrowed
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
-from memqos.engine.document import plan_parts
-from memqos.engine.errata import errata_document, errata_text
+from memqos.engine.answer.document import plan_parts
+from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
+from memqos.engine.answer.verdict import subject
+from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons, plan_tree, translations_text, with_pods
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.engine.release_table import RELEASES
-from memqos.engine.shelter import Sheltered, shelter, shelter_document, shelter_text
+from memqos.engine.releases.errata import errata_document, errata_text
+from memqos.engine.releases.table import RELEASES
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
-from memqos.engine.verdict import subject
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.pod import Pod

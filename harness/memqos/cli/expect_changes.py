@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from memqos.engine.difference import differences, differences_document, differences_text
+from memqos.engine.answer.difference import differences, differences_document, differences_text
+from memqos.engine.answer.succession import succession
 from memqos.engine.plan import Plan
-from memqos.engine.succession import succession
 
 __all__ = ["changes_text"]
 

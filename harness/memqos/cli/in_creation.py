@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from memqos.engine.finding import Finding, Verdict
-from memqos.engine.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.model.knob import Knob
 from memqos.model.reading import FileText, Reading
 

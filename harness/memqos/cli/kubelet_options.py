@@ -10,7 +10,7 @@ import click
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 

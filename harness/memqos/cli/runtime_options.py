@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from memqos.engine.cpu import WeightConversion
+from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, Traits, traits_of
 from memqos.errors import UnknownNameError, UsageError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.cpu import DEFAULT_PERIOD, quota_per_second
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, quota_per_second
 from memqos.engine.translate.systemd import INFINITY, LEGACY_PROPERTY_OF, PROPERTY_OF
 from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Max, Number, Text, Unlimited
 from memqos.model.node import CgroupVersion

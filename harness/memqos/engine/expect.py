@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from memqos.engine import layout
-from memqos.engine.cgroup_files import CgroupFiles
-from memqos.engine.defaulting import seen_by
-from memqos.engine.fit import node_room
-from memqos.engine.ignored import ignored
+from memqos.engine.cgroup import layout
+from memqos.engine.cgroup.files import CgroupFiles
+from memqos.engine.cgroup.unavailable import unavailable
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.node_cgroups import (
+from memqos.engine.node.cgroups import (
     Demand,
     kubepods_rulings,
     qos_rulings,
@@ -19,14 +17,16 @@ from memqos.engine.node_cgroups import (
     reserved_rulings,
     summed_knobs,
 )
+from memqos.engine.node.fit import node_room
+from memqos.engine.node.ignored import ignored
+from memqos.engine.node.placement import Placement, place
+from memqos.engine.node.validation import check_settings
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.placement import Placement, place
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.pod_draft import ContainerDraft, PodDraft, PodDrafts
+from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
+from memqos.engine.pod.sums import amount, pod_requests
+from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.ruling import Rulings
-from memqos.engine.sums import amount, pod_requests
-from memqos.engine.unavailable import unavailable
-from memqos.engine.validation import check_settings
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, QosClass
 

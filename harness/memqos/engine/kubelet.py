@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from memqos.engine.allocatable import allocatable, capacity
-from memqos.engine.control_files import CONTROL_FILES, ControlFiles
-from memqos.engine.gates import enabled
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
+from memqos.engine.cgroup.layout import Layout
+from memqos.engine.node.allocatable import allocatable, capacity
 from memqos.engine.plan import Input
-from memqos.engine.release import Release, Variant, revisions
-from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.release import Release, Variant, revisions
+from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.translate.writes import Host
 from memqos.model.node import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.layout import Layout
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.layout import Layout
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memqos.cgroupfs import parse
-from memqos.engine import verdict
-from memqos.engine.behaviour import behaviour_reason
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer import verdict
+from memqos.engine.answer.behaviour import behaviour_reason
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
 from memqos.node.premises import Premises, broken_of

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine import verdict
-from memqos.engine.finding import Finding
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
-from memqos.engine.verdict import OOM_SCORE_ADJ
 from memqos.errors import MachineryError
 from memqos.model.knob import knobs_of
 from memqos.model.node import CgroupVersion

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from memqos.engine import verdict
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
 from memqos.model.knob import Knob

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.engine import verdict
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
 from memqos.errors import RuntimeCallError, UsageError

@@ -13,7 +13,7 @@ import pytest
 
 from memqos import frame
 from memqos.clock import Deadline
-from memqos.engine.finding import Finding, Verdict, worst
+from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memqos.engine.finding import Finding
-from memqos.engine.release import Release
-from memqos.engine.validation import why_not_on
+from memqos.engine.answer.finding import Finding
+from memqos.engine.node.validation import why_not_on
+from memqos.engine.releases.release import Release
 from memqos.model.node import CgroupVersion
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling

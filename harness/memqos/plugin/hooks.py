@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from memqos.engine.finding import Finding
+    from memqos.engine.answer.finding import Finding
     from memqos.model.node import NodeFacts
 
 __all__ = ["pytest_memqos_finding", "pytest_memqos_node_facts"]

@@ -12,7 +12,7 @@ import pytest
 
 from memqos import claims
 from memqos.config.settings import Settings
-from memqos.engine.finding import Finding
+from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
 from memqos.report.outcome import Outcome
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collecting import claim_of, machine_of, needs_of
 from memqos.plugin.keys import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memqos.engine import explain
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer import explain
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MemqosError
 
 __all__ = ["error_text", "failure_text"]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Input, Reason
 from memqos.model.knob import Bytes, CpuMax, Number, Text
 from memqos.model.path import CgroupPath

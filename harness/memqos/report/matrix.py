@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.outcome import Outcome, TestResult
 

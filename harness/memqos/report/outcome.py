@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memqos.engine.finding import Finding, Verdict, worst
+from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.errors import ExitCode
 
 __all__ = ["Outcome", "TestResult", "exit_code", "outcome_of"]

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memqos.engine.finding import Finding
+from memqos.engine.answer.finding import Finding
 from memqos.errors import ExitCode
 from memqos.report import matrix
 from memqos.report.bundle import Bundle

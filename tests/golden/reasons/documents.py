@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from memqos.engine.difference import differences, differences_document
-from memqos.engine.document import plan_document
-from memqos.engine.errata import errata_document
-from memqos.engine.release import Variant
+from memqos.engine.answer.difference import differences, differences_document
+from memqos.engine.answer.document import plan_document
+from memqos.engine.cgroup.shelter import shelter_document
+from memqos.engine.releases.errata import errata_document
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize.explain import resize_document
-from memqos.engine.shelter import shelter_document
 from tests.golden.reasons.nodes import PODS
 from tests.golden.reasons.plans import kubelet_of, plan_of
 from tests.golden.reasons.resizes import RESIZES

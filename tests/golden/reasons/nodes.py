@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.node import (
     CgroupDriver,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from memqos.engine.answer.explain import reason_lines
+from memqos.engine.answer.verdict import subject
 from memqos.engine.expect import expect
-from memqos.engine.explain import reason_lines
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Reason
-from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT
 from tests.golden.reasons.nodes import PLANS, Planned
 

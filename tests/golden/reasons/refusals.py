@@ -8,7 +8,7 @@ from typing import Any
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.draft_2020 import draft_start
-from memqos.engine.release import Release, Variant
+from memqos.engine.releases.release import Release, Variant
 from memqos.engine.resize import resize_pods
 from memqos.errors import MemqosError
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone, ReservationPolicy, SwapBehavior

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from memqos.engine.difference import differences, differences_text
-from memqos.engine.errata import errata_text
-from memqos.engine.explain import failure, knob_reasons, plan_tree, translations_text
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.difference import differences, differences_text
+from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, translations_text
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_text
 from memqos.engine.plan import Plan
-from memqos.engine.shelter import Sheltered, shelter, shelter_text
+from memqos.engine.releases.errata import errata_text
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Knob

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from memqos.engine.behaviour import behaviour_reason
+from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.plan import Plan, Reason
-from memqos.engine.release_table import RELEASES, Family
+from memqos.engine.releases.table import RELEASES, Family
 from memqos.model.knob import Knob
 from memqos.node.binding import bound_to
 from tests.golden.reasons.nodes import PLANS

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memqos.engine.explain import reason_lines
+from memqos.engine.answer.explain import reason_lines
 from memqos.engine.numa.admit import Admitted, admit, release
 from memqos.engine.numa.draft_2020 import draft_admit, draft_start
 from memqos.engine.numa.restore import StartRefusal, restore

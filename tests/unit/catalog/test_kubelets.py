@@ -4,7 +4,7 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 

@@ -5,7 +5,7 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.catalog.pods import load_pod_catalog, load_pods
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.qos import pod_qos
 from memqos.errors import ManifestError, UsageError
 from memqos.model.pod import ContainerKind, QosClass
 

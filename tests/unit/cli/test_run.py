@@ -83,7 +83,7 @@ import pytest
 @pytest.mark.claim("team/one")
 @pytest.mark.parametrize("number", range(2))
 def test_it(qos_evidence, number):
-    from memqos.engine.finding import Finding, Verdict
+    from memqos.engine.answer.finding import Finding, Verdict
     qos_evidence.settle(
         Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", expected="1", observed="1")
     )

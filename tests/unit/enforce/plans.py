@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.layout import Layout
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver

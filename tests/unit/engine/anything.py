@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import ContainerKind, Pod
 from tests.unit.engine.pods import amounts, container

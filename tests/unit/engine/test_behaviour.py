@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.behaviour import behaviour_reason
+from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import Bytes, Knob
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.document import plan_document
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import knob_reasons
+from memqos.engine.answer.succession import left_behind
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
-from memqos.engine.succession import left_behind
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, UNLIMITED, Bytes, Knob, Number

@@ -2,8 +2,8 @@
 
 import pytest
 
-from memqos.engine.control_files import cpu_limit
-from memqos.engine.cpu import int64, milli_to_shares, quota_to_milli, shares_to_weight, systemd_quota
+from memqos.engine.cgroup.control_files import cpu_limit
+from memqos.engine.cgroup.cpu import int64, milli_to_shares, quota_to_milli, shares_to_weight, systemd_quota
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

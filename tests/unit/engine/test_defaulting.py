@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.defaulting import in_whole_millis, seen_by, with_requests
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.releases.defaulting import in_whole_millis, seen_by, with_requests
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind

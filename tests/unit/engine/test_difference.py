@@ -4,7 +4,7 @@ import pytest
 
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import pods_of
-from memqos.engine.difference import differences, differences_document, differences_text
+from memqos.engine.answer.difference import differences, differences_document, differences_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Reason, Refusal

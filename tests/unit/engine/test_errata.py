@@ -1,8 +1,8 @@
 import re
 from pathlib import Path
 
-from memqos.engine.errata import ERRATA, errata_document, errata_text
-from memqos.engine.release import Release, Variant, revisions
+from memqos.engine.releases.errata import ERRATA, errata_document, errata_text
+from memqos.engine.releases.release import Release, Variant, revisions
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errata.md"
 

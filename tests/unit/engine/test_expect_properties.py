@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Release, Variant
-from memqos.engine.release_table import Novelty
+from memqos.engine.releases.release import Release, Variant
+from memqos.engine.releases.table import Novelty
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import ContainerKind, QosClass

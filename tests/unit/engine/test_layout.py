@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.engine.layout import cgroup_path, expand_slice, name_of_path, reserved_path
+from memqos.engine.cgroup.layout import cgroup_path, expand_slice, name_of_path, reserved_path
 from memqos.model.node import CgroupDriver
 from memqos.model.path import ROOT, CgroupPath
 

@@ -7,7 +7,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod

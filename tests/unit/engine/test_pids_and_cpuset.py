@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.answer.explain import knob_reasons
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons
 from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import ABSENT, MAX, Knob, Number, Text
 from memqos.model.node import CgroupVersion, KubeletSettings

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.document import plan_document
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import plan_tree
 from memqos.engine.expect import expect
-from memqos.engine.explain import plan_tree
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import admit, start
 from memqos.engine.numa.policies import Policies
-from memqos.engine.release import Release, Variant
+from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.document import plan_document
+from memqos.engine.answer.document import plan_document
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import Policies
-from memqos.engine.release import Release, Variant
+from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.document import FORMAT, plan_document
+from memqos.engine.answer.document import FORMAT, plan_document
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
 from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod, resources

@@ -1,8 +1,8 @@
 import pytest
 
-from memqos.engine.gates import enabled, stage
-from memqos.engine.release import Release, Variant, revisions
-from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.release import Release, Variant, revisions
+from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.errors import UnknownNameError
 
 

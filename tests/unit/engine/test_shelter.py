@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.cgroup.shelter import shelter, shelter_document, shelter_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.shelter import shelter, shelter_document, shelter_text
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Bytes
 from memqos.model.node import CgroupDriver, KubeletSettings

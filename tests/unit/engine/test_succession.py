@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
+from memqos.engine.answer.succession import left_behind, succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.succession import left_behind, succession
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.quantity import Quantity

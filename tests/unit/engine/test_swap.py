@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.model.node import CgroupVersion, KubeletSettings, SwapBehavior
 from tests.unit.engine.pods import NODE, container, pod
 from tests.unit.engine.reading import knobs

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from memqos.engine.difference import differences
-from memqos.engine.document import plan_document
+from memqos.engine.answer.difference import differences
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import knob_reasons, plan_tree
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
-from memqos.engine.explain import knob_reasons, plan_tree
-from memqos.engine.finding import Verdict
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.engine.translate.versions import Runtimes, traits_of
-from memqos.engine.verdict import judge
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.reading import CgroupReading, Reading

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
+from memqos.engine.answer.explain import amount, failure, knob_reasons, plan_tree, reason_lines
+from memqos.engine.answer.finding import Finding, Verdict, worst
+from memqos.engine.answer.verdict import judge, judge_node, judge_pod
 from memqos.engine.expect import expect
-from memqos.engine.explain import amount, failure, knob_reasons, plan_tree, reason_lines
-from memqos.engine.finding import Finding, Verdict, worst
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.engine.verdict import judge, judge_node, judge_pod
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour
 from memqos.model.path import CgroupPath

@@ -11,7 +11,7 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.engine.plan import Plan
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.explain import failure
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.explain import failure
+from memqos.engine.answer.finding import Verdict
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.node import counted, exceeds, reaches, rises
 from memqos.node.conditions import work_done

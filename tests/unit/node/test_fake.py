@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.finding import Verdict, worst
+from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.node.fake import FAKE_FACTS, fake_node

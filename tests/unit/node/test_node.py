@@ -5,8 +5,8 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.finding import Verdict, worst
-from memqos.engine.release import Variant
+from memqos.engine.answer.finding import Verdict, worst
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.node import ReservationPolicy

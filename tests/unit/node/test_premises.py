@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.kubelets import load_kubelets
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion

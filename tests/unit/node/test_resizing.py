@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.finding import Verdict, worst
+from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.cpu import WeightConversion
+from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.node.traits import runtimes_of

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises, watching

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Input, Reason
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 
 import memqos.report
-from memqos.engine.finding import Verdict
+from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
 from memqos.report import summary
 from memqos.report.bundle import Bundle

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import memqos.report
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath

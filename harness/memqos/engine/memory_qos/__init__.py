@@ -7,8 +7,8 @@ from functools import cache
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import v1_22, v1_27, v1_36, v1_37
 from memqos.engine.memory_qos.base import ContainerCase, NodeCase, PodCase, ReservedCase, Revision, nothing
-from memqos.engine.release import Release
-from memqos.engine.release_table import Novelty
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Novelty
 
 __all__ = ["ContainerCase", "NodeCase", "PodCase", "ReservedCase", "Revision", "memory_qos"]
 

@@ -24,7 +24,7 @@ from memqos.engine.memory_qos.base import (
 )
 from memqos.engine.memory_qos.v1_22 import burstable, container_minimum, kubepods, pod, reserved
 from memqos.engine.plan import Reason
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import ABSENT, Bytes, Knob
 

@@ -22,8 +22,8 @@ from memqos.engine.memory_qos.base import (
 )
 from memqos.engine.memory_qos.v1_22 import reserved
 from memqos.engine.plan import Input
+from memqos.engine.pod.sums import amount
 from memqos.engine.ruling import Ruling, Rulings
-from memqos.engine.sums import amount
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import ReservationPolicy
 

@@ -25,8 +25,8 @@ from memqos.engine.numa.static import Rejection, allocate, remove_container, sta
 from memqos.engine.numa.topology_manager import Decision, decide
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.qos import pod_qos
-from memqos.engine.sums import pod_level_set
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import pod_level_set
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Container, Pod, QosClass
 

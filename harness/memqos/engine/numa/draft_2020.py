@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from memqos.engine.hugepages import PREFIX
 from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.first_table import numa_zones
 from memqos.engine.numa.hint import Hint
@@ -23,7 +22,8 @@ from memqos.engine.numa.reservation import check_fields, in_words, node_reservat
 from memqos.engine.numa.topology_manager import decide
 from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.release_table import DRAFTS, Family
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.releases.table import DRAFTS, Family
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Container, Pod, QosClass

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from memqos.engine.hugepages import PREFIX
 from memqos.engine.numa.bitmask import FULL
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
 from memqos.engine.numa.reservation import Reserved, by_zone, check_fields, check_sums, in_words, node_reservation
 from memqos.engine.numa.zone_table import MEMORY, Zone, ZoneMemory, ZoneTable
+from memqos.engine.pod.hugepages import PREFIX
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 

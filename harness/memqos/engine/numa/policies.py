@@ -3,7 +3,7 @@
 Sources: kubelet `apis/config/validation`, `topologymanager/policy_options.go`; KEP-1769, KEP-693, KEP-3545, KEP-4622.
 
 The Memory Manager's first revision lets later containers use the memory of init containers again; what later ones
-brought is in `release_table`.
+brought is in `releases.table`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TypeVar
 
-from memqos.engine.gates import enabled
 from memqos.engine.plan import Input
-from memqos.engine.release import Release, Variant, revisions
-from memqos.engine.release_table import OPTION_STAGES, Family, Gate, Novelty
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.release import Release, Variant, revisions
+from memqos.engine.releases.table import OPTION_STAGES, Family, Gate, Novelty
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 

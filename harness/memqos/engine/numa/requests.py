@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.hugepages import PREFIX
 from memqos.engine.numa.policies import PodLevel, Policies
 from memqos.engine.numa.zone_table import MEMORY
-from memqos.engine.release_table import Novelty
-from memqos.engine.sums import pod_level_set
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import pod_level_set
+from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList
 from memqos.model.quantity import ZERO
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memqos.engine.container import request_container
-from memqos.engine.cpu import shares_to_weight, weight_to_shares
+from memqos.engine.cgroup.cpu import shares_to_weight, weight_to_shares
+from memqos.engine.cgroup.kubelet_writes import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.kubelet_files import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.plan import Expected, Input, PlannedPod, Reason
-from memqos.engine.pod_cgroup import PodConfig, pod_config
-from memqos.engine.release_table import Family, Novelty
+from memqos.engine.pod.cgroup import PodConfig, pod_config
+from memqos.engine.pod.container import request_container
+from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
 from memqos.engine.resize.outcome import ResizeStep, StepKind
 from memqos.engine.ruling import Ruling, Rulings, expected
-from memqos.engine.runtime_files import made_files, updated_files
+from memqos.engine.translate.container_files import made_files, updated_files
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Absent, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memqos.engine.fit import status_allocatable
-from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.fit import status_allocatable
 from memqos.engine.plan import Input, Reason
-from memqos.engine.qos import pod_qos
-from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import amount, pod_requests
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.resize.forbidden import is_resizable, objection
 from memqos.engine.resize.outcome import ResizeOutcome
-from memqos.engine.sums import amount, pod_requests
 from memqos.engine.swap import SwapCase, swaps
 from memqos.model.pod import Pod, QosClass, ResizePolicy
 from memqos.model.quantity import Quantity

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release_table import Gate, Novelty
+from memqos.engine.pod.sums import amount
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.table import Gate, Novelty
 from memqos.engine.resize.forbidden import RESIZABLE
-from memqos.engine.sums import amount
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memqos.engine.defaulting import seen_by
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.qos import pod_qos
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation
 from memqos.engine.resize.allocation import Decision, decide, pending_order
 from memqos.engine.resize.changes import changes_of, changes_pod_level

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memqos.engine.difference import differences, differences_document, differences_text
-from memqos.engine.document import FORMAT, cri_document, reason_document
-from memqos.engine.explain import amount, reason_lines, written_text
+from memqos.engine.answer.difference import differences, differences_document, differences_text
+from memqos.engine.answer.document import FORMAT, cri_document, reason_document
+from memqos.engine.answer.explain import amount, reason_lines, written_text
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Knob
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memqos.engine.gates import enabled, stage
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.qos import pod_qos
-from memqos.engine.release import Release
-from memqos.engine.release_table import STAGES, Gate, Novelty
-from memqos.engine.sums import pod_level_set
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import pod_level_set
+from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import STAGES, Gate, Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, ResourceList, Resources
 
 __all__ = ["RESIZABLE", "is_resizable", "objection"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.cpu import milli_to_quota, milli_to_shares, shares_to_milli, weight_to_shares
+from memqos.engine.cgroup.cpu import milli_to_quota, milli_to_shares, shares_to_milli, weight_to_shares
 from memqos.engine.plan import PlannedPod
+from memqos.engine.pod.sums import amount
 from memqos.engine.ruling import Rulings
-from memqos.engine.sums import amount
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, CpuMax, Knob, KnobValue, Number
 from memqos.model.pod import Pod

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedPod
-from memqos.engine.pod_cgroup import PodConfig, pod_config
-from memqos.engine.release_table import Novelty
+from memqos.engine.pod.cgroup import PodConfig, pod_config
+from memqos.engine.releases.table import Novelty
 from memqos.engine.resize.changes import Changes
 from memqos.engine.resize.held import held_number
 from memqos.engine.resize.outcome import Usage

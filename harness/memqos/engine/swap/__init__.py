@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from memqos.engine.release import Release
-from memqos.engine.release_table import Novelty
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Novelty
 from memqos.engine.swap import v1_22, v1_28, v1_30
 from memqos.engine.swap.base import SwapCase, SwapRule, SwapSetting
 from memqos.engine.swap.v1_30 import swaps

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release_table import Family
+from memqos.engine.pod.sums import amount
+from memqos.engine.releases.table import Family
 from memqos.engine.ruling import Why
-from memqos.engine.sums import amount
 from memqos.model.pod import Container, Pod, QosClass
 
 __all__ = [

@@ -7,7 +7,7 @@ the node, see below. Source: KEP-2400; kubelet 1.28 `configureContainerSwapResou
 
 from __future__ import annotations
 
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing, swap_reason
 from memqos.model.node import SwapBehavior
 

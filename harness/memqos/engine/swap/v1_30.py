@@ -7,7 +7,7 @@ and locked on in 1.34 with the same results. Source: KEP-2400; kubelet 1.30 `con
 
 from __future__ import annotations
 
-from memqos.engine.release_table import Novelty
+from memqos.engine.releases.table import Novelty
 from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing, without_share
 from memqos.model.node import SwapBehavior
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_per_second
 from memqos.engine.translate.versions import Feature, Traits

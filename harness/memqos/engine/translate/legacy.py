@@ -7,7 +7,7 @@ Source: opencontainers/cgroups fs: `CpusetGroup.Set`, `MemoryGroup.Set`, `setMem
 
 from __future__ import annotations
 
-from memqos.engine.cpu import DEFAULT_PERIOD, systemd_quota
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, systemd_quota
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import Feature, Runtime, Traits
 from memqos.engine.translate.writes import Host, RuntimeWrites

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_per_second

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from memqos.engine import cpu
+from memqos.engine.cgroup import cpu
 from memqos.model.knob import Knob
 
 __all__ = [

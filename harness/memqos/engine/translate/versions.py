@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memqos.engine.cpu import WeightConversion
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.cpu import WeightConversion
+from memqos.engine.cgroup.layout import Layout
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 

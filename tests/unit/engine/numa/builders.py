@@ -3,7 +3,7 @@
 from memqos.engine.numa.admit import Admitted, admit
 from memqos.engine.numa.first_table import empty_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyOptions, TopologyPolicy, TopologyScope
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity

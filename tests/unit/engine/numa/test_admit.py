@@ -10,7 +10,7 @@ from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.plan import Refusal
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Container, Resources
 from tests.unit.engine.numa.builders import (

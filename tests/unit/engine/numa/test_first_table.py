@@ -5,7 +5,7 @@ import pytest
 from memqos.engine.numa.first_table import empty_table, first_table
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.zone_table import Zone, ZoneMemory
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from tests.unit.engine.numa.builders import GIB, MIB, amounts

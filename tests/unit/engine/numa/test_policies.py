@@ -12,7 +12,7 @@ from memqos.engine.numa.policies import (
     option_available,
     topology_options,
 )
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 

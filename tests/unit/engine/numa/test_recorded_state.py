@@ -12,7 +12,7 @@ from memqos.engine.numa.restore import restore
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.numa.state import parse, render
 from memqos.engine.plan import Refusal
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
 from tests.vectors.tables import pod as upstream_pod

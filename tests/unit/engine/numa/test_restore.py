@@ -9,7 +9,7 @@ from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.restore import Difference, StartRefusal, differences, restore
 from memqos.engine.numa.state import render
 from memqos.engine.numa.zone_table import Block, ZoneTable
-from memqos.engine.release import Release
+from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.numa.builders import GIB, MANAGED, container, machine, placed, plain, pod, policies
 

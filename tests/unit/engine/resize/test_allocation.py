@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize import ResizeOutcome, resize_pods
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone, SwapBehavior

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cpu import WeightConversion
-from memqos.engine.layout import Layout
+from memqos.engine.cgroup.cpu import WeightConversion
+from memqos.engine.cgroup.layout import Layout
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, traits_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.control_files import cpu_limit
-from memqos.engine.cpu import shares_to_weight, systemd_quota
+from memqos.engine.cgroup.control_files import cpu_limit
+from memqos.engine.cgroup.cpu import shares_to_weight, systemd_quota
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release_table import Family, Novelty
+from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Ruling, Why
 from memqos.model.knob import Bytes, Knob, Number, Text
 from memqos.model.node import CgroupDriver

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from memqos.engine.cgroup.untouched import exists, node_defaults, untouched
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.node_cgroups import reserved_cgroups
+from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.plan import Expected, Level
 from memqos.engine.ruling import Ruling, Rulings, expected, unexplained
 from memqos.engine.translate.runtime_rules import values
-from memqos.engine.untouched import exists, node_defaults, untouched
 from memqos.model.knob import ABSENT, Knob, KnobValue
 
 __all__ = ["CgroupFiles"]

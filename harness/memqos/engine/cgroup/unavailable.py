@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from memqos.engine.gates import enabled
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release_table import Family, Gate, Novelty
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.ruling import kernel
 from memqos.model.knob import Knob, knobs_of
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.hugepages import PREFIX
-from memqos.engine.release import Release
-from memqos.engine.release_table import Novelty
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import ZERO, Quantity
 

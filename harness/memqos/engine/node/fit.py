@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memqos.engine.hugepages import PREFIX, page_size_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.reservation import hard_eviction, in_words
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.release_table import Family
-from memqos.engine.sums import amount, pod_requests
+from memqos.engine.pod.hugepages import PREFIX, page_size_of
+from memqos.engine.pod.sums import amount, pod_requests
+from memqos.engine.releases.table import Family
 from memqos.model.node import NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity

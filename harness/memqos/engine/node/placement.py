@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from memqos.engine.fit import Room, pod_needs
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.fit import Room, pod_needs
 from memqos.engine.numa.admit import Admitted, admit, start, started
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Refusal
-from memqos.engine.qos import pod_qos
-from memqos.engine.release import Variant
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.release import Variant
 from memqos.errors import UsageError
 from memqos.model.pod import Pod
 

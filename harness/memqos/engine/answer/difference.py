@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.engine.document import cri_document, reason_document
+from memqos.engine.answer.document import cri_document, reason_document
+from memqos.engine.answer.verdict import subject
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
-from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT
 
 __all__ = ["Change", "differences", "differences_document", "differences_text"]

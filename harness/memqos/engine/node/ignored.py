@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Ignored
-from memqos.engine.release import Release
-from memqos.engine.release_table import FIELDS, POD_FIELDS, RELEASES
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind, Pod
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memqos.engine.cpu import int64, quotient
+from memqos.engine.cgroup.cpu import int64, quotient
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release_table import Family, Novelty
+from memqos.engine.pod.sums import aggregate, amount, pod_level_requests_set
+from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Why
-from memqos.engine.sums import aggregate, amount, pod_level_requests_set
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, QosClass
 
 __all__ = ["BEST_EFFORT_ADJ", "GUARANTEED_ADJ", "SANDBOX_ADJ", "OomScore", "container_oom_score"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memqos.engine.finding import Finding, Verdict
-from memqos.engine.hugepages import UNBOUNDED
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.pod.hugepages import UNBOUNDED
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
-from memqos.engine.verdict import subject
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 

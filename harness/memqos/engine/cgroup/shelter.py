@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memqos.engine.answer.verdict import subject
+from memqos.engine.cgroup.protection import Effective, Protected, effective
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.protection import Effective, Protected, effective
 from memqos.engine.translate.container import translate
-from memqos.engine.verdict import subject
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import ContainerKind

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memqos.engine.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.path import CgroupPath

@@ -25,7 +25,7 @@ from typing import Any
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
-from memqos.engine.release import Variant
+from memqos.engine.releases.release import Variant
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import cri_document, translation_document
 from memqos.model.knob import ABSENT

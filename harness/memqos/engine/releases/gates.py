@@ -1,11 +1,11 @@
-"""Feature gates: which stage one has in a release, and whether it is on. The stages are in `release_table`."""
+"""Feature gates: which stage one has in a release, and whether it is on. The stages are in `releases.table`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memqos.engine.release import Release
-from memqos.engine.release_table import STAGES, Gate, GateStage
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import STAGES, Gate, GateStage
 
 __all__ = ["enabled", "stage"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Level, Reason
-from memqos.engine.release_table import Gate
+from memqos.engine.releases.table import Gate
 from memqos.engine.ruling import Ruling, kernel
 from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text
 

@@ -7,7 +7,7 @@ eviction threshold is not subtracted, unlike in Node.status.allocatable. Source:
 
 from __future__ import annotations
 
-from memqos.engine.sums import amount
+from memqos.engine.pod.sums import amount
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import ZERO, Quantity

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memqos.engine.cgroup_files import CgroupFiles
-from memqos.engine.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
+from memqos.engine.cgroup.files import CgroupFiles
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.placement import Placement
+from memqos.engine.node.placement import Placement
 from memqos.engine.plan import Expected, Level, Reason
-from memqos.engine.pod_cgroup import pod_config, pod_rulings
-from memqos.engine.qos import pod_qos
-from memqos.engine.release_table import Family
+from memqos.engine.pod.cgroup import pod_config, pod_rulings
+from memqos.engine.pod.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import PodSums, pod_sums
+from memqos.engine.releases.table import Family
 from memqos.engine.ruling import UNEXPLAINED, Ruling
-from memqos.engine.runtime_files import made_files
-from memqos.engine.sums import PodSums, pod_sums
 from memqos.engine.translate.container import created
+from memqos.engine.translate.container_files import made_files
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.pod import Container, Pod, QosClass, ResourceList, Resources

@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from memqos.engine.release_table import DRAFTS, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
+from memqos.engine.releases.table import DRAFTS, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
 from memqos.errors import UnknownNameError
 
 __all__ = ["Release", "Variant", "revisions"]

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from memqos.engine.container import ContainerRequest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
-from memqos.engine.release_table import Family, Novelty
+from memqos.engine.pod.container import ContainerRequest
+from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Ruling, Rulings, Why
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.resources import OciTranslation

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memqos.engine import layout
-from memqos.engine.fit import huge_page_capacity
-from memqos.engine.gates import enabled, stage
+from memqos.engine.cgroup import layout
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.fit import huge_page_capacity
 from memqos.engine.numa.policies import configuration_error
 from memqos.engine.numa.reservation import hard_eviction
-from memqos.engine.release import Release
-from memqos.engine.release_table import Gate, Novelty
-from memqos.engine.sums import amount
+from memqos.engine.pod.sums import amount
+from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Gate, Novelty
 from memqos.model.node import CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity
 

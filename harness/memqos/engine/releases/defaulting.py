@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memqos.engine.hugepages import PREFIX
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.release_table import Novelty
-from memqos.engine.sums import aggregate, supported_at_pod_level
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import aggregate, supported_at_pod_level
+from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
 

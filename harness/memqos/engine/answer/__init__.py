@@ -1,0 +1,1 @@
+"""What a plan answers: verdicts and findings on a reading, differences, and the texts that tell them."""
