@@ -1,4 +1,4 @@
-"""Claims: the sentences that suites prove, one file a chapter, indexed by id."""
+"""Claims: the sentences that suites prove, one file per chapter, indexed by id."""
 
 from __future__ import annotations
 

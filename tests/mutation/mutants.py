@@ -68,7 +68,7 @@ class Modules:
         return {key: code for data in self.by_name.values() for key, code in data.exit_code_by_key.items()}
 
     def keep(self, results: Path) -> None:
-        """Keep what a run wrote down, a mutant a line."""
+        """Keep what a run wrote down, one mutant per line."""
         if not results.exists():
             return
         found = dict(json.loads(line) for line in results.read_text().splitlines())

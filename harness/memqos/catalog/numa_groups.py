@@ -7,7 +7,7 @@
     ]
 
 A group says what each of its nodes has (mem, cores), how many nodes a die, dies a package and packages there are, and
-how far they are from others. Its defaults are those of that format: one of each, two threads a core, distance 11 to a
+how far they are from others. Its defaults are those of that format: one of each, two threads per core, distance 11 to a
 node of the same die and 21 to every other. What Linux and QEMU number, they number in the order of the list.
 
 Added to it are sizes in MiB ("512M"), "hugepages" in a group, and one entry of its own for purpose, swap and zswap.

@@ -1,7 +1,7 @@
 """The fields of a v1 Pod with their types, as data.
 
-One type a block: its name, then `field type` pairs. Types: string, bool, int, quantity, intOrString, time, object (any
-mapping), any; `[]T` is a list, `map[T]` a mapping from words to T; everything else names another block.
+One type per block: its name, then `field type` pairs. Types: string, bool, int, quantity, intOrString, time, object
+(any mapping), any; `[]T` is a list, `map[T]` a mapping from words to T; everything else names another block.
 The union over the releases 1.22 to 1.37: a field that a release does not have yet is no error here.
 Source: Kubernetes API reference, core/v1 and meta/v1.
 """

@@ -1,1 +1,1 @@
-"""The command line, a page a verb; nothing imports it."""
+"""The command line, a page per verb; nothing imports it."""

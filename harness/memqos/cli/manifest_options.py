@@ -27,7 +27,7 @@ _OPTIONS = (
         multiple=True,
         metavar="[[NAMESPACE/]NAME=]N",
         help="How many pods each Deployment, ReplicaSet, ReplicationController, StatefulSet, or the one of this name, "
-        "has on the node; else all of its spec.replicas. May be repeated. A DaemonSet has one pod a node, a Job or "
+        "has on the node; else all of its spec.replicas. May be repeated. A DaemonSet has one pod per node, a Job or "
         "CronJob as many as run at a time.",
     ),
 )

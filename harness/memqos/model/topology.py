@@ -78,7 +78,7 @@ class Topology:
 
     cpus: number of CPUs (>= 1); every CPU belongs to exactly one zone.
     zones: in the order of their ids, which count from 0.
-    distances: one row a zone, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's default.
+    distances: one row per zone, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's default.
     swap: empty is a machine without swap.
     zswap: whether pages are compressed in memory before they go to a swap device; None leaves it to the kernel.
     processors: how the CPUs are put together; None is one package whose cores have one thread each.

@@ -93,7 +93,7 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
-    """Profile and topology of each machine that a test runs on: one a profile, unless the test asks for its own."""
+    """Profile and topology of each machine that a test runs on: one per profile, unless the test asks for its own."""
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
     profiles = (asked["profile"],) if "profile" in asked else settings.profiles

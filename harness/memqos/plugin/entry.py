@@ -29,7 +29,7 @@ __all__: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option a setting, from the settings table."""
+    """One option per setting, from the settings table."""
     group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
     for setting in SETTINGS:
         text = setting.help.replace("%", "%%")

@@ -1,4 +1,4 @@
-"""Saying what goes on while tests run: one calm line a step, past pytest's capture, and past xdist's processes.
+"""Saying what goes on while tests run: one calm line per step, past pytest's capture, and past xdist's processes.
 
 A worker has no terminal. Its lines travel to the controller as reports of the test that is running, which say nothing
 of that test.

@@ -15,7 +15,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(bundle: Bundle) -> str:
-    """The whole document, one testsuite a chapter, in the order in which the tests ran."""
+    """The whole document, one testsuite per chapter, in the order in which the tests ran."""
     root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(bundle.error)))})
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
     for chapter in chapters:

@@ -154,7 +154,7 @@ def _plain(text: str) -> str:
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
-    """One line a reason, however many tests share it."""
+    """One line per reason, however many tests share it."""
     by_reason: dict[str, list[TestResult]] = {}
     for result in bundle.results:
         if result.outcome is outcome:

@@ -69,7 +69,7 @@ def list_kept(environment: Mapping[str, str]) -> Iterator[Kept]:
 
 
 def end_kept(name: str, environment: Mapping[str, str]) -> Kept:
-    """End a kept machine and remove its folders.
+    """End a kept machine; its folders are gone too when this returns.
 
     Raises UnknownNameError naming those there are, DeadlineError if the guard does not do its work.
     """
@@ -77,12 +77,24 @@ def end_kept(name: str, environment: Mapping[str, str]) -> Kept:
     if name not in known:
         raise UnknownNameError.of("kept machine", name, sorted(known) or ["none"])
     kept = known[name]
+    guard = _arguments_of(kept.guard)
 
     def is_gone() -> bool:
+        # The guard's own end is the last that it does: the folders went before it, one after another.
+        if _arguments_of(kept.guard) != guard or not guard:
+            return not Path(f"/proc/{kept.qemu}/exe").exists()
         # Told again each time: a guard that has only just taken over would not have heard it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(kept.guard, signal.SIGTERM)
-        return not Path(f"/proc/{kept.qemu}/exe").exists() and kept not in list_kept(environment)
+        return False
 
     wait(f"the machine '{name}' is gone", is_gone, deadline=Deadline.after(END_SECONDS), every=0.1)
     return kept
+
+
+def _arguments_of(pid: int) -> bytes:
+    """What a process was started with: it tells it from another one with its number; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

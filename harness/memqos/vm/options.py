@@ -26,7 +26,7 @@ RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 HUGETLB = "disable_hugetlb_controller"
 
 LATE = frozenset({"--runtime-binary", "--containerd-binary", "--containerd-config"})
-"""The options whose files are put into a machine that runs, each time: that takes seconds, and a boot a minute."""
+"""The options whose files are put into each machine that runs: that takes seconds, where a boot takes a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

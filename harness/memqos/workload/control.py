@@ -39,7 +39,7 @@ class Control:
 
     @property
     def fifo(self) -> str:
-        """Where its commands go, one a line."""
+        """Where its commands go, one per line."""
         return posixpath.join(self.folder, _FIFO)
 
     @property

@@ -1,4 +1,4 @@
-"""PURE parsing of what memload reports: one JSON object a line, as values."""
+"""PURE parsing of what memload reports: one JSON object per line, as values."""
 
 from __future__ import annotations
 

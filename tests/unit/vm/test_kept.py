@@ -26,7 +26,11 @@ def environment():
 def kept(environment):
     """A kept `sleep`, of which the run that started it is over."""
     base = Path(environment["XDG_RUNTIME_DIR"])
-    with locked_folder(base, RUN_PREFIX) as folder, ProcessGroup(folders=(folder,), keepable=True) as group:
+    (base / "disks").mkdir()
+    with (
+        locked_folder(base, RUN_PREFIX) as folder,
+        ProcessGroup(folders=(folder, base / "disks"), keepable=True) as group,
+    ):
         member = group.start(["sleep", "100"])
         one = Kept(  # noqa: S604 - its shell is a text
             name=f"kept-{folder.name.removeprefix(RUN_PREFIX)}",
@@ -48,7 +52,7 @@ def test_a_kept_machine_is_listed_and_its_folder_stays(environment, kept):
     assert list(list_kept(environment)) == [kept]
     base = Path(environment["XDG_RUNTIME_DIR"])
     sweep(base, RUN_PREFIX)
-    assert [kept_guard(folder) for folder in base.iterdir()] == [kept.guard]
+    assert [kept_guard(folder) for folder in base.glob(f"{RUN_PREFIX}*")] == [kept.guard]
 
 
 def test_a_kept_machine_that_is_ended_leaves_nothing(environment, kept):
@@ -56,6 +60,30 @@ def test_a_kept_machine_that_is_ended_leaves_nothing(environment, kept):
     assert not Path(f"/proc/{kept.qemu}/exe").exists()
     assert list(Path(environment["XDG_RUNTIME_DIR"]).iterdir()) == []
     assert list(list_kept(environment)) == []
+
+
+SLOW_RM = """#!/bin/sh
+# Removes what it is given, the first at once and each other one after a pause.
+shift 2
+for one; do
+    /bin/rm -rf -- "$one"
+    sleep 0.5
+done
+"""
+
+
+@pytest.fixture
+def slow_rm(tmp_path, monkeypatch):
+    """The guard of a machine that is started now removes its folders slowly, as on a busy host."""
+    program = tmp_path / "rm"
+    program.write_text(SLOW_RM)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_ending_a_machine_lasts_until_its_last_folder_is_gone(slow_rm, environment, kept):
+    end_kept(kept.name, environment)
+    assert list(Path(environment["XDG_RUNTIME_DIR"]).iterdir()) == []
 
 
 def test_an_unknown_name_is_refused_with_those_there_are(environment, kept):

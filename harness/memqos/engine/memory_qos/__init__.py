@@ -1,4 +1,4 @@
-"""Memory QoS, KEP-2570: one module a revision, and the choice among them by release and gate."""
+"""Memory QoS, KEP-2570: one module per revision, and the choice among them by release and gate."""
 
 from __future__ import annotations
 

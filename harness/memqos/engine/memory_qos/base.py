@@ -81,7 +81,7 @@ class ReservedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """The rules of one revision, one function a level; a knob that is missing from an answer is left alone."""
+    """The rules of one revision, one function per level; a knob that is missing from an answer is left alone."""
 
     container: Callable[[ContainerCase], Rulings]
     pod: Callable[[PodCase], Rulings]

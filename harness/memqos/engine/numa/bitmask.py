@@ -69,8 +69,8 @@ class Mask:
         return (self.count, self.bits) < (other.count, other.bits)
 
     def __str__(self) -> str:
-        # Two digits a step, as the kubelet logs it. Its comparison is strict, so that a lone bit 2, 4, 6 … comes out
-        # one digit shorter than its neighbours ("100", but "0101").
+        # Two digits per step, as the kubelet logs it. Its comparison is strict, so that a lone bit 2, 4, 6 … comes
+        # out one digit shorter than its neighbours ("100", but "0101").
         steps = [step for step in range(_BITS - 2, 0, -2) if self.bits > 1 << step]
         return f"{self.bits:0{steps[0] + 2 if steps else 2}b}"
 

@@ -1,4 +1,4 @@
-"""Swap limits of containers, KEP-2400: one module a revision, and the choice among them by release.
+"""Swap limits of containers, KEP-2400: one module per revision, and the choice among them by release.
 
 No release writes memory.swap.max for pods, QoS classes or the node: swap is a matter of containers alone.
 """

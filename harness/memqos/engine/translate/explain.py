@@ -113,7 +113,7 @@ def _files_document(found: ContainerTranslation) -> Document | None:
 def translation_lines(
     sent: ContainerResources, found: ContainerTranslation, languages: Iterable[Language], *, indent: str = ""
 ) -> Iterator[str]:
-    """What each of these languages says, one line a field, and what it cannot say; then the files."""
+    """What each of these languages says, one line per field, and what it cannot say; then the files."""
     for language in languages:
         title, body = {
             Language.CRI: ("CRI LinuxContainerResources, as the kubelet sends them", _cri_lines(sent, found)),

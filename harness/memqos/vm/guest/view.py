@@ -247,6 +247,5 @@ def _place_differences(topology: Topology, places: Sequence[tuple[int, int, int]
     seen = (packages, dies, threads)
     wanted = (declared.packages, declared.packages * declared.dies, declared.threads)
     if seen != wanted:
-        yield "it has {} packages, {} dies and {} threads a core, ".format(*seen) + "declared are {}, {} and {}".format(
-            *wanted
-        )
+        shown, meant = "it has {} packages, {} dies and {} threads per core", "declared are {}, {} and {}"
+        yield f"{shown.format(*seen)}, {meant.format(*wanted)}"

@@ -54,7 +54,7 @@ def processor(spec: MachineSpec) -> list[str]:
 
 
 def memory(spec: MachineSpec) -> list[str]:
-    """One NUMA node a zone, with a memory backend if it has memory, then the distances that are declared."""
+    """One NUMA node per zone, with a memory backend if it has memory, then the distances that are declared."""
     topology = spec.topology
     arguments = ["-m", f"size={topology.memory_bytes}B"]
     for zone in topology.zones:

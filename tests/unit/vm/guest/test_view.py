@@ -95,7 +95,7 @@ def test_a_guest_that_is_as_declared_has_no_differences():
         (
             "cpu1/topology/physical_package_id:1",
             "cpu1/topology/physical_package_id:0",
-            "it has 1 packages, 1 dies and 1 threads a core, declared are 2, 2 and 1",
+            "it has 1 packages, 1 dies and 1 threads per core, declared are 2, 2 and 1",
         ),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_missing_program_names_its_package(only_path):
 
 
 def test_a_program_may_be_in_sbin_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr("memqos.vm.host.programs.SBIN", (str(tmp_path),))
     program = fake(tmp_path, "mke2fs", "exit 0")
     assert find_program("mke2fs") == program

@@ -84,14 +84,14 @@ def test_verbs_name_the_state_and_those_they_accept(make):
 
 @pytest.mark.parametrize(
     ("xdg", "chosen"),
-    [("USABLE", "USABLE"), ("", "TEMPORARY"), ("relative", "TEMPORARY"), ("/nonexistent", "TEMPORARY")],
+    [("USABLE", "USABLE"), ("", "TEMPORARY"), ("relative", "TEMPORARY"), ("NOT_THERE", "TEMPORARY")],
 )
 def test_sockets_go_where_paths_are_short(xdg, chosen, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "START_SECONDS", 1)
     monkeypatch.setattr("memqos.vm.qemu.run.MAX_BASE", len(str(tmp_path)) + 10)
-    folders = {"USABLE": tmp_path / "run", "TEMPORARY": tmp_path / "temp"}
-    for folder in folders.values():
-        folder.mkdir()
+    folders = {"USABLE": tmp_path / "run", "TEMPORARY": tmp_path / "temp", "NOT_THERE": tmp_path / "none"}
+    for name in ("USABLE", "TEMPORARY"):
+        folders[name].mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folders["TEMPORARY"]))
     environment = {"XDG_RUNTIME_DIR": str(folders.get(xdg, xdg))}
     assert runtime_folder(environment) == folders[chosen]
