@@ -1,0 +1,139 @@
+"""What an audit says of values: each file of a recording against what the kubelet would have written."""
+
+import json
+
+import pytest
+
+from tests.unit.cli.audit.recordings import TIERED, TREES, path_of
+
+
+@pytest.mark.parametrize("tree", sorted(TREES.glob("*.json")), ids=lambda path: path.stem)
+def test_a_real_kubelet_conforms(told, tree):
+    code, out, err = told("--tree", tree)
+    assert (code, " 0 deviate, " in out.splitlines()[-1]) == (0, True)
+    note = "restartPolicy of container s of pod default/burst-sidecar-n1: Kubernetes 1.27 does not know this field"
+    assert (err == "") is ("v1.27" not in tree.name) is (note not in err)
+
+
+@pytest.mark.parametrize("case", [
+    ("/kubepods.slice", "memory.min", "4096", "memory.min of kubepods.slice is 4096, expected "),
+    ("/kubepods.slice", "memory.max", "max", "memory.max of kubepods.slice is max, expected 1904234496"),
+    ("/kubepods.slice/kubepods-burstable.slice", "memory.low", "0", "memory.low of kubepods-burstable.slice is 0"),
+    ("/kubepods.slice/kubepods-besteffort.slice", "cpu.weight", "9", "cpu.weight of kubepods-besteffort.slice is 9"),
+    (("burst-req-lim-n1", "a"), "memory.high", "max", "memory.high of container a of pod default/burst-req-lim-n1"),
+    (("burst-req-lim-n1", "a"), "memory.low", "0", "memory.low of container a of pod default/burst-req-lim-n1 is 0"),
+    (("burst-req-lim-n1", "a"), "memory.swap.max", "max", "memory.swap.max of container a of pod"),
+    (("burst-req-lim-n1", "a"), "memory.oom.group", "0", "memory.oom.group of container a of pod"),
+    (("burst-req-lim-n1", "a"), "cpu.max", "1000 100000", "cpu.max of container a of pod"),
+    (("burst-req-lim-n1", "a"), "oom_score_adj", "1000", "oom_score_adj of container a of pod"),
+    (("guar-one-n1", "a"), "memory.min", "0", "memory.min of container a of pod default/guar-one-n1 is 0"),
+    (("guar-one-n1", "a"), "memory.max", "67112960", "memory.max of container a of pod default/guar-one-n1 is 6711"),
+])  # fmt: skip
+def test_a_single_corrupted_knob_is_named(told, changed, case):
+    where, file, text, says = case
+
+    def corrupt(data):
+        path = where if isinstance(where, str) else path_of(data, *where)
+        assert data["cgroups"][path][file] != text
+        data["cgroups"][path][file] = text
+
+    code, out, _ = told("--tree", changed(corrupt))
+    assert code == 1
+    assert says in out
+    assert ", 1 deviate, " in out.splitlines()[-1]
+    assert "  source   " in out
+
+
+def test_every_finding_as_json(told, changed):
+    def corrupt(data):
+        data["cgroups"]["/kubepods.slice"]["hugetlb"]["hugetlb.2MB.max"] = "0"
+
+    code, out, _ = told("--tree", changed(corrupt), "--json")
+    document = json.loads(out)
+    assert code == 1
+    assert document["counts"] == {"conforms": 348, "deviates": 1, "not observable": 10}
+    assert len(document["findings"]) == 359
+    [wrong] = [one for one in document["findings"] if one["verdict"] == "deviates"]
+    assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "0")
+    assert wrong["reason"]["rule"]
+
+
+def test_what_is_given_wins_over_what_is_recorded(told, changed, tmp_path):
+    """Pods and configuration from files of their own; with another configuration the same tree deviates."""
+    data = json.loads(TIERED.read_text())
+    (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": data["pods"]}))
+    (tmp_path / "kubelet.json").write_text(json.dumps(data["config"]))
+    data["config"]["memoryReservationPolicy"] = "None"
+    (tmp_path / "other.json").write_text(json.dumps(data["config"]))
+    bare = changed(lambda data: [data.pop(name) for name in ("pods", "config", "kubelet")])
+    common = ("--tree", bare, "--kubernetes", "1.36", "--pods", tmp_path / "pods.json")
+    code, out, _ = told(*common, "--kubelet-config", tmp_path / "kubelet.json")
+    assert (code, "349 conform, 0 deviate" in out) == (0, True)
+    code, out, _ = told(*common, "--kubelet-config", tmp_path / "other.json")
+    assert code == 1
+    assert "memory.low of kubepods-burstable.slice" in out
+
+
+def test_an_oom_score_that_is_no_number_is_not_observable(told, changed):
+    def spoil(data):
+        data["cgroups"][path_of(data, "burst-req-lim-n1", "a")]["oom_score_adj"] = "?"
+
+    code, out, _ = told("--tree", changed(spoil))
+    assert (code, "oom_score_adj of container a of pod default/burst-req-lim-n1: the file does not parse" in out) == (
+        0, True
+    )  # fmt: skip
+
+
+def test_nothing_observed(told, changed):
+    def empty(data):
+        data["cgroups"] = {"/elsewhere": {"memory.min": "0"}}
+
+    code, out, _ = told("--tree", changed(empty))
+    assert code == 5
+    assert ": 0 conform, 0 deviate, " in out
+
+
+def test_a_file_that_was_not_there_is_not_observable(told, changed):
+    def remove(data):
+        data["cgroups"]["/kubepods.slice"]["memory.swap.max"] = None
+        data["cgroups"]["/kubepods.slice"]["cpu.max"] = "much"
+
+    code, out, _ = told("--tree", changed(remove))
+    assert code == 0
+    assert "memory.swap.max of kubepods.slice: there is no such file" in out
+    assert "cpu.max of kubepods.slice: the file does not parse" in out
+
+
+def test_facts_of_the_node_may_be_given(told, changed, tmp_path):
+    """Without any node in the recording it has to be; with another one the same tree deviates."""
+    bare = changed(lambda data: data.pop("node"))
+    (tmp_path / "node.yaml").write_text("memory: 2023444Ki\nswap: 524284Ki\ncpus: 2\n")
+    assert told("--tree", bare, "--node", tmp_path / "node.yaml")[0] == 0
+    code, out, _ = told("--tree", TIERED, "--capacity-memory", "4Gi")
+    assert code == 1
+    assert "memory.max of kubepods.slice is 1904234496" in out
+
+
+def test_fields_on_top_of_the_recorded_configuration(told, changed, tmp_path):
+    code, out, _ = told("--tree", TIERED, "--set", "memoryThrottlingFactor=0.8")
+    assert code == 1
+    assert {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line} == {"memory.high"}
+    assert "[--set memoryThrottlingFactor]" in out
+    # On top of a file that takes the place of the recorded one, and of nothing at all.
+    (tmp_path / "kubelet.json").write_text(json.dumps(json.loads(TIERED.read_text())["config"]))
+    given = ("--tree", TIERED, "--kubelet-config", tmp_path / "kubelet.json")
+    assert told(*given, "--set", "memoryThrottlingFactor=0.9")[0] == 0
+    assert told(*given, "--set", "memoryThrottlingFactor=0.8")[0] == 1
+    bare = changed(lambda data: data.pop("config"))
+    code, out, _ = told("--tree", bare, "--set", "cgroupDriver=systemd")
+    assert (code, "memory.max of kubepods.slice" in out) == (1, True)
+    code, _, err = told("--tree", TIERED, "--set", "memoryThrotlingFactor=1")
+    assert (code, "Did you mean 'memoryThrottlingFactor'" in err) == (4, True)
+
+
+def test_a_text_that_no_terminal_can_show(told, changed):
+    def half(data):
+        data["cgroups"]["/kubepods.slice"]["memory.min"] = "\ud800"
+
+    code, out, _ = told("--tree", changed(half))
+    assert (code, r"'\ud800' is neither a number nor 'max'" in out) == (0, True)

@@ -1,0 +1,112 @@
+"""What the runtimes of a recorded node make of requests, and containers that they were making just then."""
+
+import json
+
+import pytest
+
+from tests.unit.cli.audit.recordings import TIERED, path_of, scopes
+
+
+def test_the_recorded_runtimes_decide(told, changed):
+    """With quadratic weights and rounding the same files deviate, and every one is named with the runtime."""
+    code, out, _ = told("--tree", changed(lambda data: data["node"].update(runc="runc version 1.3.6\ncommit: v1.3.6")))
+    assert code == 1
+    assert "cpu.weight of container a of pod default/burst-cpu-only-n1 is 4, expected 17" in out
+    assert "containerd 1.7.24~ds1 with runc 1.3.6" in out
+    named = {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line}
+    assert named == {"cpu.weight"}
+    # What is said wins over what is recorded.
+    path = changed(lambda data: data["node"].update(runc="runc version 1.3.6"))
+    assert told("--tree", path, "--runtime", "runc@1.1.15")[0] == 0
+    assert told("--tree", TIERED, "--weight", "quadratic")[0] == 1
+
+
+def test_crun_is_found_by_where_its_containers_are(told, changed):
+    def both(data):
+        data["node"]["crun"] = "crun version 1.21\ncommit: 10269840aa07fb7e6b7e1acff6198692d8ff5c88"
+
+    code, out, _ = told("--tree", changed(both), "--json")
+    assert (code, json.loads(out)["runtimes"]) == (0, ["containerd 1.7.24~ds1", "runc 1.1.15+ds1"])
+    code, out, _ = told("--tree", changed(lambda data: [both(data), scopes(data, "/container")]), "--json")
+    document = json.loads(out)
+    assert (code, document["runtimes"]) == (0, ["containerd 1.7.24~ds1", "crun 1.21"])
+    assert document["counts"]["deviates"] == 0
+    assert any(one["cgroup"].endswith(".scope/container") for one in document["findings"])
+
+
+def test_of_runtimes_that_nobody_names_nothing_is_expected_that_versions_differ_in(told, changed):
+    def bare(data):
+        for name in ("containerd", "runc", "systemd"):
+            del data["node"][name]
+
+    code, out, _ = told("--tree", changed(bare))
+    assert code == 0
+    assert "taken to run on containerd of unknown version and runc of unknown version: what versions do" in out
+    assert "not observable: cpu.weight of container a of pod default/burst-cpu-only-n1: versions of the runtime" in out
+    assert "taken to run on" not in told("--tree", TIERED)[1]
+    _, out, _ = told("--tree", changed(bare), "--runtime", "runc@1.1.14")
+    assert "taken to run on containerd of unknown version: " in out
+    assert "cpu.weight of" not in out
+
+
+def test_a_runtime_without_a_version_is_not_taken_for_an_old_one(told, changed):
+    """crun says UNKNOWN if it was built without its history."""
+
+    def unknown(data):
+        data["node"]["crun"] = "crun version UNKNOWN\ncommit: 1"
+        scopes(data, "/container")
+
+    _, out, _ = told("--tree", changed(unknown), "--json")
+    document = json.loads(out)
+    assert document["runtimes"] == ["containerd 1.7.24~ds1", "crun of unknown version"]
+    assert document["counts"]["deviates"] == 0
+    [weight] = [
+        one
+        for one in document["findings"]
+        if (one["knob"], one["subject"]) == ("cpu.weight", "container a of pod default/burst-cpu-only-n1")
+    ]
+    assert (weight["verdict"], weight["expected"]) == ("not observable", "17 or 4")
+
+
+def test_containers_below_their_scopes_are_cruns_whatever_the_recording_names(told, changed):
+    _, out, _ = told("--tree", changed(lambda data: scopes(data, "/container")), "--json")
+    assert json.loads(out)["runtimes"] == ["containerd 1.7.24~ds1", "crun of unknown version"]
+
+
+UNMADE = {
+    "memory.min": "0",
+    "memory.low": "0",
+    "memory.high": "max",
+    "memory.max": "max",
+    "memory.swap.max": "max",
+    "memory.oom.group": "0",
+    "cpu.weight": "100",
+    "cpu.max": "max 100000",
+}
+
+
+@pytest.mark.parametrize(("first_process", "code", "deviating", "unseen"), [
+    ({"oom_score_adj": "968", "comm": "runc:[2:INIT]"}, 0, 0, "its first process was still the runtime's"),
+    ({"oom_score_adj": "968", "cmdline": "runc\0init\0"}, 0, 0, "its first process was still the runtime's"),
+    ({"oom_score_adj": "-998"}, 0, 0, "or nobody ever wrote its files"),
+    ({"oom_score_adj": "-998", "comm": "memload"}, 0, 0, "or nobody ever wrote its files"),
+    ({"oom_score_adj": "-998", "memory.max": "209715200"}, 1, 6, ""),
+    ({"oom_score_adj": "968"}, 1, 6, ""),
+    ({"oom_score_adj": "968", "comm": "runcible"}, 1, 6, ""),
+])  # fmt: skip
+def test_a_container_that_was_being_made(told, changed, first_process, code, deviating, unseen):  # noqa: PLR0917
+    def catch(data):
+        data["cgroups"][path_of(data, "burst-req-lim-n1", "a")].update({**UNMADE, **first_process})
+
+    found, out, _ = told("--tree", changed(catch))
+    assert (found, f" {deviating} deviate, " in out.splitlines()[-1]) == (code, True)
+    assert bool(unseen) is ("of container a of pod default/burst-req-lim-n1: the container was being made" in out)
+    assert unseen in out
+
+
+def test_one_file_that_was_never_written_is_a_deviation_though_the_process_is_another(told, changed):
+    def reset(data):
+        data["cgroups"][path_of(data, "besteffort-n1", "a")]["oom_score_adj"] = "0"
+
+    code, out, _ = told("--tree", changed(reset))
+    assert (code, " 1 deviate, " in out.splitlines()[-1]) == (1, True)

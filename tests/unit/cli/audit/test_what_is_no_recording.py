@@ -1,0 +1,93 @@
+"""Files that are no recording, damaged ones and hostile ones: each is refused in a sentence."""
+
+import pytest
+
+from tests.unit.cli.audit.recordings import TIERED
+
+
+@pytest.mark.parametrize(("do", "says"), [
+    (lambda data: data.pop("cgroups"), ["tree.json: cgroups", "expected an object, got nothing"]),
+    (lambda data: data["node"].update(cgroup="v3"), ["node.cgroup", "expected v1 or v2, got 'v3'"]),
+    (lambda data: data["node"].update(cgroup=1), ["node.cgroup", "expected a string, got 1"]),
+    (lambda data: data.update(cgroups={}), ["there is no cgroup in it"]),
+    (lambda data: data.update(cgroups={"/a/../b": {}}), ["cgroups./a/../b", "cannot be the name of a cgroup"]),
+    (lambda data: data.update(cgroups={"/a": {}}), ["there is no control file in it that memqos knows"]),
+    (lambda data: data.update(cgroups={"/a": {"memory.min": 5}}), ["cgroups./a.memory.min", "the file's text"]),
+    (lambda data: data.update(containers={"x": ["pod"]}), ["containers.x", "[pod name, container name, pod uid]"]),
+    (lambda data: data.pop("node"), ["does not say 'node'"]),
+    (lambda data: data["node"].update(mem_total_kib="-1"), ["node.mem_total_kib", "a number of KiB"]),
+    (lambda data: data["node"].update(cpus="two"), ["node.cpus", "a whole number"]),
+    (lambda data: data["cgroups"].update({"/kubepods.slice/": {"memory.max": "1"}}), ["this cgroup is there twice"]),
+    (lambda data: data["cgroups"]["/kubepods.slice"].update({"hugetlb.2MB.max": "1"}), ["this file is there twice"]),
+    (lambda data: data["cgroups"]["/kubepods.slice"].update(hugetlb=[1]), ["hugetlb: expected an object, got [1]"]),
+    (lambda data: data.update(memory_manager_state="x"), ["memory_manager_state: expected an object"]),
+    (lambda data: data["node"].update(cpus=0), ["node.cpus: 0 is not one of 1 to 8192."]),
+    (lambda data: data["node"].update(page_size=7), ["node.page_size: 7 is not one of 4096, 16384, 65536."]),
+    (lambda data: data["node"].update(swappiness=-1), ["node.swappiness: -1 is not one of 0 to 200."]),
+    (lambda data: data["node"].update(mem_total_kib=0), ["node.mem_total_kib: a node has memory, and at least as"]),
+    (lambda data: data["node"].update(numa={"node0": 1 << 40}), ["node.mem_total_kib", "at least as much as its zon"]),
+    (lambda data: data["containers"].update(x=["other", "c", next(iter(data["containers"].values()))[2]]),
+     ["containers.x: the uid ", " belongs to the pod "]),
+    (lambda data: data["node"].update(numa={"zone": "1"}), ["node.numa", "node<number>"]),
+    (lambda data: data.update(kubelet=1.36), ["kubelet", "expected a string"]),
+    (lambda data: data.pop("kubelet"), ["does not say 'kubelet (its release)'", "--kubernetes"]),
+    (lambda data: data.pop("pods"), ["does not say 'pods'", "--pods"]),
+    (lambda data: data.update(pods=[{"kind": "Pod"}]), ["tree.json pods[0]"]),
+    (lambda data: data["config"].update(memoryThrottlingFactor=2), ["tree.json config", "memoryThrottlingFactor"]),
+])  # fmt: skip
+def test_a_recording_that_is_none(told, changed, do, says):
+    code, out, err = told("--tree", changed(do))
+    assert (code, out) == (4, "")
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    (b"{", "this is not JSON"),
+    (b"[" * 1_000_000, "deeper than memqos reads"),
+    (b"\xff\xfe", "is not UTF-8"),
+    (b"[]", "expected an object"),
+    (b" " * ((64 << 20) + 1), "more than 67108864 bytes"),
+])  # fmt: skip
+def test_a_file_that_is_no_tree(told, tmp_path, data, says):
+    (tmp_path / "tree.json").write_bytes(data)
+    code, _, err = told("--tree", tmp_path / "tree.json")
+    assert code == 4
+    assert says in err
+    assert "tree.json" in err
+
+
+def test_standard_input_once(told):
+    code, _, err = told("--tree", "-", "--pods", "-")
+    assert code == 4
+    assert "can be read once only" in err
+
+
+@pytest.mark.parametrize(("do", "says"), [
+    (lambda data: data["node"].update(runc="unknown"), ["node.runc", "what 'runc --version' prints"]),
+    (lambda data: data["node"].update(systemd=257), ["node.systemd", "a string"]),
+    (lambda data: data["node"].update(mem_total_kib="9" * 5000), ["node.mem_total_kib", "a number of KiB"]),
+    (lambda data: data["node"].update(numa={"node" + "1" * 30: "1"}), ["node.numa", "node<number>"]),
+    (lambda data: data["containers"].update(x=["p", "c", "a/b"]), ["containers.x", "letters, digits"]),
+    (lambda data: data["containers"].update({"a\u0000": ["p", "c", "u"]}), ["containers.a", "letters, digits"]),
+    (lambda data: data["config"].update(podCIDR="\ud800", memoryThrottlingFactor="\ud800"), ["tree.json config"]),
+])  # fmt: skip
+def test_a_hostile_recording(told, changed, do, says):
+    code, out, err = told("--tree", changed(do))
+    assert (code, out) == (4, "")
+    for words in says:
+        assert words in err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    (b'{"node": ' + b"1" * 5000 + b"}", "Exceeds the limit"),
+    (b'{"node": NaN}', "NaN is no number"),
+    (b'{"node": -Infinity}', "-Infinity is no number"),
+    (b'{"node": {"cpus": 1, "cpus": 2}}', "the key 'cpus' is there twice in one object."),
+    (TIERED.read_bytes()[:20_000], "this is not JSON"),
+])  # fmt: skip
+def test_a_file_that_is_hardly_json(told, tmp_path, data, says):
+    (tmp_path / "tree.json").write_bytes(data)
+    code, out, err = told("--tree", tmp_path / "tree.json")
+    assert (code, out) == (4, "")
+    assert says in err
