@@ -3,9 +3,11 @@
 python -m tests.golden.reasons.books
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.golden.reasons import documents, plans, refusals, resizes, tables, translations, zones
+from tests.golden.reasons.pages import page
 
 FOLDER = Path(__file__).parent
 BOOKS = {
@@ -14,10 +16,23 @@ BOOKS = {
     "refusals.txt": refusals.book,
     "translations.txt": translations.book,
     "resizes.txt": resizes.book,
-    "tables.txt": tables.book,
-    "documents.txt": documents.book,
+    "tables-trees.txt": tables.trees,
+    "tables-languages.txt": tables.languages,
+    "tables-changes.txt": tables.changes,
+    "tables-judged.txt": tables.judged,
+    "documents-plans.txt": documents.plans,
+    "documents-languages.txt": documents.languages,
+    "documents-answers.txt": documents.answers,
+    "documents-resizes.txt": documents.resized,
 }
 
+
+def paragraphs(name: str) -> Iterator[str]:
+    """What a book says now, each paragraph laid out as in its file."""
+    for text in BOOKS[name]():
+        yield from page(text).split("\n\n")
+
+
 if __name__ == "__main__":
-    for name, book in BOOKS.items():
-        (FOLDER / name).write_text("\n\n".join(book()) + "\n")
+    for name in BOOKS:
+        (FOLDER / name).write_text("\n\n".join(paragraphs(name)) + "\n")

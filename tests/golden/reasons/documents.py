@@ -1,6 +1,5 @@
-"""What programs read: every kind of JSON document, an entry a line."""
+"""What programs read: every kind of JSON document, by its entries."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from memqos.engine.releases.errata import errata_document
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize.explain import resize_document
 from tests.golden.reasons.nodes import PODS
+from tests.golden.reasons.pages import laid_out
 from tests.golden.reasons.plans import kubelet_of, plan_of
 from tests.golden.reasons.resizes import RESIZES
 from tests.golden.reasons.tables import (
@@ -35,17 +35,21 @@ def entries(title: str, document: Any) -> Iterator[str]:
             yield from (
                 entries(f"{title}: {name}", value)
                 if isinstance(value, list)
-                else [f"{title}: {name}: {json.dumps(value, ensure_ascii=False)}"]
+                else [f"{title}: {name}: {laid_out(value)}"]
             )
     else:
-        yield from (f"{title}: {json.dumps(one, ensure_ascii=False)}" for one in document)
+        yield from (f"{title}: {laid_out(one)}" for one in document)
 
 
-def book() -> Iterator[str]:
-    yield from entries(ZONED, plan_document(few(ZONED), variant=Variant.DOCUMENTED))
-    yield from entries("held on a zone", plan_document(few(ZONED, PODS[:1]), variant=Variant.SHIPPED)["pods"])
+def plans() -> Iterator[str]:
+    yield from entries(ZONED, plan_document(few(ZONED, PODS[1:2]), variant=Variant.DOCUMENTED))
+    for title, pod in (("a sidecar and overhead", PODS[8]), ("held on a zone", PODS[0])):
+        yield from entries(title, plan_document(few(ZONED, (pod,)), variant=Variant.SHIPPED)["pods"])
     yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
     yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]), variant=Variant.SHIPPED)["refusals"])
+
+
+def languages() -> Iterator[str]:
     for title in TRANSLATED:
         yield from entries(
             title,
@@ -53,11 +57,17 @@ def book() -> Iterator[str]:
                 plan_of(translated(title)), variant=Variant.SHIPPED, translated_for=kubelet_of(translated(title))
             )["pods"],
         )
+
+
+def answers() -> Iterator[str]:
     yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))
     yield from entries("another class", differences_document(differences(*reclassed()), "before", "after"))
     yield from entries("errata", errata_document())
     for title, found in sheltered().items():
         yield from entries(f"protection, {title}", shelter_document(found))
+
+
+def resized() -> Iterator[str]:
     for title in (
         "nothing changes",
         "a static pod of 1.31",

@@ -103,7 +103,7 @@ def findings() -> Iterator[str]:
         yield failure(replace(found, cgroup="/"))
 
 
-def texts() -> Iterator[str]:
+def trees() -> Iterator[str]:
     for title in (ZONED, ON_V1, RESERVED):
         yield f"== tree, {title}"
         yield plan_tree(few(title))
@@ -113,6 +113,9 @@ def texts() -> Iterator[str]:
     yield plan_tree(plan_of(PLANNED[WITHOUT_ROOM]))
     yield f"== {Knob.CPUSET_MEMS}, {ZONED}"
     yield knob_reasons(few(ZONED), Knob.CPUSET_MEMS)
+
+
+def languages() -> Iterator[str]:
     for title in TRANSLATED:
         plan, kubelet = plan_of(translated(title)), kubelet_of(translated(title))
         yield f"== translations, {title}"
@@ -120,11 +123,17 @@ def texts() -> Iterator[str]:
         for knob in KNOBS:
             yield f"== {knob}, {title}"
             yield knob_reasons(plan, knob, translated_for=kubelet)
+
+
+def changes() -> Iterator[str]:
     for pair in PAIRS:
         yield f"== from {pair[0]} to {pair[1]}"
         yield differences_text(differences(*compared(pair)), *pair)
     yield "== another class"
     yield differences_text(differences(*reclassed()), "before", "after")
+
+
+def judged() -> Iterator[str]:
     yield "== findings"
     yield from findings()
     for title, found in sheltered().items():
@@ -132,8 +141,3 @@ def texts() -> Iterator[str]:
         yield shelter_text(found)
     yield "== errata"
     yield errata_text()
-
-
-def book() -> Iterator[str]:
-    for text in texts():
-        yield from text.split("\n\n")

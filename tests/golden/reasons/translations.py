@@ -1,6 +1,5 @@
 """What containerd, CRI-O and Docker make of requests, and what each of them cannot say, with its reason."""
 
-import json
 from collections.abc import Iterator
 
 from memqos.engine.translate.docker import host_config
@@ -8,6 +7,7 @@ from memqos.engine.translate.oci import create, unclearable, update
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
+from tests.golden.reasons.pages import laid_out
 
 MIB = 1 << 20
 REQUESTS = {
@@ -52,7 +52,7 @@ RUNTIMES = (("containerd", "1.6.8"), ("containerd", "1.7.24"), ("cri-o", "1.30.1
 
 
 def told(title: str, found: OciTranslation) -> str:
-    lines = [f"{title}: {json.dumps(found.resources.document())}, oom_score_adj {found.oom_score_adj}"]
+    lines = [f"{title}: {laid_out(found.resources.document())}, oom_score_adj {found.oom_score_adj}"]
     lines += [f"  not said: {left.knob} {left.value}: {left.why}" for left in found.unsayable]
     return "\n".join([*lines, f"  refused: {found.refusal}"] if found.refusal else lines)
 
@@ -78,7 +78,7 @@ def cleared() -> Iterator[str]:
 def docker() -> Iterator[str]:
     for title, sent in FOR_DOCKER.items():
         found = host_config(sent)
-        lines = [f"docker, {title}: {json.dumps(dict(found.host_config))}"]
+        lines = [f"docker, {title}: {laid_out(dict(found.host_config))}"]
         lines += [f"  annotation: {name}: {value}" for name, value in found.annotations.items()]
         lines += [f"  not said: {left.knob} {left.value}: {left.why}" for left in found.unsayable]
         yield "\n".join(lines)
