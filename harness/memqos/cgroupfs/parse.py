@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from memqos.errors import CgroupFileError
-from memqos.model.knob import Knob, KnobValue
 from memqos.model.reading import FileText, NoFile, Pressure, PressureLine, Unreadable
 
-__all__ = ["counters", "entry", "knob_value", "numa_stat", "number", "present", "pressure", "words"]
+__all__ = ["counters", "entry", "numa_stat", "number", "present", "pressure", "words"]
 
 _U64_MAX = 2**64 - 1
 _AVERAGE = re.compile(r"\d{1,3}\.\d\d", re.ASCII)
@@ -38,15 +37,6 @@ def present(text: FileText | None, *, path: str) -> str:
 def number(text: str, *, path: str) -> int:
     """A file that is one number (memory.current in bytes, memory.oom.group)."""
     return _u64(_only_line(text, path), path, 1)
-
-
-def knob_value(knob: Knob, text: str, *, path: str) -> KnobValue:
-    """A knob's file as its value: Bytes, Number, CpuMax, Text or MAX."""
-    line = "" if text in {"", "\n"} else _only_line(text, path)
-    try:
-        return knob.parse(line)
-    except ValueError:
-        _refuse("not what the kernel prints there", path, 1, line)
 
 
 def counters(text: str, *, path: str) -> dict[str, int]:

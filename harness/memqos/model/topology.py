@@ -98,11 +98,6 @@ class Topology:
         return sum(zone.memory_bytes for zone in self.zones)
 
     @property
-    def swap_bytes(self) -> int:
-        """Swap of all devices together, in bytes; 0 is a machine without swap."""
-        return sum(device.size_bytes for device in self.swap)
-
-    @property
     def layout(self) -> Processors:
         """How the CPUs are put together, said or not."""
         return self.processors or Processors(cores=self.cpus)

@@ -15,7 +15,7 @@ from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 from memqos.model.path import ROOT
 from memqos.target.base import Target, checked
 
-__all__ = ["TargetFacts", "node_facts", "parse_facts", "target_facts"]
+__all__ = ["TargetFacts", "parse_facts", "target_facts"]
 
 _KIB = 1024
 _NODES = "/sys/devices/system/node"
@@ -58,11 +58,6 @@ def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
     """
     result = checked(target.run(("sh", "-c", _SCRIPT), deadline=deadline), where=target.address)
     return parse_facts(result.stdout, result.stderr, origin=target.address)
-
-
-def node_facts(target: Target, *, deadline: Deadline) -> NodeFacts:
-    """The part of the facts that the engine reads."""
-    return target_facts(target, deadline=deadline).node
 
 
 def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:

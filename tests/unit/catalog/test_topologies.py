@@ -38,7 +38,7 @@ def test_two_zones_is_what_it_says():
 
 
 def test_no_swap_is_no_swap():
-    assert load_topology("two-zones-no-swap").swap_bytes == 0
+    assert load_topology("two-zones-no-swap").swap == ()
 
 
 def test_unknown_name_lists_the_known_ones():

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from memqos.cgroupfs import parse
 from memqos.errors import CgroupFileError
-from memqos.model.knob import MAX, Bytes, CpuMax, Knob, KnobValue, Number, Text
 from memqos.model.reading import FileText, NoFile, Pressure, PressureLine, Unreadable
 
 EVENTS = "low 0\nhigh 720\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"
@@ -42,22 +41,6 @@ def test_memory_by_zone() -> None:
 @pytest.mark.parametrize(("text", "value"), [("0\n", 0), ("18446744073709551615\n", 2**64 - 1), ("4096", 4096)])
 def test_a_number(text: str, value: int) -> None:
     assert parse.number(text, path="p") == value
-
-
-@pytest.mark.parametrize(
-    ("knob", "text", "value"),
-    [
-        (Knob.MEMORY_HIGH, "max\n", MAX),
-        (Knob.MEMORY_MIN, "0\n", Bytes(0)),
-        (Knob.MEMORY_OOM_GROUP, "1\n", Number(1)),
-        (Knob.CPU_MAX, "max 100000\n", CpuMax(None, 100_000)),
-        (Knob.CPUSET_MEMS, "\n", Text("")),
-        (Knob.CPUSET_MEMS, "", Text("")),
-        (Knob.CPUSET_CPUS, "0-1,4\n", Text("0-1,4")),
-    ],
-)
-def test_a_knobs_value(knob: Knob, text: str, value: KnobValue) -> None:
-    assert parse.knob_value(knob, text, path="p") == value
 
 
 def test_words() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons
-from memqos.engine.answer.succession import left_behind
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
@@ -19,6 +18,7 @@ from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, UNLIMITED, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
+from tests.unit.engine.leaving import left_behind
 from tests.unit.engine.pods import amounts, container, equal, pod
 
 MI = 1 << 20

@@ -5,12 +5,13 @@ from fractions import Fraction
 
 from hypothesis import given
 
-from memqos.engine.answer.succession import left_behind, succession
+from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Level
 from memqos.model.node import KubeletSettings, ReservationPolicy
 from tests.unit.engine.anything import PODS, POLICIES, RELEASES
+from tests.unit.engine.leaving import left_behind
 from tests.unit.engine.pods import NODE, ON
 
 FACTOR = replace(ON, throttling_factor=Fraction(9, 10))

@@ -5,12 +5,13 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.answer.succession import left_behind, succession
+from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.quantity import Quantity
+from tests.unit.engine.leaving import left_behind
 from tests.unit.engine.pods import container, equal, pod
 
 MI = 1 << 20

@@ -9,11 +9,6 @@ def test_a_machine_has_what_its_zones_and_devices_have_together():
         swap=(SwapDevice(size_bytes=64 << 20), SwapDevice(size_bytes=1 << 20, priority=5)),
     )
     assert machine.memory_bytes == 1_076_887_552
-    assert machine.swap_bytes == 68_157_440
-
-
-def test_a_machine_without_swap_has_none():
-    assert Topology(name="one", cpus=1, zones=(Zone(id=0, memory_bytes=1),)).swap_bytes == 0
 
 
 def test_cpus_are_cores_of_one_package_unless_it_is_said_otherwise():

@@ -14,14 +14,14 @@ containerManagerImpl.enforceNodeAllocatableCgroups.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.model.knob import ABSENT, Knob
 
-__all__ = ["left_behind", "succession"]
+__all__ = ["succession"]
 
 _SOURCE = "KEP-2570, disabling and rollback; kubelet EnsureExists, UpdateCgroups"
 _KEPT = {
@@ -53,23 +53,6 @@ def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]]
         ),
         pods=tuple(_pod(old[pod.uid], pod, remade) if pod.uid in old else pod for pod in after.pods),
     )
-
-
-def left_behind(
-    before: Plan, after: Plan, *, remade: Collection[tuple[str, str]] = ()
-) -> Iterator[tuple[PlannedCgroup, Expected]]:
-    """Every file that shows something else than it would on a fresh node, with its cgroup, in the plan's order."""
-    fresh = {_key(cgroup): cgroup.knobs for cgroup in after.cgroups()}
-    for cgroup in succession(before, after, remade=remade).cgroups():
-        wanted = fresh.get(_key(cgroup), {})
-        for knob, expected in cgroup.knobs.items():
-            fresh_too = expected.value == wanted[knob].value if knob in wanted else knob.is_default(expected.value)
-            if not fresh_too:
-                yield cgroup, expected
-
-
-def _key(cgroup: PlannedCgroup) -> tuple[object, ...]:
-    return cgroup.level, cgroup.path, cgroup.pod, cgroup.container
 
 
 def _nothing(cgroup: PlannedCgroup) -> dict[Knob, Expected]:

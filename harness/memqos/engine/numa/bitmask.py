@@ -64,10 +64,6 @@ class Mask:
         """Whether every zone of the other set is in this one."""
         return self.bits & other.bits == other.bits
 
-    def narrower_than(self, other: Mask) -> bool:
-        """Fewer zones, or as many and the lower zones: a total order, so that equal sets are not narrower."""
-        return (self.count, self.bits) < (other.count, other.bits)
-
     def __str__(self) -> str:
         # Two digits per step, as the kubelet logs it. Its comparison is strict, so that a lone bit 2, 4, 6 … comes
         # out one digit shorter than its neighbours ("100", but "0101").

@@ -35,7 +35,6 @@ __all__ = [
     "DraftZone",
     "affinity",
     "draft_admit",
-    "draft_release",
     "draft_start",
     "draft_table",
 ]
@@ -170,15 +169,6 @@ def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted 
         mems[container.name] = str(zone_id)
         reasons[container.name] = reason
     return DraftAdmitted(table=table, cpuset_mems=mems, reasons=reasons)
-
-
-def draft_release(pod_uid: str, table: DraftTable) -> DraftTable:
-    """The table without a pod; the same table if it is not in there."""
-    zones = dict(table.zones)
-    for zone_id, request in table.assignments.get(pod_uid, {}).values():
-        zones[zone_id] = _reserving(zones[zone_id], {kind: -size for kind, size in request.items()})
-    rest = {uid: held for uid, held in table.assignments.items() if uid != pod_uid}
-    return DraftTable(zones=zones, assignments=rest)
 
 
 def _request(container: Container) -> dict[str, int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.hint import Hint, ProviderHints
 
-__all__ = ["Merger", "average_distance", "filter_hints", "merge_permutation", "neediest_width"]
+__all__ = ["Merger", "filter_hints", "neediest_width"]
 
 _ANY_PREFERRED = (Hint(None, preferred=True),)
 _ANY_NOT_PREFERRED = (Hint(None, preferred=False),)
@@ -40,31 +40,10 @@ def filter_hints(providers: Iterable[ProviderHints | None]) -> list[Sequence[Hin
     return lists
 
 
-def merge_permutation(zones: Mask, permutation: Sequence[Hint]) -> Hint:
-    """One combination as one hint: the zones that all share; preferred if all are, and none asks for other zones.
-
-    zones: all zones of the machine, which is what "any zone" stands for.
-    """
-    given = [hint.affinity for hint in permutation if hint.affinity is not None]
-    bits = zones.bits
-    for affinity in given:
-        bits &= affinity.bits
-    preferred = all(hint.preferred for hint in permutation) and len(set(given)) <= 1
-    return Hint(Mask(bits), preferred)
-
-
 def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
     """The most zones that any one resource needs at least; 0 if every resource takes any zone."""
     widths = (min((hint.affinity.count for hint in hints if hint.affinity is not None), default=0) for hints in lists)
     return max(widths, default=0)
-
-
-def average_distance(mask: Mask, distances: _Distances) -> float:
-    """The mean distance over all ordered pairs of zones in the mask, each zone to itself included; 0 for no zones."""
-    if not mask:
-        return 0.0
-    zones = mask.zones
-    return sum(distances[one][other] for one in zones for other in zones) / len(zones) ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +67,6 @@ class Merger:
         width = neediest_width(lists)
         shared = (Hint(Mask(bits), preferred=False) for bits in self._shared(lists))
         return min(shared, key=lambda hint: self._rank(hint, width), default=Hint(self.zones, preferred=False))
-
-    def better(self, current: Hint | None, candidate: Hint, width: int) -> Hint | None:
-        """The better of two merged hints; the current one on a tie, and if the candidate has no zone.
-
-        current: None if there is none yet. width: the neediest resource's.
-        """
-        if not candidate.affinity:
-            return current
-        if current is None or self._rank(candidate, width) < self._rank(current, width):
-            return candidate
-        return current
 
     def _preferred(self, lists: Sequence[Sequence[Hint]]) -> set[Mask]:
         """The masks of combinations that stay preferred: one set of zones for every resource that names one."""

@@ -16,12 +16,10 @@ from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Why
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, QosClass
 
-__all__ = ["BEST_EFFORT_ADJ", "GUARANTEED_ADJ", "SANDBOX_ADJ", "OomScore", "container_oom_score"]
+__all__ = ["BEST_EFFORT_ADJ", "GUARANTEED_ADJ", "OomScore", "container_oom_score"]
 
 GUARANTEED_ADJ = -997
 BEST_EFFORT_ADJ = 1000
-SANDBOX_ADJ = -998
-"""What containerd gives a sandbox's own process."""
 
 _NODE_CRITICAL = "system-node-critical"
 _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"

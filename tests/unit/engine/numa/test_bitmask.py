@@ -1,7 +1,5 @@
 """Sets of zones: what upstream's tables leave out."""
 
-from itertools import pairwise
-
 import pytest
 
 from memqos.engine.numa.bitmask import EMPTY, FULL, Mask, masks_of
@@ -47,11 +45,3 @@ def test_sets_are_joined_cut_and_taken_apart():
 
 def test_every_set_once_the_narrow_ones_first():
     assert [one.zones for one in masks_of((0, 1, 3))] == [(0,), (1,), (3,), (0, 1), (0, 3), (1, 3), (0, 1, 3)]
-
-
-def test_narrower_is_fewer_zones_then_lower_ones():
-    order = [Mask.of(zones) for zones in ([0], [1], [0, 1], [0, 2], [1, 2], [0, 1, 2])]
-    for low, high in pairwise(order):
-        assert low.narrower_than(high)
-        assert not high.narrower_than(low)
-    assert not order[0].narrower_than(order[0])

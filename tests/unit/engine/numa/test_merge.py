@@ -1,15 +1,13 @@
 """Merging hints, held to a plain walk over every combination as the kubelet does it."""
 
-from functools import reduce
-from itertools import product
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.engine.numa.bitmask import EMPTY, Mask
 from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import Merger, average_distance, filter_hints, merge_permutation, neediest_width
+from memqos.engine.numa.merge import Merger, filter_hints, neediest_width
+from tests.unit.engine.numa.walking import better, walked
 
 ZONES = Mask.of(range(4))
 DISTANCES = {0: (10, 11, 20, 20), 1: (11, 10, 20, 20), 2: (20, 20, 10, 11), 3: (20, 20, 11, 10)}
@@ -25,14 +23,6 @@ def no(*zones):
 
 ANY = Hint(None, preferred=True)
 ANY_NO = Hint(None, preferred=False)
-
-
-def walked(merger, lists):
-    """The kubelet's way: each combination in turn, keeping the better one."""
-    width = neediest_width(lists)
-    merged = (merge_permutation(merger.zones, one) for one in product(*lists))
-    best = reduce(lambda current, candidate: merger.better(current, candidate, width), merged, None)
-    return best or Hint(merger.zones, preferred=False)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +68,6 @@ def test_closeness_does_not_beat_fewer_zones():
     assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == no(0, 2)
 
 
-def test_average_distance_of_no_zones_is_zero():
-    assert average_distance(EMPTY, DISTANCES) == 0
-    assert average_distance(Mask.of([0, 2]), DISTANCES) == 15
-
-
 def test_what_providers_do_not_say_is_spelled_out():
     assert filter_hints([None, {}, {"cpu": None, "memory": ()}, {"x": [yes(1)]}]) == [
         (ANY,),
@@ -115,5 +100,5 @@ def test_merging_is_what_a_walk_over_all_combinations_ends_with(lists, closest, 
 @pytest.mark.parametrize("width", [0, 1, 4])
 def test_a_preferred_hint_is_better_however_wide(width):
     merger = Merger(zones=ZONES)
-    assert merger.better(no(0), yes(0, 1, 2), width) == yes(0, 1, 2)
-    assert merger.better(yes(0, 1, 2), no(0), width) == yes(0, 1, 2)
+    assert better(merger, no(0), yes(0, 1, 2), width) == yes(0, 1, 2)
+    assert better(merger, yes(0, 1, 2), no(0), width) == yes(0, 1, 2)

@@ -1,0 +1,37 @@
+"""Merging as the kubelet does it: a walk over every combination, which keeps the better of two hints.
+
+It tells the better one by where the engine's own merge ranks it, and shows that the set it computes is that walk's end.
+"""
+
+from functools import reduce
+from itertools import product
+
+from memqos.engine.numa.bitmask import Mask
+from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.merge import neediest_width
+
+
+def permuted(zones, permutation):
+    """One combination as one hint: the zones that all share; preferred if all are, and none asks for other zones."""
+    given = [hint.affinity for hint in permutation if hint.affinity is not None]
+    bits = zones.bits
+    for affinity in given:
+        bits &= affinity.bits
+    return Hint(Mask(bits), all(hint.preferred for hint in permutation) and len(set(given)) <= 1)
+
+
+def better(merger, current, candidate, width):
+    """The better of two merged hints; the current one on a tie, and if the candidate has no zone."""
+    if not candidate.affinity:
+        return current
+    if current is None or merger._rank(candidate, width) < merger._rank(current, width):
+        return candidate
+    return current
+
+
+def walked(merger, lists):
+    """Each combination in turn, keeping the better one."""
+    width = neediest_width(lists)
+    merged = (permuted(merger.zones, one) for one in product(*lists))
+    best = reduce(lambda current, candidate: better(merger, current, candidate, width), merged, None)
+    return best or Hint(merger.zones, preferred=False)
