@@ -3,6 +3,7 @@
     MemqosError
     ├── UsageError              the person gave something wrong            exit 4
     │   ├── ManifestError       … in a Pod manifest or a kubelet file      exit 4
+    │   ├── UnfitFileError      … a file that the machine cannot use       exit 4
     │   └── UnknownNameError    … a release, profile, pod, claim, knob     exit 4
     ├── EnvironmentNotAbleError this host lacks what the work needs        exit 6
     │   ├── MissingProgramError … a program, or too old a version of it    exit 6
@@ -10,6 +11,7 @@
     ├── MachineryError          VM, ssh, image, runtime call, harness      exit 3
     │   ├── MachineError        … a virtual machine did not do its part    exit 3
     │   │   └── WrongStateError … a verb was called in the wrong state     exit 3
+    │   ├── DamagedOriginError  … what a machine was made of was damaged   exit 3
     │   ├── ImageError          … an image could not be built              exit 3
     │   ├── TargetError         … a machine could not be reached or read   exit 3
     │   ├── RuntimeCallError    … a container runtime answered an error    exit 3
@@ -29,6 +31,7 @@ from enum import IntEnum
 
 __all__ = [
     "CgroupFileError",
+    "DamagedOriginError",
     "DeadlineError",
     "EnvironmentNotAbleError",
     "ExitCode",
@@ -42,6 +45,7 @@ __all__ = [
     "NonconformanceError",
     "RuntimeCallError",
     "TargetError",
+    "UnfitFileError",
     "UnknownNameError",
     "UsageError",
     "WrongStateError",
@@ -134,6 +138,10 @@ class ManifestError(UsageError):
         )
 
 
+class UnfitFileError(UsageError):
+    """A file that a person brought does not run, install or start in a machine, whatever that one's topology."""
+
+
 class UnknownNameError(UsageError):
     """A name that memqos does not know; data keeps the name and the known ones."""
 
@@ -182,6 +190,10 @@ class MachineError(MachineryError):
 
 class WrongStateError(MachineError):
     """A machine's verb was called in a state that does not accept it; data: current, accepted."""
+
+
+class DamagedOriginError(MachineryError):
+    """What failed was on a machine whose checkpoint turned out to be damaged, and is gone: another try may do."""
 
 
 class ImageError(MachineryError):

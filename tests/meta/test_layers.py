@@ -108,3 +108,12 @@ def test_imports_make_no_circle():
 
     for module in sorted(edges):
         visit(module, ())
+
+
+def test_the_plugin_knows_no_machine_but_through_places():
+    """Not by a string either: a worker's place may be a machine that nobody here booted."""
+    assert not {name for name in LAYERS["plugin"] if name == "*" or name.startswith("vm")}
+    for path in modules():
+        if group(dotted(path)) == "plugin":
+            words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not [word for word in words if isinstance(word, str) and word.startswith("memqos.vm")], path

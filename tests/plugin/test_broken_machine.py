@@ -12,36 +12,33 @@ import os
 from types import SimpleNamespace
 
 from memqos.errors import MachineError
+from memqos.place.fake import FakePlace
 from memqos.plugin import lane
-from memqos.vm.qemu.state import MachineState
 
 NUMBERS = iter(range(100))
 
 
-class Machine:
+class Place(FakePlace):
     def __init__(self, profile):
+        super().__init__()
         self.profile, self.name = profile, f"{profile}-{next(NUMBERS)}"
-        self.state, self.provenance = MachineState.READY, {"checkpoint": profile}
+        self.origin = profile
 
-    def check_alive(self, doing=""):
-        if self.state is MachineState.BROKEN:
-            raise MachineError(f"{self.name} does not answer any more.")
+    def die(self):
+        self.break_down(MachineError(f"{self.name} does not answer any more."))
 
-    def mark_dirty(self, reason):
-        self.provenance.setdefault("dirty", reason)
-
-    def recheck(self):
+    def origin_is_whole(self):
         with open("checked", "a") as file:
             file.write(f"{self.name}\\n")
         return self.name != os.environ.get("DAMAGED")
 
 
 @contextlib.contextmanager
-def open_station(config, profile, topology):
-    machine = Machine(profile)
+def open_station(config, key):
+    place = Place(key[0])
     yield SimpleNamespace(
-        id=machine.name, key=(profile, topology), machine=machine, folder=None, capture=lambda folder: None,
-        node=SimpleNamespace(machine=machine, leftovers=lambda: (), why_not=lambda need: None),
+        id=place.name, key=key, place=place, folder=None, capture=lambda folder: None,
+        node=SimpleNamespace(place=place, leftovers=lambda: (), why_not=lambda need: None),
         log=SimpleNamespace(go_to=lambda folder: None),
     )
 
@@ -65,15 +62,13 @@ def results(suite, run, pytester):
 
 
 BREAKS = """
-from memqos.vm.qemu.state import MachineState
-
 def test_before(qos_node):
     pass
 
 def test_breaks(qos_node):
-    if qos_node.machine.profile == "trixie":
-        qos_node.machine.state = MachineState.BROKEN
-        qos_node.machine.check_alive()
+    if qos_node.place.profile == "trixie":
+        qos_node.place.die()
+        qos_node.place.check_alive()
 
 def test_after(qos_node):
     pass
@@ -88,7 +83,6 @@ def test_another_profile_and_another_module_get_another_machine(results):
 
 MODULE = """
 import os
-from memqos.vm.qemu.state import MachineState
 
 @pytest.fixture(scope="session", autouse=True)
 def once():
@@ -107,15 +101,15 @@ def population(qos_node):
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", range(8))
 def test_it(population, qos_node, qos_evidence, number):
-    machine = population.machine
-    assert machine is qos_node.machine
+    place = population.place
+    assert place is qos_node.place
     if number == 2:
-        machine.state = MachineState.BROKEN
-        machine.check_alive()
+        place.die()
+        place.check_alive()
     qos_evidence.settle(finding("conforms"))
     if number == 5:
         # As when somebody kills QEMU: nobody hears of it until somebody looks.
-        machine.state = MachineState.BROKEN
+        place.die()
 """
 
 
@@ -158,7 +152,7 @@ FAILS_LATE = """
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", range(8))
 def test_it(qos_node, qos_evidence, number):
-    if number >= 1 and qos_node.machine.name == "trixie-0":
+    if number >= 1 and qos_node.place.name == "trixie-0":
         raise MachineryError(f"the pod 'p{number}' does not start: Deadline Exceeded after {number} s.")
     qos_evidence.settle(finding("conforms"))
 """
@@ -218,9 +212,9 @@ def population(qos_node):
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", range(6))
 def test_it(population, qos_node, qos_evidence, number):
-    assert population.machine is qos_node.machine
+    assert population.place is qos_node.place
     with open("used", "a") as file:
-        file.write(f"{number} {qos_node.machine.name}\\n")
+        file.write(f"{number} {qos_node.place.name}\\n")
     qos_evidence.settle(finding("deviates" if number in (1, 4) else "conforms"))
 """
 

@@ -8,26 +8,28 @@ from memqos.config.settings import resolve
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
-from memqos.plugin import station
+from memqos.place.opening import Places
+from memqos.place.vm import VmPlace
 from memqos.plugin.in_use import runtimes_in_use
 from memqos.runtime.base import RuntimeVersion
+from memqos.vm.contents import Contents, Told
 from memqos.vm.options import BootOptions, check_options
 
 CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
 LINEAR, QUADRATIC = WeightConversion
 STATED = "by --runtime-version"
 OTHER = "(a given file in runc's place"
-IMAGE = {"versions": {"runc": "1.1.15+ds1", "crun": "1.21"}}
+IMAGE = {"runc": "1.1.15+ds1", "crun": "1.21"}
 
 
-def in_use(says=None, versions=IMAGE["versions"], **given):
-    provenance = {"versions": versions}
+def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
+    """Of the image's own runtime, or of a file in its place that says so of itself."""
+    name = given.get("runtime", "runc")
+    contents = Contents(versions=versions, hugetlb=hugetlb)
     if says is not None:
-        provenance["runtime_binary"] = {
-            "runtime": given.get("runtime", "runc"),
-            "says": dict(zip(("name", "version"), says, strict=True)),
-        }
-    return runtimes_in_use(CONTAINERD, provenance, resolve(given, {}))
+        contents.brought[name] = Told(name=says[0], version=says[1])
+    place = VmPlace(SimpleNamespace(contents=contents), None)
+    return runtimes_in_use(CONTAINERD, place.runtimes[f"containerd+{name}"], resolve(given, {}))
 
 
 @pytest.mark.parametrize(
@@ -81,16 +83,14 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
     def brought():
         return check_options(BootOptions(runtime_binary=program)).brought
 
-    config = SimpleNamespace(stash=pytest.Stash())
-    station._need_same_files(config, brought())
-    station._need_same_files(config, brought())
+    places = Places(resolve({}, {}), progress=None)
+    places._need_same_files(brought())
+    places._need_same_files(brought())
     program.write_text("#!/bin/sh\n# a later build\n")
     with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' is not what it was when the run began\."):
-        station._need_same_files(config, brought())
+        places._need_same_files(brought())
 
 
 def test_huge_pages_are_a_matter_of_containerds_configuration():
-    settings = resolve({}, {})
-    assert in_use().hugetlb is True
-    assert runtimes_in_use(CONTAINERD, {"containerd_config": {"hugetlb": False}}, settings).hugetlb is False
-    assert runtimes_in_use(CONTAINERD, {"containerd_config": {"hugetlb": True}}, settings).hugetlb is True
+    assert in_use().runtimes.hugetlb is True
+    assert in_use(hugetlb=False).runtimes.hugetlb is False

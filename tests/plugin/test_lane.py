@@ -7,15 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.config.settings import resolve
-from memqos.errors import MachineError, MachineryError, UsageError
+from memqos.errors import DamagedOriginError, MachineError, MachineryError, UnfitFileError, UsageError
+from memqos.place.base import Kept
+from memqos.place.fake import FakePlace
 from memqos.plugin import keeping
 from memqos.plugin import lane as module
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import SETTINGS_KEY
 from memqos.plugin.lane import Lane
-from memqos.vm.boot import DAMAGED
-from memqos.vm.kept import Kept
-from memqos.vm.qemu.state import MachineState
 
 TRIXIE = ("trixie", "two-zones")
 FORKY = ("forky", "two-zones")
@@ -32,30 +31,31 @@ class World:
         self.chosen = None
         self.numbers = iter(range(100))
 
-    def choose(self, _config, machine):
-        self.chosen = self.chosen or machine
-        return self.chosen is machine
+    def choose(self, _config, place):
+        self.chosen = self.chosen or place
+        return self.chosen is place
 
     @contextlib.contextmanager
-    def open_station(self, _config, profile, topology):
-        if (profile, topology) in self.refuses:
+    def open_station(self, _config, key):
+        profile = key[0]
+        if key in self.refuses:
             self.events.append(f"refused {profile}")
             raise MachineError("it does not boot.")
-        if (profile, topology) in self.damaged:
-            self.damaged.remove((profile, topology))
+        if key in self.damaged:
+            self.damaged.remove(key)
             self.events.append(f"found {profile} damaged")
-            raise MachineError("its runtime was killed by SIGILL.", data={DAMAGED: "trixie-0"})
+            raise DamagedOriginError("its runtime was killed by SIGILL.")
         name = f"{profile}-{next(self.numbers)}"
         self.events.append(f"opened {name}")
-        yield Station(name)
+        yield Station(name, key)
         self.events.append(f"closed {name}")
 
 
 class Station:
-    def __init__(self, name):
-        self.id = name
+    def __init__(self, name, key):
+        self.id, self.key = name, key
         self.left = ()
-        self.machine = Machine()
+        self.place = FakePlace()
         self.node = SimpleNamespace(leftovers=self.leftovers)
 
     def leftovers(self):
@@ -64,26 +64,11 @@ class Station:
         return self.left
 
 
-class Machine:
-    def __init__(self):
-        self.state = MachineState.READY
-        self.provenance = {}
-        self.failure = None
-
-    def check_alive(self):
-        if self.failure is not None:
-            raise self.failure
-
-    def mark_dirty(self, reason):
-        self.state = MachineState.DIRTY
-        self.provenance.setdefault("dirty", reason)
-
-
 @pytest.fixture
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(module, "open_station", made.open_station)
-    monkeypatch.setattr(module, "is_for_keeps", lambda _, machine: machine is made.chosen)
+    monkeypatch.setattr(module, "is_for_keeps", lambda _, place: place is made.chosen)
     monkeypatch.setattr(module, "choose", made.choose)
     monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
     return made
@@ -92,7 +77,7 @@ def world(monkeypatch):
 def test_a_module_that_leaves_the_machine_as_it_was_hands_it_on(world):
     with Lane(None) as lane:
         for _ in range(3):
-            with lane.opened(*TRIXIE) as station:
+            with lane.opened(TRIXIE) as station:
                 assert lane.station is station
             assert lane.station is None
     assert world.events == ["opened trixie-0", "closed trixie-0"]
@@ -102,7 +87,7 @@ def test_a_module_that_leaves_the_machine_as_it_was_hands_it_on(world):
 def test_another_machine_takes_its_place(world):
     with Lane(None) as lane:
         for key in (TRIXIE, FORKY, TRIXIE):
-            with lane.opened(*key):
+            with lane.opened(key):
                 pass
     assert [event for event in world.events if event.startswith("opened")] == [
         "opened trixie-0",
@@ -112,7 +97,7 @@ def test_another_machine_takes_its_place(world):
 
 
 def mark(station):
-    station.machine.mark_dirty("call of test_it ended in an error")
+    station.place.spoil("call of test_it ended in an error")
 
 
 def leave_something(station):
@@ -120,7 +105,7 @@ def leave_something(station):
 
 
 def die(station):
-    station.machine.state = MachineState.BROKEN
+    station.place.break_down(MachineError("QEMU ended."))
 
 
 def fall_silent(station):
@@ -141,17 +126,17 @@ def fall_silent(station):
 )
 def test_a_machine_that_is_not_as_it_was_is_given_up(world, harm, told):
     with Lane(None) as lane:
-        with lane.opened(*TRIXIE) as station:
+        with lane.opened(TRIXIE) as station:
             harm(station)
-        with lane.opened(*TRIXIE) as next_one:
+        with lane.opened(TRIXIE) as next_one:
             assert next_one is not station
     assert world.events == ["opened trixie-0", "closed trixie-0", "opened trixie-1", "closed trixie-1"]
     assert world.told == [told]
 
 
 def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(world):
-    with Lane(None) as lane, lane.opened(*TRIXIE) as station:
-        with lane.fresh(*TRIXIE) as fresh:
+    with Lane(None) as lane, lane.opened(TRIXIE) as station:
+        with lane.fresh(TRIXIE) as fresh:
             assert lane.station is fresh
         assert lane.station is station
         assert world.events == ["opened trixie-0", "opened trixie-1", "closed trixie-1"]
@@ -160,11 +145,11 @@ def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(wo
 def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(world):
     world.refuses.add(TRIXIE)
     with Lane(None) as lane:
-        with pytest.raises(MachineError) as first, lane.opened(*TRIXIE):
+        with pytest.raises(MachineError) as first, lane.opened(TRIXIE):
             pytest.fail("it was opened")
-        with pytest.raises(MachineError) as again, lane.fresh(*TRIXIE):
+        with pytest.raises(MachineError) as again, lane.fresh(TRIXIE):
             pytest.fail("it was opened")
-        with lane.opened(*FORKY):
+        with lane.opened(FORKY):
             pass
     assert again.value is first.value
     assert world.events == ["refused trixie", "opened forky-0", "closed forky-0"]
@@ -172,18 +157,18 @@ def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(
 
 def test_a_machine_that_came_up_before_is_tried_again(world):
     with Lane(None) as lane:
-        with lane.fresh(*TRIXIE):
+        with lane.fresh(TRIXIE):
             world.refuses.add(TRIXIE)
-        with pytest.raises(MachineError), lane.fresh(*TRIXIE):
+        with pytest.raises(MachineError), lane.fresh(TRIXIE):
             pytest.fail("it was opened")
         world.refuses.clear()
-        with lane.fresh(*TRIXIE) as station:
+        with lane.fresh(TRIXIE) as station:
             assert station.id == "trixie-1"
 
 
 def test_a_machine_whose_checkpoint_was_damaged_is_tried_once_more(world):
     world.damaged.add(TRIXIE)
-    with Lane(None) as lane, lane.opened(*TRIXIE) as station:
+    with Lane(None) as lane, lane.opened(TRIXIE) as station:
         assert station.id == "trixie-0"
     assert world.events == ["found trixie damaged", "opened trixie-0", "closed trixie-0"]
 
@@ -192,69 +177,68 @@ def test_a_module_needs_another_machine_when_its_own_is_dead_or_spoilt(world):
     with Lane(None) as lane:
         assert lane.lost == ""
         lane.spoil("nothing is open.")
-        with lane.opened(*TRIXIE) as station:
+        with lane.opened(TRIXIE) as station:
             assert lane.lost == ""
-            station.machine.failure = MachineError("QEMU ended with status -9.\nThe console said nothing.")
-            assert lane.lost == "QEMU ended with status -9."
-            station.machine.failure = None
             lane.spoil("its checkpoint is damaged")
             assert lane.lost == "its checkpoint is damaged"
-        assert world.told == ["trixie-0 is given up: its checkpoint is damaged"]
-        with lane.opened(*TRIXIE):
+            station.place.break_down(MachineError("QEMU ended with status -9.\nThe console said nothing."))
+            assert lane.lost == "QEMU ended with status -9."
+        assert world.told == ["trixie-0 is given up: it is broken"]
+        with lane.opened(TRIXIE):
             assert lane.lost == ""
 
 
 def test_a_lane_closes_what_is_open_when_a_test_raises(world):
-    with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(*TRIXIE):
+    with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(TRIXIE):
         raise KeyboardInterrupt
     assert world.events[-1] == "closed trixie-0"
 
 
 def test_a_program_that_is_refused_is_not_tried_again_on_other_topologies_of_the_profile(world, monkeypatch):
     """A machine of each might have to be booted for it first."""
-    refused = UsageError("'my-runc' does not run in the machine.", where="--runtime-binary")
+    refused = UnfitFileError("'my-runc' does not run in the machine.", where="--runtime-binary")
 
-    def open_station(_config, profile, topology):
-        world.events.append(f"tried {profile}/{topology}")
+    def open_station(_config, key):
+        world.events.append(f"tried {'/'.join(key)}")
         raise refused
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
         for key in (TRIXIE, ("trixie", "one-zone"), TRIXIE, FORKY):
-            with pytest.raises(UsageError) as told, lane.opened(*key):
+            with pytest.raises(UsageError) as told, lane.opened(key):
                 pytest.fail("it was opened")
             assert told.value is refused
     assert world.events == ["tried trixie/two-zones", "tried forky/two-zones"]
 
 
 def test_a_topology_that_is_refused_keeps_no_other_from_being_tried(world, monkeypatch):
-    def open_station(_config, profile, topology):
-        world.events.append(topology)
+    def open_station(_config, key):
+        world.events.append(key[1])
         raise UsageError("it has no dies.", where="--topology")
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
         for key in (TRIXIE, ("trixie", "one-zone")):
-            with pytest.raises(UsageError), lane.opened(*key):
+            with pytest.raises(UsageError), lane.opened(key):
                 pytest.fail("it was opened")
     assert world.events == ["two-zones", "one-zone"]
 
 
 def test_a_machine_that_is_to_be_kept_is_not_used_any_more(world):
     with Lane(None) as lane:
-        with lane.opened(*TRIXIE) as station:
+        with lane.opened(TRIXIE) as station:
             lane.keep(station)
             assert lane.lost == "it is kept with what a test failed on"
         assert world.told == ["trixie-0 is given up: it is kept, because a test failed on it"]
         assert world.events == ["opened trixie-0", "closed trixie-0"]
-        with lane.opened(*TRIXIE) as station:
+        with lane.opened(TRIXIE) as station:
             lane.keep(station)
             assert lane.lost == ""
 
 
 def test_a_machine_of_one_test_that_is_kept_leaves_the_modules_own_to_the_module(world):
-    with Lane(None) as lane, lane.opened(*TRIXIE):
-        with lane.fresh(*TRIXIE) as station:
+    with Lane(None) as lane, lane.opened(TRIXIE):
+        with lane.fresh(TRIXIE) as station:
             lane.keep(station)
         assert lane.lost == ""
     assert world.told == []
@@ -268,7 +252,7 @@ class Config(SimpleNamespace):
 
 
 def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
-    config, first, second = Config(), Machine(), Machine()
+    config, first, second = Config(), FakePlace(), FakePlace()
     assert keeping.lingers(config)
     assert not keeping.leaves(config, first)
     assert keeping.choose(config, first)
@@ -278,16 +262,16 @@ def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
 
 
 def test_nothing_is_kept_unless_that_was_asked_for():
-    config, machine = Config(keep_vm=False), Machine()
+    config, place = Config(keep_vm=False), FakePlace()
     assert not keeping.lingers(config)
-    assert not keeping.choose(config, machine)
-    assert not keeping.leaves(config, machine)
+    assert not keeping.choose(config, place)
+    assert not keeping.leaves(config, place)
 
 
 def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
-    config, first, second = Config(), Machine(), Machine()
+    config, first, second = Config(), FakePlace(), FakePlace()
     keeping.choose(config, first)
-    first.state = MachineState.BROKEN
+    first.break_down(MachineError("QEMU ended."))
     assert keeping.leaves(config, first)
     keeping.keep_chosen(config, second, None)
     assert not keeping.lingers(config)
@@ -296,13 +280,22 @@ def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
 
 
 def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_path):
-    kept = Kept(**dict.fromkeys(("name", "machine", "since", "shell", "console"), "kept-ab"), guard=1, qemu=2)
+    kept = Kept(
+        name="kept-ab",
+        machine="trixie-two-zones",
+        enter="memqos vm shell kept-ab",
+        end="memqos vm rm kept-ab",
+        document={"name": "kept-ab", "guard": 1},
+    )
     told = []
-    monkeypatch.setattr(keeping, "keep", lambda _: kept)
     monkeypatch.setattr(keeping, "Telling", lambda _: SimpleNamespace(line=told.append))
-    config, machine = Config(), Machine()
-    keeping.choose(config, machine)
-    keeping.keep_chosen(config, machine, Folder(tmp_path))
+    config, place = Config(), FakePlace()
+    monkeypatch.setattr(place, "keep", lambda: kept)
+    keeping.choose(config, place)
+    keeping.keep_chosen(config, place, Folder(tmp_path))
     assert json.loads((tmp_path / "kept.json").read_text())["name"] == "kept-ab"
     [line] = told
-    assert line.startswith("kept-ab is kept as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters")
+    assert line == (
+        "trixie-two-zones is kept as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters it, "
+        "`memqos vm rm kept-ab` ends it"
+    )

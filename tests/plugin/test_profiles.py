@@ -103,31 +103,25 @@ BREAKING = """
 import contextlib
 from types import SimpleNamespace
 from memqos.errors import MachineError
+from memqos.place.fake import FakePlace
 from memqos.plugin import lane
-from memqos.vm.qemu.state import MachineState
-
-class Machine:
-    def __init__(self, profile):
-        self.profile, self.state, self.provenance = profile, MachineState.READY, {}
-
-    def check_alive(self):
-        if self.state is MachineState.BROKEN:
-            raise MachineError(f"{self.profile}: QEMU ended.")
 
 @contextlib.contextmanager
-def station(config, profile, topology):
+def station(config, key):
+    profile = key[0]
     node = SimpleNamespace(leftovers=lambda: (), why_not=lambda need: "")
     log = SimpleNamespace(go_to=lambda folder: None)
-    yield SimpleNamespace(id=f"{profile}-0", key=(profile, topology), machine=Machine(profile), node=node, log=log)
+    yield SimpleNamespace(id=f"{profile}-0", key=key, place=FakePlace(), node=node, log=log)
 
 lane.open_station = station
 
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("case", ["a", "b"])
 def test_each(qos_node, qos_lane, qos_evidence, case):
-    if qos_lane.station.machine.profile == "trixie":
-        qos_lane.station.machine.state = MachineState.BROKEN
-        qos_lane.station.machine.check_alive()
+    station = qos_lane.station
+    if station.key[0] == "trixie":
+        station.place.break_down(MachineError("trixie: QEMU ended."))
+        station.place.check_alive()
     qos_evidence.settle(finding("conforms"))
 """
 

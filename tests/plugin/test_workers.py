@@ -10,6 +10,7 @@ import pytest
 
 from memqos.clock import Deadline, wait
 from memqos.config.settings import resolve
+from memqos.place import room
 from memqos.plugin import workers
 from memqos.plugin.collecting import _stretch
 from memqos.vm.host.capacity import Host
@@ -19,7 +20,7 @@ pytest_plugins = ["pytester"]
 HOLDS_A_PROCESS = """
 import os, time
 from pathlib import Path
-from memqos.vm.host.ownership import ProcessGroup
+from memqos.ownership import ProcessGroup
 
 @pytest.mark.parametrize("number", range(2))
 def test_it(qos_lane, number):
@@ -102,9 +103,9 @@ def host(monkeypatch):
 
     def made(*, emulated):
         monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
-        monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=4))
-        monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
-        monkeypatch.setattr(workers, "_is_emulated", lambda *_: emulated)
+        monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=4))
+        monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
+        monkeypatch.setattr(room, "_is_emulated", lambda *_: emulated)
 
     return made
 
@@ -131,10 +132,10 @@ def test_auto_is_what_is_fastest_and_more_is_warned_of(host, asked, emulated, nu
 
 
 def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
-    monkeypatch.setattr(workers, "read_host", lambda: Host(available=6 << 30, cores=2))
-    monkeypatch.setattr(workers, "_is_emulated", lambda *_: True)
+    monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=2))
+    monkeypatch.setattr(room, "_is_emulated", lambda *_: True)
     monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
-    monkeypatch.setattr(workers, "list_checkpoints", lambda _: [])
+    monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
     number, said = workers.limit_workers(None, "auto")
     assert number == 0
     assert said.startswith(

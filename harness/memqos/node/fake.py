@@ -1,155 +1,17 @@
-"""A node in memory: for developing suites without a machine, and for tests of memqos itself.
-
-Its runtime does what memqos believes of containerd and runc, its cgroups round as a kernel does, and nothing runs in
-it, so it can only agree with memqos: it never gives conformance results.
-"""
+"""A node over a place in memory; what holds for `memqos.place.fake` holds for it."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.plan import Plan
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.model.knob import Knob, Text, read_back
-from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
-from memqos.model.path import CgroupPath
+from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.reading import Reading
+from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
-from memqos.probe.facts import TargetFacts
-from memqos.probe.looks import Appended, Look, Said
-from memqos.probe.sampler import Sampling
-from memqos.runtime.fake import FakeRuntime
-from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
-from memqos.target.fake import FakeTarget, Handler, Outcome
+from memqos.place.fake import FAKE_FACTS, FakePlace
+from memqos.probe.looks import Look
 
-__all__ = ["FAKE_FACTS", "FakeAgent", "FakeSampler", "fake_node"]
-
-_GIB = 1 << 30
-_ENDS = frozenset({"remove", "give back"})
-
-FAKE_FACTS = NodeFacts(
-    memory=2 * _GIB,
-    swap=_GIB // 2,
-    cpus=2,
-    zones=tuple(NumaZone(id=number, memory=_GIB, cpus=(number,)) for number in (0, 1)),
-    hugepage_sizes=(),
-    kernel="6.12",
-)
-"""Two zones of 1 GiB with a CPU each, and half a GiB of swap."""
-
-
-class FakeAgent:
-    """Does an enforcement's steps on cgroups in memory, in the place of the program that is sent to a target.
-
-    refused: a part of a path below which nothing can be made or changed from now on; "" refuses nothing.
-    """
-
-    def __init__(self, cgroups: FakeCgroups) -> None:
-        self.refused = ""
-        self._cgroups = cgroups
-        self._kept: dict[CgroupPath, dict[str, str]] = {}
-
-    def commands(self) -> Mapping[tuple[str, ...], Handler]:
-        """The command that it answers, for FakeTarget."""
-        return {("python3", "-I", "-S", "-c"): self._run}
-
-    def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
-        request = json.loads(stdin)
-        if request["verb"] == "leftovers":
-            return 0, b'{"leftovers": []}', b""
-        answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
-        for index, step in enumerate(request["steps"]):
-            if step["action"] not in _ENDS and self.refused and self.refused in step["path"]:
-                answer["failure"] = {"step": index, "what": "the kernel refused it", "kind": "refused"}
-                break
-            self._do(step, CgroupPath.parse(step["path"]))
-            answer["done"] = index + 1
-        return 0, json.dumps(answer).encode(), b""
-
-    def _do(self, step: Mapping[str, Any], path: CgroupPath) -> None:
-        if step["action"] == "give back" and path in self._kept:
-            for name, text in self._kept.pop(path).items():
-                self._cgroups.put(path, name, text)
-            return
-        if step["action"] in _ENDS:
-            self._cgroups.remove(path)
-            return
-        if step["action"] == "adopt" and path in self._cgroups:
-            self._kept.setdefault(path, {name: self._cgroups.text(path, name) for name in step["keeps"]})
-        self._cgroups.make(path)
-        for name, text in step["writes"]:
-            self._cgroups.put(path, name, text)
-
-
-class FakeSampler:
-    """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself."""
-
-    def __init__(self, cgroups: FakeCgroups, target: FakeTarget) -> None:
-        self._cgroups = cgroups
-        self._target = target
-
-    @contextlib.contextmanager
-    def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
-        """Watch these cgroups and those below them."""
-        yield _FakeSampling(self._cgroups, self._target, paths, files)
-
-
-class _FakeSampling:
-    """What changed since the last call. written: lines for FIFOs, which nobody reads; failed: what is said next."""
-
-    def __init__(
-        self, cgroups: FakeCgroups, target: FakeTarget, paths: Sequence[CgroupPath], files: Sequence[str]
-    ) -> None:
-        self._cgroups = cgroups
-        self._target = target
-        self._paths = paths
-        self._files = files
-        self._known: dict[CgroupPath, dict[str, str | None]] = {}
-        self._followed: dict[str, tuple[str, int]] = {}
-        self.written: list[tuple[str, str]] = []
-        self.failed: list[Said] = []
-
-    def next(self, *, seconds: float) -> Sequence[Said]:  # noqa: ARG002 - nothing happens while one waits
-        """What changed since the last call."""
-        failed, self.failed = self.failed, []
-        return [*self._looks(), *self._appended(), *failed]
-
-    def look(self, *, deadline: Deadline) -> Sequence[Said]:  # noqa: ARG002 - a look takes no time
-        """The same."""
-        return self.next(seconds=0)
-
-    def follow(self, name: str, path: str) -> None:
-        """Say what this file has from now on."""
-        self._followed[name] = path, 0
-
-    def write(self, fifo: str, line: str) -> None:
-        """Remember it."""
-        self.written.append((fifo, line))
-
-    def _looks(self) -> Iterator[Look]:
-        at = SYSTEM_CLOCK.now()
-        now = {path: self._cgroups.texts(path, self._files) for path in self._cgroups.below(self._paths)}
-        for path in [path for path in self._known if path not in now]:
-            del self._known[path]
-            yield Look(at=at, folder=self._cgroups.hierarchy.folder(path), why="gone", files={})
-        for path, texts in now.items():
-            before = self._known.get(path)
-            changed = {name: text for name, text in texts.items() if before is None or before[name] != text}
-            self._known[path] = texts
-            if changed:
-                folder = self._cgroups.hierarchy.folder(path)
-                yield Look(at=at, folder=folder, why="clock" if before else "new", files=changed)
-
-    def _appended(self) -> Iterator[Appended]:
-        for name, (path, read) in self._followed.items():
-            text = (self._target.read(path, deadline=Deadline.after(1)) or b"").decode()
-            self._followed[name] = path, len(text)
-            if text[read:]:
-                yield Appended(at=SYSTEM_CLOCK.now(), name=name, text=text[read:])
+__all__ = ["FAKE_FACTS", "fake_node"]
 
 
 class _NoRecorder:
@@ -172,24 +34,5 @@ def fake_node(
     runtimes: Runtimes = TRIXIE,
 ) -> NodeUnderTest:
     """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
-    legacy = facts.cgroup_version is CgroupVersion.V1
-    hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
-    zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
-    cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
-
-    def end_containers(_: Sequence[str], __: bytes, ___: Deadline) -> Outcome:
-        runtime.finish_all()
-        return 0, b"", b""
-
-    runtime = FakeRuntime(cgroups, driver=driver, runtimes=runtimes)
-    commands = {**cgroups.commands(), **FakeAgent(cgroups).commands(), ("sh", "-c"): end_containers}
-    target = FakeTarget(mounts=cgroups.mounts, commands=commands)
-    return NodeUnderTest(
-        target=target,
-        runtime=runtime,
-        sampler=FakeSampler(cgroups, target),
-        facts=TargetFacts(node=facts, hierarchy=hierarchy, controllers=frozenset({"memory"}), pressure=not legacy),
-        recorder=_NoRecorder(),
-        driver=driver,
-        runtimes=runtimes,
-    )
+    place = FakePlace(facts=facts, runtimes=runtimes)
+    return node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)

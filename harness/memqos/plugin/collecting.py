@@ -41,10 +41,7 @@ def check_settings(settings: Settings) -> None:
     """
     given = {key for key, value in settings.items() if value.origin != "default"}
     if given & _OF_MACHINES:
-        options = importlib.import_module("memqos.vm.options")
-        chosen = options.check_options(options.boot_options(settings.plain)).options
-        for name in settings.profiles:
-            options.kernel_words(importlib.import_module("memqos.catalog.profiles").load_profile(name), chosen)
+        importlib.import_module("memqos.place.opening").check_places(settings)
     if "topology" in given:
         importlib.import_module("memqos.catalog.topologies").load_topology(settings.word("topology"))
     if settings.kubernetes:

@@ -17,28 +17,15 @@ from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
+from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
 from memqos.probe.looks import Look
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
-from memqos.target.base import Target
 
 __all__ = ["Evidence", "Folder", "MachineLog", "capture"]
 
 _CAPTURE_SECONDS = 20.0
-
-_CGROUP_DUMP = """\
-cd /sys/fs/cgroup && grep -rsH '' --include='memory.*' --include='cpu.weight' --include='cpu.max' \
-  --include='cpu.shares' --include='cpu.cfs_*' --include='pids.max' --include='cpuset.*' --include='cgroup.procs' \
-  -- */ | head -c 2000000
-"""
-
-# What helps to understand a failure, as seen from inside the machine; each is one command.
-_CAPTURES: dict[str, tuple[str, ...]] = {
-    "dmesg.txt": ("sh", "-c", "dmesg | tail -n 200"),
-    "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
-    "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
-}
 _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl")
 
 
@@ -152,25 +139,26 @@ class Evidence:
             pytest.skip("; ".join(reasons) or "nothing was judged")
 
 
-def capture(target: Target, folder: Folder, *, used: Folder, serial_log: Path) -> None:
+def capture(place: Place, folder: Folder, *, used: Folder) -> None:
     """Gather a failure's evidence in the test's own folder.
 
     used: where the evidence of the population that was tested has been going; its files are shared, not copied, where
     the file system can. What the machine cannot say any more is named in the file instead.
     """
-    place = used if used.shared else folder
-    for name, argv in _CAPTURES.items():
-        if place is folder or not (place.path / name).exists():
-            place.write(name, _said(target, argv))
+    sources = place.evidence
+    kept_in = used if used.shared else folder
+    for name, argv in sources.commands.items():
+        if kept_in is folder or not (kept_in.path / name).exists():
+            kept_in.write(name, _said(place, argv))
     with _kept(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
-        for source in [*(used.path / name for name in (*_SHARED, *_CAPTURES)), serial_log]:
+        for source in [*(used.path / name for name in (*_SHARED, *sources.commands)), *sources.files]:
             _share(source, folder.path / source.name)
 
 
-def _said(target: Target, argv: tuple[str, ...]) -> bytes | str:
+def _said(place: Place, argv: tuple[str, ...]) -> bytes | str:
     try:
-        return target.run(argv, deadline=Deadline.after(_CAPTURE_SECONDS)).stdout
+        return place.target.run(argv, deadline=Deadline.after(_CAPTURE_SECONDS)).stdout
     except MemqosError as error:
         return f"not captured: {error}\n"
 

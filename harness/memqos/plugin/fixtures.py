@@ -53,14 +53,14 @@ def qos_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnd
 
     Pristine for a module, or used by modules before it that left it as they found it.
     """
-    with qos_lane.opened(*_machine(request)) as station:
+    with qos_lane.opened(_machine(request)) as station:
         yield station.node
 
 
 @pytest.fixture
 def qos_fresh_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnderTest]:
     """A node like `qos_node`, on a machine that is restored for this one test and thrown away after it."""
-    with qos_lane.fresh(*_machine(request)) as station:
+    with qos_lane.fresh(_machine(request)) as station:
         yield station.node
 
 

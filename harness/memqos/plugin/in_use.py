@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from memqos.config.settings import Settings
 from memqos.config.table import OCI_RUNTIMES
 from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.node.traits import UNKNOWN, runtimes_of
+from memqos.place.base import OfferedRuntime
 from memqos.runtime.base import RuntimeVersion
 
 __all__ = ["RuntimesInUse", "runtimes_in_use"]
@@ -61,33 +60,18 @@ class RuntimesInUse:
         return [f"{self.cri.name} {self.cri.version}", f"{self.oci} {self.oci_version or UNKNOWN}{remark}"]
 
 
-def runtimes_in_use(cri: RuntimeVersion, provenance: Mapping[str, object], settings: Settings) -> RuntimesInUse:
-    """What a machine says of its runtimes, of which a person may know better.
+def runtimes_in_use(cri: RuntimeVersion, offer: OfferedRuntime, settings: Settings) -> RuntimesInUse:
+    """What a place says of one of its runtimes, of which a person may know better.
 
-    provenance: the machine's. Of a file in the OCI runtime's place counts what it says that it is, and never what was
-    in its place before.
+    Of a file in the OCI runtime's place counts what it says that it is, and never what was in its place before.
     """
-    config = provenance.get("containerd_config")
-    handler, said = settings.word("runtime"), _mapping(provenance.get("runtime_binary")).get("says")
-    told = _mapping(said)
-    name = str(told.get("name") or handler)
-    version = str(told.get("version", "") if said else _mapping(provenance.get("versions")).get(handler, ""))
-    remarks = ["a given file" if name == handler else f"a given file in {handler}'s place"] if said else []
+    asked, oci = settings.word("runtime"), offer.oci
+    name, version = oci.name, oci.version
+    remarks = ["a given file" if name == asked else f"a given file in {asked}'s place"] if oci.is_brought else []
     if settings.stated_runtime is not None:
         stated_name, stated = settings.stated_runtime
         remarks.append(f"by {settings['runtime_version'].origin}")
         if version and (version != stated or name != (stated_name or name)):
             remarks.append(f"itself it says {name} {version}")
-        name, version = stated_name or (name if name in OCI_RUNTIMES else handler), stated
-    return RuntimesInUse(
-        cri=cri,
-        oci=name,
-        oci_version=version,
-        remark=", ".join(remarks),
-        # memqos's own configuration of containerd turns the hugetlb controller on (vm/guest).
-        hugetlb=_mapping(config).get("hugetlb") is True if config else True,
-    )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+        name, version = stated_name or (name if name in OCI_RUNTIMES else asked), stated
+    return RuntimesInUse(cri=cri, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)

@@ -1,34 +1,31 @@
-"""--keep-vm: the machine of a worker's first failure is left running as the failure left it, with its pods."""
+"""--keep-vm: the place of a worker's first failure is left running as the failure left it, with its pods."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
+from memqos.place.base import Place
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import SETTINGS_KEY
 from memqos.plugin.telling import Telling
-from memqos.vm.kept import keep
-from memqos.vm.qemu.machine import Machine
 
 __all__ = ["choose", "is_for_keeps", "keep_chosen", "leaves", "lingers"]
 
-_CHOSEN = pytest.StashKey[Machine]()
-"""The machine that this worker keeps."""
+_CHOSEN = pytest.StashKey[Place]()
+"""The place that this worker keeps."""
 
 
-def choose(config: pytest.Config, machine: Machine) -> bool:
-    """Keep this machine, on which a test failed, if the settings say so and it is the first one; whether that is so."""
+def choose(config: pytest.Config, place: Place) -> bool:
+    """Keep this place, on which a test failed, if the settings say so and it is the first one; whether that is so."""
     if not lingers(config):
         return False
-    config.stash[_CHOSEN] = machine
+    config.stash[_CHOSEN] = place
     return True
 
 
-def is_for_keeps(config: pytest.Config, machine: Machine) -> bool:
-    """Whether this machine is to be left running."""
-    return config.stash.get(_CHOSEN, None) is machine
+def is_for_keeps(config: pytest.Config, place: Place) -> bool:
+    """Whether this place is to be left to a person."""
+    return config.stash.get(_CHOSEN, None) is place
 
 
 def lingers(config: pytest.Config) -> bool:
@@ -36,28 +33,28 @@ def lingers(config: pytest.Config) -> bool:
     return config.stash[SETTINGS_KEY].keep_vm and _CHOSEN not in config.stash
 
 
-def leaves(config: pytest.Config, machine: Machine) -> bool:
-    """Whether a machine is left as it is, with the pods that were tested on it.
+def leaves(config: pytest.Config, place: Place) -> bool:
+    """Whether a place is left as it is, with the pods that were tested on it.
 
     It is if it will be kept, and if it is broken: that was told where it broke, and what is tested next, on another
-    machine, must not be told that tidying up failed.
+    one, must not be told that tidying up failed.
     """
-    return not machine.state.is_usable or is_for_keeps(config, machine)
+    return not place.condition.is_usable or is_for_keeps(config, place)
 
 
-def keep_chosen(config: pytest.Config, machine: Machine, folder: Folder) -> None:
-    """Leave the machine running if it was chosen, say how it is entered and ended, and note its name in the folder.
+def keep_chosen(config: pytest.Config, place: Place, folder: Folder) -> None:
+    """Leave the place to a person if it was chosen, say how it is entered and ended, and note its name in the folder.
 
     One that has broken since is given up for the next one on which a test fails.
     """
-    if not is_for_keeps(config, machine):
+    if not is_for_keeps(config, place):
         return
-    if not machine.state.is_usable:
+    if not place.condition.is_usable:
         del config.stash[_CHOSEN]
         return
-    kept = keep(machine)
-    folder.write("kept.json", dataclasses.asdict(kept))
+    kept = place.keep()
+    folder.write("kept.json", kept.document)
     Telling(config).line(
         f"{kept.machine} is kept as {kept.name}, with the pods of the failure: "
-        f"`memqos vm shell {kept.name}` enters it, `memqos vm rm {kept.name}` ends it"
+        f"`{kept.enter}` enters it, `{kept.end}` ends it"
     )

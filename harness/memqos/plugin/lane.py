@@ -1,4 +1,4 @@
-"""A lane: what one pytest worker runs its memqos tests on, one machine after another, each restored when needed."""
+"""A lane: a worker's places, one after another, each lent anew when it is not as it was."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from types import TracebackType
 
 import pytest
 
-from memqos.errors import MachineryError, MemqosError, UsageError
+from memqos.errors import DamagedOriginError, MachineryError, MemqosError, UnfitFileError
+from memqos.ownership import end_with_parent
+from memqos.place.base import PlaceKey
 from memqos.plugin.keeping import choose, is_for_keeps
 from memqos.plugin.station import Station, open_station
 from memqos.plugin.telling import Telling
-from memqos.vm.boot import DAMAGED
-from memqos.vm.host.ownership import end_with_parent
-from memqos.vm.options import LATE
 
 __all__ = ["Lane"]
 
 
 class Lane:
-    """The machines of one worker, by profile and topology; a context manager.
+    """The stations of one worker, by the sort of place; a context manager.
 
     One stays open from one module to the next, for as long as modules leave it as they found it. What could never be
     opened is not tried again: its first failure is repeated. So is the refusal of a file that is put into every machine
@@ -30,11 +29,12 @@ class Lane:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._stack = contextlib.ExitStack()
-        self._open: tuple[tuple[str, str], Station] | None = None
-        self._failures: dict[tuple[str, str], MemqosError] = {}
-        self._known: set[tuple[str, str]] = set()
-        """Of what there has been a machine."""
-        self._refused: dict[str, UsageError] = {}
+        self._open: Station | None = None
+        self._failures: dict[PlaceKey, MemqosError] = {}
+        self._known: set[PlaceKey] = set()
+        """Of what there has been a place."""
+        self._unfit: dict[str, UnfitFileError] = {}
+        """By profile."""
         self._spoilt = ""
         self.station: Station | None = None
 
@@ -49,14 +49,13 @@ class Lane:
         self._close()
 
     @contextlib.contextmanager
-    def opened(self, profile: str, topology: str) -> Iterator[Station]:
+    def opened(self, key: PlaceKey) -> Iterator[Station]:
         """The station for one module, known to the whole worker while the module runs."""
-        key = (profile, topology)
-        if self._open is not None and self._open[0] != key:
+        if self._open is not None and self._open.key != key:
             self._close()
         if self._open is None:
-            self._open = key, self._enter(self._stack, key)
-        station = self.station = self._open[1]
+            self._open = self._enter(self._stack, key)
+        station = self.station = self._open
         try:
             yield station
         finally:
@@ -66,11 +65,11 @@ class Lane:
                 self._close()
 
     @contextlib.contextmanager
-    def fresh(self, profile: str, topology: str) -> Iterator[Station]:
+    def fresh(self, key: PlaceKey) -> Iterator[Station]:
         """A station for one test, beside the one that may be open; it is the worker's for as long as the test runs."""
         before = self.station
         with contextlib.ExitStack() as stack:
-            station = self.station = self._enter(stack, (profile, topology))
+            station = self.station = self._enter(stack, key)
             try:
                 yield station
             finally:
@@ -78,65 +77,63 @@ class Lane:
 
     @property
     def lost(self) -> str:
-        """Why the module that is running needs another machine from its next test on, "" if it does not."""
+        """Why the module that is running needs another place from its next test on, "" if it does not."""
         if self._open is None:
             return ""
         try:
-            self._open[1].machine.check_alive()
+            self._open.place.check_alive()
         except MachineryError as error:
             return error.what.splitlines()[0]
         return self._spoilt
 
     def spoil(self, reason: str) -> None:
-        """Use the module's machine for no further test, though it answers."""
-        if self._open is None:
-            return
-        self._spoilt = reason
-        if (machine := self._open[1].machine).state.is_usable:
-            machine.mark_dirty(reason)
+        """Use the module's place for no further test, though it answers."""
+        if self._open is not None:
+            self._spoilt = reason
+            self._open.place.spoil(reason)
 
     def keep(self, station: Station) -> None:
-        """Leave the machine of this failure as it is, if that was asked for: its module goes on on another one."""
-        if choose(self._config, station.machine) and self._open is not None and self._open[1] is station:
+        """Leave the place of this failure as it is, if that was asked for: its module goes on on another one."""
+        if choose(self._config, station.place) and self._open is station:
             self.spoil("it is kept with what a test failed on")
 
     def _why_not_again(self, station: Station) -> str:
-        """Why no further module may use a machine, "" if it is as it was when it was restored."""
-        machine = station.machine
-        if not machine.state.is_usable:
-            return f"it is {machine.state}"
-        if is_for_keeps(self._config, machine):
+        """Why no further module may use a place, "" if it is as it was when it was lent."""
+        place = station.place
+        if not place.condition.is_usable:
+            return f"it is {place.condition}"
+        if is_for_keeps(self._config, place):
             return "it is kept, because a test failed on it"
         try:
             left = station.node.leftovers()
         except MachineryError as error:
             return error.what.splitlines()[0]
         if left:
-            machine.mark_dirty(f"cgroups were left on it: {', '.join(left)}")
-        return str(machine.provenance.get("dirty", ""))
+            place.spoil(f"cgroups were left on it: {', '.join(left)}")
+        return place.spoilt
 
-    def _enter(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
-        if failure := self._failures.get(key) or self._refused.get(key[0]):
+    def _enter(self, stack: contextlib.ExitStack, key: PlaceKey) -> Station:
+        profile = key[0]
+        if failure := self._failures.get(key) or self._unfit.get(profile):
             raise failure
         try:
             station = self._entered(stack, key)
+        except UnfitFileError as error:
+            self._unfit[profile] = error
+            raise
         except MemqosError as error:
             if key not in self._known or not isinstance(error, MachineryError):
                 self._failures[key] = error
-            if isinstance(error, UsageError) and LATE & set(error.where.split(", ")):
-                self._refused[key[0]] = error
             raise
         self._known.add(key)
         return station
 
-    def _entered(self, stack: contextlib.ExitStack, key: tuple[str, str]) -> Station:
+    def _entered(self, stack: contextlib.ExitStack, key: PlaceKey) -> Station:
         try:
-            return stack.enter_context(open_station(self._config, *key))
-        except MachineryError as error:
-            if DAMAGED not in error.data:
-                raise
-        # Its checkpoint was damaged: the next machine comes of another one.
-        return stack.enter_context(open_station(self._config, *key))
+            return stack.enter_context(open_station(self._config, key))
+        except DamagedOriginError:
+            # What comes next is made of something else.
+            return stack.enter_context(open_station(self._config, key))
 
     def _close(self) -> None:
         self._open, self._spoilt = None, ""

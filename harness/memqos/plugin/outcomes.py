@@ -80,8 +80,8 @@ class Outcomes:
             self._tell(report, phase, outcome, error, notes.findings)
             if report.failed:
                 self._capture(item, notes)
-            if outcome is Outcome.MACHINERY and station is not None and station.machine.state.is_usable:
-                station.machine.mark_dirty(f"{report.when} of {item.name} ended in an error")
+            if outcome is Outcome.MACHINERY and station is not None:
+                station.place.spoil(f"{report.when} of {item.name} ended in an error")
         if notes.folder is not None:
             results = self._config.stash[RESULTS]
             phase["folder"] = notes.folder.relative_to(results).as_posix()
@@ -100,7 +100,7 @@ class Outcomes:
             return
         station = self._station(item)
         if station is not None:
-            station.machine.check_alive()
+            station.place.check_alive()
         lacks = [why for need in needs_of(item) if (why := station.node.why_not(need))] if station is not None else []
         if lacks:
             pytest.skip("; ".join(lacks))
@@ -125,7 +125,7 @@ class Outcomes:
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
         """Gather evidence of a failure while the machine is as the failure left it."""
         station = self._station(item)
-        if station is None or not station.machine.state.is_usable:
+        if station is None or not station.place.condition.is_usable:
             return
         notes.folder = notes.folder or self._config.stash[RESULTS] / "tests" / slug(item.nodeid)
         station.capture(notes.folder)

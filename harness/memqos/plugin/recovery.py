@@ -40,7 +40,7 @@ class Recovery:
         """Machines, by what they are and by their ids, on which something was observed."""
         self._hopeless: dict[Hashable, MemqosError] = {}
         """What need not be tried: places, or all of one sort of machine."""
-        self._checked: set[object] = set()
+        self._checked: set[str] = set()
 
     @property
     def _lane(self) -> Lane | None:
@@ -78,7 +78,7 @@ class Recovery:
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):
-            self._suspect_checkpoint()
+            self._suspect_origin()
             self._count(item, error)
         return report
 
@@ -102,14 +102,14 @@ class Recovery:
                 f"nothing but machinery on {'/'.join(map(str, sort))}: what is left of it is not tried any more"
             )
 
-    def _suspect_checkpoint(self) -> None:
-        """Check, once, what the machine was restored from: it may be that which failed."""
+    def _suspect_origin(self) -> None:
+        """Check, once, what the machine was made of: it may be that which failed."""
         station = self._lane.station if self._lane is not None else None
-        name = station.machine.provenance.get("checkpoint") if station is not None else None
-        if self._lane is None or station is None or name is None or name in self._checked:
+        origin = station.place.origin if station is not None else ""
+        if self._lane is None or station is None or not origin or origin in self._checked:
             return
-        self._checked.add(name)
-        if not station.machine.recheck():
+        self._checked.add(origin)
+        if not station.place.origin_is_whole():
             self._lane.spoil("its checkpoint is damaged")
 
     def _machine_id(self) -> str:

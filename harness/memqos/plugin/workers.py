@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from memqos.catalog.topologies import load_topology
-from memqos.config.settings import Settings
 from memqos.errors import MemqosError
+from memqos.place.room import room_for
 from memqos.plugin.given import settings_given
-from memqos.vm.cache.entry import list_images
-from memqos.vm.cache.store import Cache, default_cache
-from memqos.vm.checkpoint.stored import list_checkpoints
-from memqos.vm.host.capacity import capacity, fastest, read_host
-from memqos.vm.host.programs import find_qemu
-from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
-from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["limit_workers"]
 
@@ -28,18 +18,10 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     fastest; 0 is this process alone. Settings that cannot be resolved are left for pytest_configure to refuse.
     """
     try:
-        settings = settings_given(config)
-        topology = load_topology(settings.word("topology"))
-        cache, host = default_cache(os.environ), read_host()
-        ready = [
-            one.used_bytes
-            for one in list_checkpoints(cache)
-            if (one.profile in settings.profiles and one.topology == topology.name)
-        ]
-        most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
-        best = fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache))
+        room = room_for(settings_given(config))
     except MemqosError:
         return (asked, "") if isinstance(asked, int) else (0, "")
+    most, best = room.most, room.best
     if not isinstance(asked, int):
         # One worker would only add a process: this one does its work as well.
         number = best.machines if best.machines > 1 else 0
@@ -52,16 +34,6 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     if number > best.machines:
         said += f"; {best.machines} would be faster (-n auto): {best.reason}"
     return number, said
-
-
-def _is_emulated(settings: Settings, cache: Cache) -> bool:
-    """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
-    if kvm_device_obstacle():
-        return True
-    images = [image for image in list_images(cache) if image.profile in settings.profiles]
-    if not images:
-        return True
-    return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG
 
 
 def _machines(number: int) -> str:

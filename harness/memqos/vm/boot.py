@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memqos.clock import Deadline
-from memqos.errors import MachineryError, NoSpaceError, UsageError
+from memqos.errors import DamagedOriginError, MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
 from memqos.vm.cache.entry import Image
 from memqos.vm.cache.keys import client_key
@@ -30,10 +30,7 @@ from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["DAMAGED", "boot"]
-
-DAMAGED = "damaged checkpoint"
-"""In the data of an error that a machine failed with whose checkpoint turned out to be damaged: another try may do."""
+__all__ = ["boot"]
 
 BOOT_SECONDS = 300
 """From QEMU's start to all units being up: twenty seconds alone on a host, minutes where others use its processors."""
@@ -66,7 +63,8 @@ def boot(
     temporary_logs: log_dir is removed if we are killed, and with a machine that was kept; otherwise it stays.
 
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
-    MachineryError for what failed. A MachineryError in the context has the checkpoint checked in full.
+    MachineryError for what failed. A MachineryError in the context has the checkpoint checked in full, and becomes a
+    DamagedOriginError if that was damaged.
     """
     check_room(topology.name, topology.memory_bytes)
     choices = check_options(options or BootOptions())
@@ -89,9 +87,11 @@ def boot(
             put_in(machine, choices)
             yield machine
         except MachineryError as error:
-            if not machine.recheck():
-                error.data[DAMAGED] = str(machine.provenance.get("checkpoint", ""))
-            raise
+            if machine.recheck():
+                raise
+            raise DamagedOriginError(
+                error.what, where=error.where, next_step=error.next_step, data=error.data
+            ) from error
 
 
 def _making(
@@ -130,7 +130,8 @@ def _making(
     )
 
     def prepare(machine: Machine) -> None:
-        machine.provenance |= {"image": image.name, "versions": image.versions}
+        machine.note({"image": image.name})
+        machine.contents.versions = dict(image.versions)
         verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
         install(machine, choices)
 

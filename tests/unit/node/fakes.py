@@ -19,7 +19,7 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
-from memqos.node.fake import FakeAgent, FakeSampler
+from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look
 from memqos.repetition import Repetition

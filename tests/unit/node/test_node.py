@@ -14,7 +14,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
-from memqos.node.fake import FakeSampler
+from memqos.place.fake_guest import FakeSampler
 from memqos.repetition import Repetition
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import UnknownNameError
+from memqos.ownership import ProcessGroup
 from memqos.vm.cache.store import KEPT_NAME, kept_guard, locked_folder, sweep
-from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.kept import Kept, end_kept, list_kept
 from memqos.vm.qemu.run import RUN_PREFIX
 

@@ -53,7 +53,9 @@ def restored(
         )
         _wake(machine, target, deadline)
         seconds["answered"] = round(deadline.elapsed, 3)
-        machine.provenance |= checkpoint.provenance | {"checkpoint": checkpoint.name, "restore_seconds": seconds}
+        machine.note({**checkpoint.provenance, "restore_seconds": seconds})
+        machine.contents.versions = checkpoint.versions
+        machine.checkpoint_name = checkpoint.name
         machine.ready(target)
         yield machine
 

@@ -100,6 +100,12 @@ class Checkpoint:
         return {str(key): value for key, value in known.items()} if isinstance(known, dict) else {}
 
     @property
+    def versions(self) -> dict[str, str]:
+        """Version by program, of those that were in it."""
+        known = self.provenance.get("versions")
+        return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
+
+    @property
     def used_bytes(self) -> int:
         """What it takes of the host's disk, in bytes; the files are sparse."""
         return disk_bytes(self.folder)

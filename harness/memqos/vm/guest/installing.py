@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 
 from memqos.clock import Deadline
-from memqos.errors import UsageError
+from memqos.errors import UnfitFileError
 from memqos.target.base import CommandResult, Target, checked
 from memqos.vm.brought import Brought
+from memqos.vm.contents import Told
 from memqos.vm.guest.facts import packages_of
-from memqos.vm.guest.trial import Told, try_program
+from memqos.vm.guest.trial import try_program
 from memqos.vm.options import Choices, passes_hugetlb
 from memqos.vm.qemu.machine import Machine
 
@@ -26,18 +27,18 @@ INSTALL_SECONDS = 180
 def install(machine: Machine, choices: Choices) -> None:
     """Install packages of runtimes in a machine that is to be saved, and note the files that are saved with it.
 
-    The machine's provenance then tells each file with its hash, and the versions of what may have been replaced: of a
-    program that does not tell its version there is none.
-    Raises UsageError, naming the option, for a package that does not install, or that brings a program which does not
-    run or a containerd which does not come up.
+    The machine's provenance then tells each file with its hash, and its contents the versions of what may have been
+    replaced: of a program that does not tell its version there is none.
+    Raises UnfitFileError, naming the option, for a package that does not install, or that brings a program which does
+    not run or a containerd which does not come up.
     """
-    machine.provenance |= choices.provenance
+    machine.note(choices.provenance)
     debs = choices.of("--runtime-deb")
     if not debs:
         return
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
     install_packages(target, debs, deadline=deadline)
-    machine.provenance["packages"] = packages_of(target, deadline=deadline)
+    machine.note({"packages": packages_of(target, deadline=deadline)})
     given = ", ".join(str(file.path) for file in debs)
     for name in ("containerd", "runc", "crun"):
         if place := _place_of(target, name, deadline=deadline):
@@ -52,8 +53,8 @@ def put_in(machine: Machine, choices: Choices) -> None:
     """Put programs and configuration in their places in a machine that is to be used, as it boots or is restored.
 
     Each program is tried at once, and containerd started again if it concerns it. What is noted is as of `install`.
-    Raises UsageError, naming the option, for what does not fit this machine: a program that does not run or has nothing
-    to replace, a containerd that does not come up with what it was given.
+    Raises UnfitFileError, naming the option, for what does not fit this machine: a program that does not run or has
+    nothing to replace, a containerd that does not come up with what it was given.
     """
     files = choices.late
     if not files:
@@ -64,31 +65,30 @@ def put_in(machine: Machine, choices: Choices) -> None:
             place = replace_program(target, name, file, deadline=deadline)
             told = try_program(target, place, name=name, option=option, given=str(file.path), deadline=deadline)
             _note_version(machine, name, told)
-            machine.provenance[option.removeprefix("--").replace("-", "_")] = {
-                "runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size, "says": asdict(told),
-            }  # fmt: skip
+            machine.contents.brought[name] = told
+            facts = {"runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size, "says": asdict(told)}
+            machine.note({option.removeprefix("--").replace("-", "_"): facts})
     for file in choices.of("--containerd-config"):
         content = file.content()
         target.write(CONFIG, content, deadline=deadline, mode=0o644)
-        machine.provenance["containerd_config"] = {**file.facts, "hugetlb": passes_hugetlb(content)}
+        machine.contents.hugetlb = passes_hugetlb(content)
+        machine.note({"containerd_config": {**file.facts, "hugetlb": machine.contents.hugetlb}})
     if any(file.option != "--runtime-binary" for file in files):
         restart_containerd(target, files, deadline=deadline)
 
 
 def _note_version(machine: Machine, name: str, told: Told) -> None:
     """Keep the version of what is in this program's place now, if it is this program and tells it."""
-    known = machine.provenance.get("versions")
-    versions = dict(known) if isinstance(known, dict) else {}
+    versions = machine.contents.versions
     versions.pop(name, None)
     if told.name == name and told.version:
         versions[name] = told.version
-    machine.provenance["versions"] = versions
 
 
 def install_packages(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> tuple[str, ...]:
     """Install Debian packages, all at once; what they depend on and is not there is not fetched, and does not matter.
 
-    Returns the packages' names. Raises UsageError with what dpkg said if one does not install.
+    Returns the packages' names. Raises UnfitFileError with what dpkg said if one does not install.
     """
     checked(target.run(["mkdir", "-p", PACKAGES], deadline=deadline), where=target.address)
     places = []
@@ -103,7 +103,7 @@ def install_packages(target: Target, files: Sequence[Brought], *, deadline: Dead
     checked(target.run(["rm", "-rf", PACKAGES], deadline=deadline), where=target.address)
     if told.status != 0 or names.status != 0:
         given = ", ".join(f"'{file.path}'" for file in files)
-        raise UsageError(
+        raise UnfitFileError(
             f"{given} cannot be installed in this machine. dpkg said:\n{_said(told)}",
             where=files[0].option,
             next_step="Name a package for the profile's Debian suite and amd64.",
@@ -115,7 +115,7 @@ def replace_program(target: Target, name: str, file: Brought, *, deadline: Deadl
     """Put a program in the place of the one of this name, which stays beside it as NAME.dist; returns the place."""
     place = _place_of(target, name, deadline=deadline)
     if not place:
-        raise UsageError(f"the machine has no program '{name}' that could be replaced.", where=file.option)
+        raise UnfitFileError(f"the machine has no program '{name}' that could be replaced.", where=file.option)
     checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
     target.write(place, file.content(), deadline=deadline, mode=0o755)
     return place
@@ -127,7 +127,7 @@ def _place_of(target: Target, name: str, *, deadline: Deadline) -> str:
 
 
 def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:
-    """Start containerd again with what it was given; UsageError with its journal if it does not come up."""
+    """Start containerd again with what it was given; UnfitFileError with its journal if it does not come up."""
     told = target.run(["systemctl", "restart", "containerd"], deadline=deadline)
     if told.status == 0:
         return
@@ -135,7 +135,7 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
         ["journalctl", "--no-pager", "--output=cat", "--unit=containerd", "--lines=12"], deadline=deadline
     )
     options = dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")
-    raise UsageError(
+    raise UnfitFileError(
         f"containerd does not start with what it was given. Its journal ends with:\n{journal.text.strip()}",
         where=", ".join(options),
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memqos.clock import Deadline
-from memqos.errors import UsageError
+from memqos.errors import UnfitFileError
 from memqos.target.base import Target, checked
+from memqos.vm.contents import Told
 from memqos.vm.guest.facts import version_in
 
-__all__ = ["Told", "try_program"]
+__all__ = ["try_program"]
 
 QUESTIONS = {"containerd": ("--version",)}
 """What a program of this name is asked: containerd takes any other word for a request to serve."""
@@ -64,28 +64,20 @@ ANNOTATIONS = {"org.opencontainers.runc.version": "runc", "run.oci.crun.version"
 """Where a runtime tells its version among its features, and which runtime does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a program says that it is, by its own name and version; "" for what it does not say."""
-
-    name: str = ""
-    version: str = ""
-
-
 def try_program(target: Target, place: str, *, name: str, option: str, given: str, deadline: Deadline) -> Told:
     """Ask the program at this place of the machine what it is.
 
     name: of what it takes the place of. option, given: which option brought it, and the file's path on the host.
-    Raises UsageError for a program that comes to no end of its own at any question: its interpreter or its libraries
-    are not there, the kernel or the processor cannot run it, or it hangs. One that ends with an error runs, and says
-    nothing.
+    Raises UnfitFileError for a program that comes to no end of its own at any question: its interpreter or its
+    libraries are not there, the kernel or the processor cannot run it, or it hangs. One that ends with an error runs,
+    and says nothing.
     """
     words = QUESTIONS.get(name, QUESTIONS_OF_OCI_RUNTIMES)
     argv = ["python3", "-c", TRY, place, str(PATIENCE_SECONDS), *words]
     answers = json.loads(checked(target.run(argv, deadline=deadline), where=target.address).text)
     faults = [_fault(answers[word]) for word in words]
     if all(faults):
-        raise UsageError(
+        raise UnfitFileError(
             f"'{given}' does not run in the machine: {faults[0]}.",
             where=option,
             next_step="Give a program for x86-64 that is static, or has its interpreter and libraries in the machine "

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, ImageError
+from memqos.ownership import ProcessGroup
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.keys import client_key, make_key, public_half
 from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
-from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.programs import find_program, find_qemu, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe

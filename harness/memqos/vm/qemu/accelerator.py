@@ -14,8 +14,8 @@ from pathlib import Path
 
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineryError
+from memqos.ownership import ProcessGroup
 from memqos.vm.cache.store import Cache
-from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.qmp import open_qmp
 from memqos.vm.qemu.spec import Accelerator

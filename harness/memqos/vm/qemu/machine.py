@@ -18,9 +18,10 @@ from pathlib import Path
 
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineError, MachineryError, TargetError, WrongStateError
+from memqos.ownership import ProcessGroup
 from memqos.target.base import Target
 from memqos.vm.cache.entry import Image
-from memqos.vm.host.ownership import ProcessGroup
+from memqos.vm.contents import Contents
 from memqos.vm.host.programs import Qemu
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.command import qemu_arguments
@@ -44,12 +45,11 @@ class Machine:
     def __init__(self, spec: MachineSpec, *, qemu: Qemu, group: ProcessGroup, qemu_log: Path) -> None:
         self.spec = spec
         self.console = Console(path=spec.serial_log)
-        self.provenance: dict[str, object] = {
-            "qemu": qemu.version_text,
-            "accelerator": str(spec.accelerator),
-            "topology": spec.topology.name,
-            "kernel_command_line": spec.command_line,
-        }
+        self.contents = Contents()
+        self.checkpoint_name = ""
+        """What it was restored from, "" if it booted."""
+        self.dirty = ""
+        """What was left behind in it first, "" for nothing."""
         self.profile: Profile | None = None
         self.image: Image | None = None
         self.recheck: Callable[[], bool] = lambda: True
@@ -67,6 +67,23 @@ class Machine:
         self.is_kept = False
         self._oom_kills = 0
         self._disconnect: Callable[[], None] = lambda: None
+        self._noted: dict[str, object] = {
+            "qemu": qemu.version_text,
+            "accelerator": str(spec.accelerator),
+            "topology": spec.topology.name,
+            "kernel_command_line": spec.command_line,
+        }
+
+    @property
+    def provenance(self) -> Mapping[str, object]:
+        """What a bundle says of it: a document for people, of which nothing is decided."""
+        history = {"checkpoint": self.checkpoint_name, "dirty": self.dirty}
+        told = {name: text for name, text in history.items() if text}
+        return {**self._noted, "versions": self.contents.versions, **told}
+
+    def note(self, facts: Mapping[str, object]) -> None:
+        """Add to what a bundle says of it."""
+        self._noted |= facts
 
     @property
     def target(self) -> Target:
@@ -170,7 +187,7 @@ class Machine:
         """Something was left behind in the guest: ready to dirty. It can still be used, but not as a fresh one."""
         self.require(MachineState.READY, MachineState.DIRTY, doing="mark the machine dirty")
         self.state = MachineState.DIRTY
-        self.provenance.setdefault("dirty", reason)
+        self.dirty = self.dirty or reason
 
     def keep(self) -> int:
         """Leave it running when its context ends, until its guard is told to end it; the guard's process id."""

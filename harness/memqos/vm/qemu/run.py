@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.clock import Deadline
+from memqos.ownership import ProcessGroup
 from memqos.vm.cache.store import Cache, locked_folder, need_space, sweep
-from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.qemu.machine import START_SECONDS, Machine
 from memqos.vm.qemu.qmp import open_qmp
 

@@ -9,6 +9,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.fake import FakeTarget
+from memqos.vm.contents import Contents
 from memqos.vm.guest.facts import kernel_config_of, packages_in, version_in, versions_of
 from memqos.vm.guest.installing import PACKAGES, install, put_in
 from memqos.vm.image.derived import kernel_release
@@ -44,7 +45,9 @@ class Guest:
         commands[("python3", "-c")] = lambda *_: (0, json.dumps(self.tried).encode(), b"")
         places = ("/usr/bin/containerd", "/usr/sbin/runc", "/etc/containerd/config.toml", f"{PACKAGES}/keep")
         self.target = FakeTarget(files=dict.fromkeys(places, b"old"), commands=commands)
-        self.machine = SimpleNamespace(target=self.target, provenance={"versions": {"runc": "1.1.15+ds1"}})
+        self.noted = {}
+        contents = Contents(versions={"runc": "1.1.15+ds1"})
+        self.machine = SimpleNamespace(target=self.target, note=self.noted.update, contents=contents)
 
     def answer(self, argv, *_):
         self.ran.append(" ".join(argv))
@@ -75,7 +78,7 @@ def test_nothing_brought_is_nothing_done():
     install(guest.machine, check_options(BootOptions()))
     put_in(guest.machine, check_options(BootOptions()))
     assert guest.ran == []
-    assert guest.machine.provenance == {"versions": {"runc": "1.1.15+ds1"}}
+    assert guest.noted == {}
 
 
 def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(bring):
@@ -87,24 +90,24 @@ def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(brin
     assert "mv /usr/sbin/runc /usr/sbin/runc.dist" in guest.ran
     assert guest.target.read("/usr/sbin/runc", deadline=soon()) == b"#!/bin/sh\n"
     assert not [line for line in guest.ran if "restart" in line]
-    assert guest.machine.provenance["runtime_binary"]["path"] == "/usr/sbin/runc"
-    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "runc", "version": "1.3.6"}
-    assert guest.machine.provenance["versions"] == {"runc": "1.3.6"}
+    assert guest.noted["runtime_binary"]["path"] == "/usr/sbin/runc"
+    assert guest.noted["runtime_binary"]["says"] == {"name": "runc", "version": "1.3.6"}
+    assert guest.machine.contents.versions == {"runc": "1.3.6"}
 
 
 def test_a_runtime_that_tells_no_version_has_none(bring):
     """It is not the image's own any more: whatever that was, nobody knows of this one."""
     guest = Guest(version=NO_ANSWER)
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
-    assert guest.machine.provenance["versions"] == {}
-    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "", "version": ""}
+    assert guest.machine.contents.versions == {}
+    assert guest.noted["runtime_binary"]["says"] == {"name": "", "version": ""}
 
 
 def test_another_runtime_in_runcs_place_is_what_it_says(bring):
     guest = Guest(version={"status": 0, "out": "crun version 1.21\n", "err": ""})
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
-    assert guest.machine.provenance["versions"] == {}
-    assert guest.machine.provenance["runtime_binary"]["says"] == {"name": "crun", "version": "1.21"}
+    assert guest.machine.contents.versions == {}
+    assert guest.noted["runtime_binary"]["says"] == {"name": "crun", "version": "1.21"}
 
 
 def test_a_program_that_has_nothing_to_replace_is_refused(bring):
@@ -119,7 +122,7 @@ def test_containerd_starts_again_with_its_configuration(bring):
     put_in(guest.machine, bring("containerd_config", b"version = 2\n"))
     assert guest.target.read("/etc/containerd/config.toml", deadline=soon()) == b"version = 2\n"
     assert "systemctl restart containerd" in guest.ran
-    assert guest.machine.provenance["containerd_config"]["hugetlb"] is False
+    assert guest.noted["containerd_config"]["hugetlb"] is False
 
 
 def test_a_containerd_that_does_not_come_up_shows_its_journal(bring):
@@ -133,8 +136,8 @@ def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
     install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
     [command] = [line for line in guest.ran if line.startswith("env ")]
     assert command.endswith("dpkg --install --force-depends --force-confold /var/tmp/memqos-packages/0-my.deb")
-    assert guest.machine.provenance["packages"] == {"runc": "9"}
-    assert guest.machine.provenance["versions"] == {"runc": "1.3.6"}
+    assert guest.noted["packages"] == {"runc": "9"}
+    assert guest.machine.contents.versions == {"runc": "1.3.6"}
     assert "systemctl restart containerd" in guest.ran
 
 

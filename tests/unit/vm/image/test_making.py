@@ -6,10 +6,10 @@ import pytest
 
 from memqos.catalog.profiles import load_profile
 from memqos.errors import ImageError
+from memqos.ownership import ProcessGroup
 from memqos.vm.cache.entry import load_image, seal
 from memqos.vm.cache.store import Cache
 from memqos.vm.host import programs
-from memqos.vm.host.ownership import ProcessGroup
 from memqos.vm.host.progress import SILENT
 from memqos.vm.image.making import Build, ensure_image, image_name
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import MachineError, WrongStateError
-from memqos.vm.host.ownership import ProcessGroup
+from memqos.ownership import ProcessGroup
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu import machine as module
 from memqos.vm.qemu.connection import ssh_config

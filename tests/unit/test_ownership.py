@@ -10,7 +10,7 @@ import pytest
 
 from memqos.clock import Deadline, wait
 from memqos.errors import MachineryError
-from memqos.vm.host.ownership import ProcessGroup
+from memqos.ownership import ProcessGroup
 
 
 def is_running(pid: int) -> bool:
@@ -64,7 +64,7 @@ def test_a_group_that_is_not_open_starts_nothing():
 OWNER = """
     import os, sys, threading, time
     from pathlib import Path
-    from memqos.vm.host.ownership import ProcessGroup
+    from memqos.ownership import ProcessGroup
 
     with ProcessGroup(folders=(Path(sys.argv[1]),)) as group:
         started = []
@@ -98,7 +98,7 @@ def test_nothing_outlives_an_owner_that_dies(tmp_path, end):
 KEEPER = """
     import sys
     from pathlib import Path
-    from memqos.vm.host.ownership import ProcessGroup
+    from memqos.ownership import ProcessGroup
 
     with ProcessGroup(folders=(Path(sys.argv[1]),), keepable=True) as group:
         member = group.start(["sleep", sys.argv[2]])

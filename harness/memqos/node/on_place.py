@@ -1,0 +1,48 @@
+"""The node that a place is, once one of its runtimes is spoken to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from memqos.engine.translate.versions import Runtimes
+from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.node.recorder import Recorder
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.repetition import Repetition
+from memqos.runtime.base import Runtime
+
+__all__ = ["node_on"]
+
+
+def node_on(
+    place: Place,
+    runtime: Runtime,
+    *,
+    recorder: Recorder,
+    driver: CgroupDriver,
+    runtimes: Runtimes,
+    facts: NodeFacts | None = None,
+    parallel: int = 1,
+    leaves: Callable[[], bool] = lambda: False,
+    lingers: Callable[[], bool] = lambda: False,
+    repetition: Repetition | None = None,
+) -> NodeUnderTest:
+    """A place with one of its runtimes as the node of tests. facts: where somebody knows better than the place."""
+    return NodeUnderTest(
+        target=place.target,
+        runtime=runtime,
+        sampler=place.sampler,
+        facts=place.facts if facts is None else dataclasses.replace(place.facts, node=facts),
+        recorder=recorder,
+        driver=driver,
+        runtimes=runtimes,
+        parallel=parallel,
+        disposable=place.is_disposable,
+        check_alive=place.check_alive,
+        examine=place.examine,
+        leaves=leaves,
+        lingers=lingers,
+        repetition=repetition,
+    )

@@ -1,0 +1,191 @@
+"""The port "a machine with runtimes on it, lent for a while", and the values that go through it.
+
+A place is lent by a context manager. While it lasts the place is reached over its target, its runtimes are spoken to by
+name, and it tells whether it is still as it was when it was lent. What it takes to have such a machine (booting one,
+connecting to one) is its adapter's matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from memqos.clock import Deadline
+from memqos.errors import MachineryError, UnknownNameError, UsageError
+from memqos.model.node import CgroupDriver
+from memqos.probe.facts import TargetFacts
+from memqos.probe.sampler import Sampler
+from memqos.runtime.base import Runtime
+from memqos.target.base import Target
+
+__all__ = ["Condition", "Kept", "OciProgram", "OfferedRuntime", "Place", "PlaceKey", "Recorder", "Sources", "offered"]
+
+PlaceKey = tuple[str, str]
+"""Which sort of place is meant: a profile and a topology."""
+
+Recorder = Callable[[object], None]
+"""Is given each request to a runtime with its reply, for evidence."""
+
+
+class Condition(StrEnum):
+    """How a place is: as it was when it was lent, changed but of use, or of no use any more."""
+
+    SOUND = "sound"
+    SPOILT = "spoilt"
+    BROKEN = "broken"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether commands can be run on it."""
+        return self is not Condition.BROKEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciProgram:
+    """An OCI runtime by the name and version that it says it is; "" is a version that nobody tells.
+
+    is_brought: a person's file stands in the place of the machine's own.
+    """
+
+    name: str
+    version: str
+    is_brought: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedRuntime:
+    """A runtime that a place has, and how one speaks to it.
+
+    name: as reports call it, containerd+runc. socket: where CRI is spoken, on the target. handlers: which handler of
+    RunPodSandbox has this OCI runtime under each cgroup driver; a driver without one cannot be had.
+    oci: the program below. hugetlb: whether the daemon is configured to pass huge page limits on.
+    """
+
+    name: str
+    socket: str
+    handlers: Mapping[CgroupDriver, str]
+    oci: OciProgram
+    hugetlb: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the evidence of a failure comes from, by the names of the files that it is kept in.
+
+    commands: run on the target, each as it is. files: of this host, such as a console's; they may grow.
+    """
+
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A place that was left to a person. enter, end: the commands for it; document: what a bundle says of it."""
+
+    name: str
+    machine: str
+    enter: str
+    end: str
+    document: Mapping[str, object]
+
+
+@runtime_checkable
+class Place(Protocol):
+    """A machine with runtimes on it, for as long as it is lent."""
+
+    @property
+    def target(self) -> Target:
+        """The machine as something that commands are run on. A broken place repeats its failure, a MachineryError."""
+        ...
+
+    @property
+    def facts(self) -> TargetFacts:
+        """What the machine has, as it was when it was lent."""
+        ...
+
+    @property
+    def sampler(self) -> Sampler:
+        """What watches its cgroups from inside."""
+        ...
+
+    @property
+    def runtimes(self) -> Mapping[str, OfferedRuntime]:
+        """What runs containers on it, by name."""
+        ...
+
+    def connect(
+        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+    ) -> contextlib.AbstractContextManager[Runtime]:
+        """Speak to one of its runtimes, under a cgroup driver, for as long as the context lives.
+
+        Raises UsageError for a runtime or a driver that it does not offer, MachineryError if nothing answers.
+        """
+        ...
+
+    @property
+    def is_disposable(self) -> bool:
+        """Whether it is thrown away at the end: then an interrupt need not wait for anything to be removed from it."""
+        ...
+
+    def check_alive(self) -> None:
+        """Raise its failure, a MachineryError, if it is known to be broken: always the first one, and at once."""
+        ...
+
+    def examine(self, error: MachineryError) -> None:
+        """Raise its failure if this error comes of it; takes longer, and finds one that is not known yet."""
+        ...
+
+    @property
+    def condition(self) -> Condition:
+        """Whether it is as it was when it was lent, as far as it was told so."""
+        ...
+
+    @property
+    def spoilt(self) -> str:
+        """Why it is not as it was, by the first reason that was told; "" if none was."""
+        ...
+
+    def spoil(self, reason: str) -> None:
+        """It is not as it was, and must serve nobody else; of a broken one nothing more is noted."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """What it was made of, by a name that others made of it share; "" for a machine that was made of nothing."""
+        ...
+
+    def origin_is_whole(self) -> bool:
+        """Whether that is all that it was; may take seconds, and is asked after a failure."""
+        ...
+
+    @property
+    def evidence(self) -> Sources:
+        """What explains a failure on it."""
+        ...
+
+    def keep(self) -> Kept:
+        """Leave it to a person, as it is, when the loan ends. MachineryError if it was not lent to be kept."""
+        ...
+
+    @property
+    def provenance(self) -> Mapping[str, object]:
+        """What a bundle says of it: a document for people, of which nothing is decided."""
+        ...
+
+
+def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:
+    """A runtime of this place; UsageError naming those there are if it does not offer it under this cgroup driver."""
+    if runtime not in place.runtimes:
+        raise UnknownNameError.of("runtime on the machine", runtime, sorted(place.runtimes), where="--runtime")
+    found = place.runtimes[runtime]
+    if driver not in found.handlers:
+        known = " and ".join(found.handlers)
+        raise UsageError(
+            f"{runtime} of this machine does not run under the {driver} driver, only under {known}.", where="--driver"
+        )
+    return found

@@ -1,0 +1,29 @@
+"""A runtime of a place over CRI: the socket is forwarded from the target, and gRPC is spoken to it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from memqos.clock import Deadline
+from memqos.model.node import CgroupDriver
+from memqos.place.base import OfferedRuntime, Recorder
+from memqos.runtime.base import Runtime
+from memqos.runtime.cri import connect
+from memqos.target.base import Target
+
+__all__ = ["CONTAINERD_SOCKET", "connected"]
+
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+
+
+@contextlib.contextmanager
+def connected(
+    target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+) -> Iterator[Runtime]:
+    """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""
+    with (
+        target.forward(offer.socket) as socket,
+        connect(socket, name=offer.name, handler=offer.handlers[driver], record=record, deadline=deadline) as runtime,
+    ):
+        yield runtime

@@ -1,0 +1,49 @@
+"""How many places of a run there is room for at a time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from memqos.catalog.topologies import load_topology
+from memqos.config.settings import Settings
+from memqos.vm.cache.entry import list_images
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.checkpoint.stored import list_checkpoints
+from memqos.vm.host.capacity import Capacity, capacity, fastest, read_host
+from memqos.vm.host.programs import find_qemu
+from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
+from memqos.vm.qemu.spec import Accelerator
+
+__all__ = ["Room", "room_for"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """most: as many as fit on this host; best: as many as are fastest."""
+
+    most: Capacity
+    best: Capacity
+
+
+def room_for(settings: Settings) -> Room:
+    """The room for this run's machines. Raises MemqosError for settings that name no machine."""
+    topology = load_topology(settings.word("topology"))
+    cache, host = default_cache(os.environ), read_host()
+    ready = [
+        one.used_bytes
+        for one in list_checkpoints(cache)
+        if one.profile in settings.profiles and one.topology == topology.name
+    ]
+    most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
+    return Room(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache)))
+
+
+def _is_emulated(settings: Settings, cache: Cache) -> bool:
+    """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
+    if kvm_device_obstacle():
+        return True
+    images = [image for image in list_images(cache) if image.profile in settings.profiles]
+    if not images:
+        return True
+    return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG

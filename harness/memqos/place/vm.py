@@ -1,0 +1,163 @@
+"""The place that is a virtual machine of a profile: booted or restored for the loan, and gone after it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
+from memqos.clock import Deadline
+from memqos.errors import MachineryError
+from memqos.model.node import CgroupDriver
+from memqos.place.base import Condition, Kept, OciProgram, OfferedRuntime, PlaceKey, Recorder, Sources, offered
+from memqos.place.cri_connection import CONTAINERD_SOCKET, connected
+from memqos.place.sources import MACHINE_LOGS
+from memqos.probe.facts import TargetFacts, target_facts
+from memqos.probe.sampler import GuestSampler, Sampler
+from memqos.runtime.base import Runtime
+from memqos.target.base import Target
+from memqos.vm.boot import boot
+from memqos.vm.cache.store import default_cache
+from memqos.vm.host.progress import Progress
+from memqos.vm.kept import keep
+from memqos.vm.options import BootOptions
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.state import MachineState
+
+__all__ = ["VmPlace", "opened_vm"]
+
+FACTS_SECONDS = 60.0
+
+OCI_RUNTIMES = ("runc", "crun")
+"""What every image has below containerd, each under a handler of its own (vm/guest)."""
+
+
+class VmPlace:
+    """A machine of ours as a place; see the port. Made by `opened_vm`."""
+
+    def __init__(self, machine: Machine, facts: TargetFacts) -> None:
+        self._machine = machine
+        self._facts = facts
+
+    @property
+    def target(self) -> Target:
+        """The guest."""
+        return self._machine.target
+
+    @property
+    def facts(self) -> TargetFacts:
+        """What the guest has."""
+        return self._facts
+
+    @property
+    def sampler(self) -> Sampler:
+        """memwatch, which the image has."""
+        return GuestSampler(self.target, self._facts.hierarchy)
+
+    @property
+    def runtimes(self) -> Mapping[str, OfferedRuntime]:
+        """Containerd over each OCI runtime."""
+        return {offer.name: offer for offer in map(self._offer, OCI_RUNTIMES)}
+
+    def _offer(self, name: str) -> OfferedRuntime:
+        contents = self._machine.contents
+        if (told := contents.brought.get(name)) is not None:
+            oci = OciProgram(name=told.name or name, version=told.version, is_brought=True)
+        else:
+            oci = OciProgram(name=name, version=contents.versions.get(name, ""))
+        return OfferedRuntime(
+            name=f"containerd+{name}",
+            socket=CONTAINERD_SOCKET,
+            handlers={CgroupDriver.SYSTEMD: name, CgroupDriver.CGROUPFS: f"{name}-cgroupfs"},
+            oci=oci,
+            hugetlb=contents.hugetlb,
+        )
+
+    def connect(
+        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+    ) -> contextlib.AbstractContextManager[Runtime]:
+        """Speak to containerd with this OCI runtime below it."""
+        return connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
+
+    @property
+    def is_disposable(self) -> bool:
+        """It is: nothing of it outlives the loan."""
+        return True
+
+    def check_alive(self) -> None:
+        """Raise the machine's failure if QEMU or the guest is dead."""
+        self._machine.check_alive()
+
+    def examine(self, error: MachineryError) -> None:
+        """Raise the machine's failure if it is dead, hangs, or its disk is full."""
+        self._machine.examine(error)
+
+    @property
+    def condition(self) -> Condition:
+        """As the machine's state has it."""
+        return {MachineState.READY: Condition.SOUND, MachineState.DIRTY: Condition.SPOILT}.get(
+            self._machine.state, Condition.BROKEN
+        )
+
+    @property
+    def spoilt(self) -> str:
+        """What was left behind in the guest."""
+        return self._machine.dirty
+
+    def spoil(self, reason: str) -> None:
+        """The machine is dirty from now on."""
+        if self.condition.is_usable:
+            self._machine.mark_dirty(reason)
+
+    @property
+    def origin(self) -> str:
+        """The name of its checkpoint, "" for one that booted."""
+        return self._machine.checkpoint_name
+
+    def origin_is_whole(self) -> bool:
+        """Check the checkpoint in full; a damaged one is discarded."""
+        return self._machine.recheck()
+
+    @property
+    def evidence(self) -> Sources:
+        """What the guest says of itself, and its console."""
+        return Sources(commands=MACHINE_LOGS, files=(self._machine.console.path,))
+
+    def keep(self) -> Kept:
+        """Leave it running; only one that was opened as keepable."""
+        kept = keep(self._machine)
+        return Kept(
+            name=kept.name,
+            machine=kept.machine,
+            enter=f"memqos vm shell {kept.name}",
+            end=f"memqos vm rm {kept.name}",
+            document=dataclasses.asdict(kept),
+        )
+
+    @property
+    def provenance(self) -> Mapping[str, object]:
+        """What was put into it, what it was made of, and how long that took."""
+        image = self._machine.image
+        return {**self._machine.provenance, "image_manifest": image.manifest if image else {}}
+
+
+@contextlib.contextmanager
+def opened_vm(
+    key: PlaceKey, options: BootOptions, *, folder: Path, progress: Progress, keepable: bool = False
+) -> Iterator[VmPlace]:
+    """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder."""
+    profile, topology = key
+    with boot(
+        load_profile(profile),
+        load_topology(topology),
+        image_cache=default_cache(os.environ),
+        log_dir=folder,
+        options=options,
+        progress=progress,
+        keepable=keepable,
+    ) as machine:
+        yield VmPlace(machine, target_facts(machine.target, deadline=Deadline.after(FACTS_SECONDS)))
