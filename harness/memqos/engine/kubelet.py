@@ -34,7 +34,8 @@ _NO_SETTINGS = KubeletSettings()
 class Kubelet:
     """Everything that a rule may ask of the kubelet and its node; `of` makes it.
 
-    runtimes: what runs the containers; candidates: all that their versions may stand for, one where they are known.
+    runtimes: what runs the containers; runtimes_text: the same as reasons name it; candidates: all that their versions
+    may stand for, one where they are known.
     host: what of the node decides for them. layout: where they keep containers.
     factor: the throttling factor as the kubelet's own float64; None where it is not set (possible from 1.37 on).
     factor_text: the same as it was written. revisions: rule family to the revision in force.
@@ -51,6 +52,7 @@ class Kubelet:
     node: NodeFacts
     settings: KubeletSettings
     runtimes: Runtimes
+    runtimes_text: str
     candidates: tuple[Runtimes, ...]
     host: Host
     layout: Layout
@@ -111,6 +113,7 @@ class Kubelet:
             node=node,
             settings=settings,
             runtimes=runtimes,
+            runtimes_text=str(runtimes),
             candidates=runtimes.candidates,
             host=Host(
                 driver=driver,

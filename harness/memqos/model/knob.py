@@ -265,9 +265,11 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
     """
     if isinstance(written, Text):
         return Text(_as_ranges(written.text))
+    if not isinstance(written, (Bytes, Unlimited)):
+        return written
     if knob in _HUGE:
         return huge_pages_back(written, _HUGE[knob], page_size, v2=knob not in _ON_V1)
-    if not knob.counts_pages or not isinstance(written, (Bytes, Unlimited)):
+    if knob not in _PAGE_COUNTED:
         return written
     most = _LONG_MAX // page_size
     pages = most if written is UNLIMITED else min(written.count // page_size, most)

@@ -9,9 +9,9 @@ from memqos.engine.cgroup.untouched import exists, node_defaults, untouched
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.plan import Expected, Level
-from memqos.engine.ruling import Ruling, Rulings, expected, unexplained
+from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
 from memqos.engine.translate.runtime_rules import values
-from memqos.model.knob import ABSENT, Knob, KnobValue
+from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
 
 __all__ = ["CgroupFiles"]
 
@@ -50,7 +50,11 @@ class CgroupFiles:
             knobs |= self._unwritten(level, self._known_of(level, rulings))
         for knob, ruling in rulings.items():
             # Without reasons a file that is left alone on purpose is like the others that are.
-            if knob in knobs and (self._reasons or ruling.written is not ABSENT):
+            if knob not in knobs:
+                continue
+            if self._reasons:
+                knobs[knob] = self._expected(knob, ruling)
+            elif ruling.written is not ABSENT:
                 found = None if ruling.otherwise else self._unexplained[knob].get(ruling.written)
                 knobs[knob] = self._expected(knob, ruling) if found is None else found
         return knobs
@@ -68,8 +72,9 @@ class CgroupFiles:
 
     def _of_text(self, file: tuple[str, str]) -> Expected | None:
         """What follows from a text; None for a file that plans are not about."""
-        for knob, value in values([file]).items():
-            return self._expected(knob, Ruling(value, unexplained))
+        page = self._kubelet.node.page_size
+        for knob, written in values([file]).items():
+            return Expected(knob=knob, written=written, value=read_back(knob, written, page), reason=UNEXPLAINED)
         return None
 
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:

@@ -5,7 +5,7 @@ Without reasons it is the same for all pods that are alike, such as the replicas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.engine.cgroup.files import CgroupFiles
@@ -75,14 +75,18 @@ class PodDrafts:
     def of(self, pod: Pod) -> PodDraft:
         """What is planned for this pod."""
         if not self._shares:
-            return self._pod(pod)
-        likeness = _likeness(pod)
+            return self._pod(pod, ())
+        containers = [_container_likeness(one) for one in pod.all_containers]
+        likeness = _likeness(pod, containers)
         found = self._pods.get(likeness)
         if found is None:
-            found = self._pods[likeness] = self._pod(pod)
+            # With pod-level resources, and for a sidecar, the pod's other containers count as well.
+            alone = pod.resources is None and not pod.init_containers
+            found = self._pods[likeness] = self._pod(pod, containers if alone else ())
         return found
 
-    def _pod(self, pod: Pod) -> PodDraft:
+    def _pod(self, pod: Pod, alike: Sequence[_Likeness]) -> PodDraft:
+        """alike: of each container what makes another one's draft its own too; none where each gets one of its own."""
         kubelet = self._kubelet
         qos, sums = pod_qos(pod, pod_level=kubelet.pod_level), pod_sums(pod, pod_level=kubelet.pod_level)
         rulings = pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet) if kubelet.cgroups_per_qos else {}
@@ -92,16 +96,17 @@ class PodDrafts:
             sums=sums,
             # Without cgroups per class a pod has no cgroup of its own, so nothing is known of the files there.
             knobs=self._files.of(Level.POD, rulings) if kubelet.cgroups_per_qos else {},
-            containers=tuple([self._container(pod, one, qos) for one in pod.all_containers]),
+            containers=tuple(
+                [self._shared(pod, one, qos, like) for one, like in zip(pod.all_containers, alike, strict=True)]
+                if alike
+                else [self._requested(pod, one, qos) for one in pod.all_containers]
+            ),
             sandbox_resources=sandbox_resources(pod, kubelet, sums),
             sandbox_overhead=overhead_resources(pod, kubelet),
         )
 
-    def _container(self, pod: Pod, container: Container, qos: QosClass) -> ContainerDraft:
-        # With pod-level resources, and for a sidecar, the pod's other containers count as well.
-        if not self._shares or pod.resources is not None or pod.init_containers:
-            return self._requested(pod, container, qos)
-        likeness = (qos, *_pod_traits(pod), _container_likeness(container))
+    def _shared(self, pod: Pod, container: Container, qos: QosClass, alike: _Likeness) -> ContainerDraft:
+        likeness = (qos, *_pod_traits(pod), alike)
         found = self._containers.get(likeness)
         if found is None:
             found = self._containers[likeness] = self._requested(pod, container, qos)
@@ -144,13 +149,13 @@ class PodDrafts:
         return Reason(rule=_QOS_RULES[qos], revision=revision, source="kubelet v1qos.ComputePodQOS")
 
 
-def _likeness(pod: Pod) -> _Likeness:
+def _likeness(pod: Pod, containers: Sequence[_Likeness]) -> _Likeness:
     """All that the rules read of a pod, in which two pods are equal that differ in names and places only."""
     return (
         *_pod_traits(pod),
         None if pod.resources is None else _lists(pod.resources),
         _amounts(pod.overhead),
-        *[_container_likeness(one) for one in pod.all_containers],
+        *containers,
     )
 
 

@@ -136,7 +136,7 @@ def _swap(case: _Case, knob: Knob) -> Reason:
     limit = sent.memory_limit_in_bytes
     return Reason(
         rule=_NO_SWAP if certain else f"{_NO_SWAP}; older versions leave swap alone",
-        revision=str(kubelet.runtimes),
+        revision=kubelet.runtimes_text,
         source=f"{_CRI_SOURCES[cri.runtime]}; {source(kubelet.runtimes.oci, knob)}",
         arithmetic=f"{limit} - {limit} = 0" if kubelet.v2 else "",
         because=(case.request.swap.why(),),
@@ -158,7 +158,7 @@ def _weight(case: _Case, _: Knob) -> Reason:
     image = "quadratic, in older versions the linear" if doubtful else oci.weight
     return Reason(
         rule=f"cpu.weight is the {image} image of cpu.shares, by the runtime",
-        revision=str(case.kubelet.runtimes),
+        revision=case.kubelet.runtimes_text,
         source=f"kubelet calculateLinuxResources; {source(oci, Knob.CPU_WEIGHT)}",
         inputs=(Input("cpu_shares", str(case.request.resources.cpu_shares), "CRI"),),
     )
@@ -167,10 +167,12 @@ def _weight(case: _Case, _: Knob) -> Reason:
 def _quota(case: _Case, _: Knob) -> Reason:
     kubelet, sent = case.kubelet, case.request.resources
     files = kubelet.files.cpu_limit
-    none = "cpu.max is max: no CPU limit" if kubelet.v2 else "no CPU limit: cpu.cfs_quota_us stays -1"
-    limited = f"{' and '.join(files)} {'is' if kubelet.v2 else 'are'} the CPU limit as quota per period"
+    if sent.cpu_quota > 0:
+        rule = f"{' and '.join(files)} {'is' if kubelet.v2 else 'are'} the CPU limit as quota per period"
+    else:
+        rule = "cpu.max is max: no CPU limit" if kubelet.v2 else "no CPU limit: cpu.cfs_quota_us stays -1"
     return Reason(
-        rule=limited if sent.cpu_quota > 0 else none,
+        rule=rule,
         revision=kubelet.revisions[Family.CONTAINER],
         source=f"kubelet milliCPUToQuota; {source(kubelet.runtimes.oci, files[0])}",
         inputs=(Input("cpu_quota", str(sent.cpu_quota), "CRI"), Input("cpu_period", str(sent.cpu_period), "CRI")),

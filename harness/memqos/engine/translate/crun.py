@@ -40,15 +40,15 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
     systemd = host.driver is CgroupDriver.SYSTEMD
     try:
         checked_unified(resources.unified)
-        properties = _properties(resources, traits) if systemd else None
+        # Which entries crun refuses is seen when it makes properties of them.
+        properties = known_properties(_properties(resources, traits), host.systemd) if systemd else {}
         files = [*_memory(resources, traits, host), *_cpu(resources, traits)]
-        properties = known_properties(properties, host.systemd) if properties is not None else None
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
     files += [(f"hugetlb.{size}.max", str(limit)) for size, limit in resources.hugepage_limits]
     files += [(name, text) for name, text in resources.unified.items() if text]
     subgroup = (traits.subgroup if host.subgroup is None else host.subgroup) if systemd else ""
-    return RuntimeWrites(files=tuple(files), properties=properties, subgroup=subgroup)
+    return RuntimeWrites(files=tuple(files), scope=(lambda: properties) if systemd else None, subgroup=subgroup)
 
 
 def _memory(resources: OciResources, traits: Traits, host: Host) -> list[tuple[str, str]]:

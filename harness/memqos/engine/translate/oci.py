@@ -111,8 +111,7 @@ def _containerd_merge(
     elif sent.memory_limit_in_bytes and swap_controller and cri.has(Feature.SWAP_FOLLOWS_MEMORY):
         swap = sent.memory_limit_in_bytes
     if not hugetlb:
-        why = "containerd drops huge page limits while disable_hugetlb_controller is true, which is its default."
-        unsayable += [_hugetlb(size, str(limit), why) for size, limit in sent.hugepage_limits]
+        unsayable += _dropped(sent.hugepage_limits)
     merged = OciResources(
         memory_limit=sent.memory_limit_in_bytes or stored.memory_limit,
         memory_reservation=stored.memory_reservation,
@@ -197,6 +196,11 @@ def _no_swap_controller(swap: int, limit: int) -> Unsayable:
 
 # A node's containers name the same few sizes and limits again and again.
 @lru_cache(maxsize=256)
+def _dropped(limits: tuple[tuple[str, int], ...]) -> tuple[Unsayable, ...]:
+    why = "containerd drops huge page limits while disable_hugetlb_controller is true, which is its default."
+    return tuple(_hugetlb(size, str(limit), why) for size, limit in limits)
+
+
 def _hugetlb(size: str, value: str, why: str) -> Unsayable:
     return Unsayable(knob=f"hugetlb.{size}.max", value=value, why=why)
 

@@ -7,6 +7,7 @@ libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache, partial
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
@@ -42,23 +43,26 @@ def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
     runc and alphabetical here.
     """
     systemd = host.driver is CgroupDriver.SYSTEMD
+    entries = sorted(resources.unified.items())
     try:
         checked_unified(resources.unified)
         swap = _swap(resources, traits)
         quota = resources.cpu_quota or 0
         if systemd and traits.has(Feature.ROUNDED_QUOTA_IN_FILE):
             quota = systemd_quota(quota, resources.cpu_period or DEFAULT_PERIOD)
-        properties = _properties(resources, swap, traits) if systemd else None
+        if systemd:
+            _check_properties(resources, entries, traits)
         files = [*_memory(resources, swap, traits, host), *_cpu(resources, quota, traits)]
-        properties = known_properties(properties, host.systemd) if properties is not None else None
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
     for size, limit in resources.hugepage_limits:
         files.append((f"hugetlb.{size}.max", str(limit)))
         if host.hugetlb_reservations and traits.has(Feature.HUGETLB_RESERVATIONS):
             files.append((f"hugetlb.{size}.rsvd.max", str(limit)))
-    files += sorted(resources.unified.items())
-    return RuntimeWrites(files=tuple(files), properties=properties)
+    files += entries
+    return RuntimeWrites(
+        files=tuple(files), scope=partial(_properties, resources, swap, traits, host.systemd) if systemd else None
+    )
 
 
 def swap_max_of(memory_swap: int, memory: int) -> KnobValue | None:
@@ -121,7 +125,17 @@ def _cpu(resources: OciResources, quota: int, traits: Traits) -> list[tuple[str,
     return files
 
 
-def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits) -> dict[str, int | str]:
+def _check_properties(resources: OciResources, entries: list[tuple[str, str]], traits: Traits) -> None:
+    """Raise Refused for what runc cannot make properties of: it does so before it writes the first file."""
+    in_order = traits.has(Feature.CPUSET_BYTES_IN_ORDER)
+    for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
+        if given:
+            _set(knob, given, in_order=in_order)
+    for name, text in entries:
+        _unified(name, text, in_order=in_order)
+
+
+def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits, systemd: int) -> dict[str, int | str]:
     """The properties that are set; a swap limit of exactly zero is forgotten here (opencontainers/cgroups#74)."""
     found: dict[str, int | str] = {}
     if resources.memory_limit:
@@ -135,12 +149,13 @@ def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits)
     if resources.cpu_shares:
         found["CPUWeight"] = shares_to_weight(resources.cpu_shares, traits.weight)
     found |= _quota(resources.cpu_quota or 0, resources.cpu_period or 0)
+    in_order = traits.has(Feature.CPUSET_BYTES_IN_ORDER)
     for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
         if given:
-            found[PROPERTY_OF[knob]] = _set(knob, given, traits)
+            found[PROPERTY_OF[knob]] = _set(knob, given, in_order=in_order)
     for name, text in sorted(resources.unified.items()):
-        found |= _unified(name, text, traits)
-    return found
+        found |= _unified(name, text, in_order=in_order)
+    return known_properties(found, systemd)
 
 
 def _quota(quota: int, period: int) -> dict[str, int | str]:
@@ -152,7 +167,9 @@ def _quota(quota: int, period: int) -> dict[str, int | str]:
     return found
 
 
-def _unified(name: str, text: str, traits: Traits) -> dict[str, int | str]:
+# Few entries occur on one node, each of them many times.
+@lru_cache(maxsize=4096)
+def _unified(name: str, text: str, *, in_order: bool) -> Mapping[str, int | str]:
     """The property of one unified entry; nothing for those that runc does not know."""
     if "." not in name[1:]:
         raise Refused(f"unified resource '{name}' must be in the form CONTROLLER.PARAMETER")
@@ -167,19 +184,19 @@ def _unified(name: str, text: str, traits: Traits) -> dict[str, int | str]:
             number = property_number(name, quota)
             return _quota(0 if number == INFINITY else number, int(period or DEFAULT_PERIOD))
         if name in _SETS:
-            return {PROPERTY_OF[name]: _set(name, text, traits)}
+            return {PROPERTY_OF[name]: _set(name, text, in_order=in_order)}
     except ValueError as error:
         raise Refused(f"unified resource '{name}': {error}") from error
     return {}
 
 
-def _set(name: str, text: str, traits: Traits) -> str:
+def _set(name: str, text: str, *, in_order: bool) -> str:
     """CPUs or nodes as systemd understands what it is given; a text that is no list is refused."""
     try:
         found = numbers(text)
     except ValueError as error:
         raise Refused(f"'{name}' conversion error: {error}") from error
-    return listed(found) if traits.has(Feature.CPUSET_BYTES_IN_ORDER) else reversed_bytes(text)
+    return listed(found) if in_order else reversed_bytes(text)
 
 
 def _text(amount: int) -> str:

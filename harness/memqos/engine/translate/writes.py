@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.translate.systemd import SYSTEMD
@@ -39,16 +39,23 @@ class RuntimeWrites:
     """One application of linux.resources.
 
     files: (control file, text) in the order of writing, in the cgroup that holds the processes; the last one of a
-    name counts. properties: of the systemd scope; numbers (amounts in bytes, INFINITY is max), lists of CPUs and
-    nodes as text; None with the cgroupfs driver, which makes no scope, and on cgroup v1, where they are not modelled.
+    name counts. scope: makes the properties, which plans do not ask for; None where there are none.
     subgroup: the cgroup below the scope in which `files` are, "" for the scope itself. refusal: the runtime's error, ""
     if it has none; nothing was written then.
     """
 
     files: tuple[tuple[str, str], ...] = ()
-    properties: Mapping[str, int | str] | None = None
+    scope: Callable[[], Mapping[str, int | str]] | None = None
     subgroup: str = ""
     refusal: str = ""
+
+    @property
+    def properties(self) -> Mapping[str, int | str] | None:
+        """Of the systemd scope: numbers (amounts in bytes, INFINITY is max), lists of CPUs and nodes as text.
+
+        None with the cgroupfs driver, which makes no scope, and on cgroup v1, where they are not modelled.
+        """
+        return None if self.scope is None else self.scope()
 
     @property
     def texts(self) -> dict[str, str]:
