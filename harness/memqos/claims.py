@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
-__all__ = ["NEEDS", "Claim", "ClaimKind", "Claims", "is_suites_root", "load"]
+__all__ = ["NEEDS", "About", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
 
 FILE_NAME = "claims.toml"
 
@@ -35,12 +37,24 @@ class ClaimKind(StrEnum):
     REFUSAL = "refusal"
 
 
+class About(StrEnum):
+    """Whom a claim says something of, and so whose doing has to be observed."""
+
+    RUNTIME = "runtime"
+    KERNEL = "kernel"
+    KUBELET_RULES = "kubelet rules"
+
+
+_ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL}
+"""Who makes what proves a claim. The kubelet's rules are about values, whoever writes them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One sentence and where it comes from.
 
     id: chapter/name. releases: "1.22+", "1.22-1.36", "1.27" (Kubernetes) or "any" (the kernel's or runtime's own).
-    needs: names of NEEDS.
+    about: on whose doing it rests. needs: names of NEEDS.
     """
 
     id: str
@@ -48,12 +62,26 @@ class Claim:
     source: str
     releases: str
     kind: ClaimKind
+    about: About
     needs: tuple[str, ...] = ()
 
     @property
     def chapter(self) -> str:
         """The suite folder's name."""
         return self.id.partition("/")[0]
+
+
+def unproved(about: About, findings: Iterable[Finding]) -> str:
+    """Why findings of which none deviates prove nothing of whom a claim is about; "" if they do.
+
+    What memqos wrote itself and reads back, for one, proves nothing of a runtime.
+    """
+    whose = _ANSWERS_FOR.get(about)
+    observed = {finding.set_by for finding in findings if finding.verdict is Verdict.CONFORMS}
+    if whose is None or whose in observed:
+        return ""
+    others = ", ".join(setter for setter in Setter if setter in observed)
+    return f"the claim is about the {about}, and nothing that {whose} makes was observed, only what others do: {others}"
 
 
 class Claims(Mapping[str, Claim]):
@@ -113,20 +141,26 @@ def _chapter(file: Path) -> Iterator[Claim]:
 
 
 def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
-    unknown = set(fields) - {"sentence", "source", "releases", "kind", "needs"}
+    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs"}
     if unknown:
         raise ManifestError.at(f"unknown field '{min(unknown)}'.", file=file, field=claim_id)
     texts = {}
-    for key in ("sentence", "source", "releases", "kind"):
+    for key in ("sentence", "source", "releases", "kind", "about"):
         value = fields.get(key)
         if not isinstance(value, str) or not value.strip():
-            raise ManifestError.at(f"'{key}' must be a text that says something.", file=file, field=claim_id, got=value)
+            raise ManifestError.at(
+                f"'{key}' must be a text that says something.",
+                file=file,
+                field=claim_id,
+                got=value,
+                next_step=_known(_CHOICES[key]) if key in _CHOICES else "",
+            )
         texts[key] = value.strip()
-    if texts["kind"] not in [kind.value for kind in ClaimKind]:
-        known = ", ".join(ClaimKind)
-        raise ManifestError.at(
-            f"the kind '{texts['kind']}' is not known.", file=file, field=claim_id, next_step=f"Known: {known}."
-        )
+    for key, choices in _CHOICES.items():
+        if texts[key] not in choices:
+            raise ManifestError.at(
+                f"the {key} '{texts[key]}' is not known.", file=file, field=claim_id, next_step=_known(choices)
+            )
     needs = fields.get("needs", [])
     if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
         raise ManifestError.at(f"'needs' lists some of: {', '.join(NEEDS)}.", file=file, field=claim_id, got=needs)
@@ -136,5 +170,13 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
         source=texts["source"],
         releases=texts["releases"],
         kind=ClaimKind(texts["kind"]),
+        about=About(texts["about"]),
         needs=tuple(needs),
     )
+
+
+_CHOICES = {"kind": [kind.value for kind in ClaimKind], "about": [about.value for about in About]}
+
+
+def _known(choices: Iterable[str]) -> str:
+    return f"Known: {', '.join(choices)}."

@@ -21,6 +21,9 @@ What the conformance suites prove: one sentence each, in `suites/<chapter>/claim
 | `releases` | the Kubernetes releases that it is about: `1.27+`, `1.22-1.36`, `1.27`, or `any` for what the kernel \
 or the runtime does by itself |
 | `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
+| `about` | on whose doing the claim rests: `runtime`, `kernel`, or `kubelet rules` whoever writes them. A case that \
+observed nothing which the runtime (or the kernel) made is *not observable*: values that memqos wrote itself and reads \
+back prove nothing of a runtime |
 | `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
 
 | need | means |
@@ -45,7 +48,7 @@ def section(claim: Claim) -> str:
             "",
             claim.sentence,
             "",
-            f"- Releases: {claim.releases}; kind: {claim.kind}; needs: {needs}",
+            f"- Releases: {claim.releases}; kind: {claim.kind}; about: {claim.about}; needs: {needs}",
             f"- Source: {claim.source}",
         ]
     )

@@ -13,24 +13,27 @@ sentence = "One thing holds."
 source = "nowhere"
 releases = "any"
 kind = "state"
+about = "runtime"
 
 [two]
 sentence = "Another thing holds."
 source = "nowhere"
 releases = "any"
 kind = "behaviour"
+about = "runtime"
 needs = ["psi"]
 """
 
 HEAD = """
 import pytest
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
 
 def finding(verdict, **changes):
     fields = dict(
         verdict=Verdict(verdict), subject="container app of pod default/web", cgroup="/kubepods/pod1/app",
-        knob="memory.high", expected="4096", observed="max",
+        knob="memory.high", set_by=Setter.RUNTIME, expected="4096", observed="max",
     )
     return Finding(**{**fields, **changes})
 """

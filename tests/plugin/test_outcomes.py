@@ -192,3 +192,23 @@ def test_a_hook_amends_findings_before_they_are_judged(suite, run, pytester):
 
     assert result.ret == 5
     result.stdout.fnmatch_lines(["*test_it: *known to be broken"])
+
+
+def test_a_claim_about_the_runtime_is_not_proved_by_what_memqos_wrote_itself(suite, run, pytester):
+    """Values that memqos wrote in the kubelet's place and reads back agree with themselves."""
+    suite("""
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("makers", [[Setter.MEMQOS], [Setter.MEMQOS, Setter.RUNTIME]], ids=["own", "both"])
+        def test_it(qos_evidence, makers):
+            qos_evidence.settle(finding("conforms", observed="4096", set_by=setter) for setter in makers)
+    """)
+    result = run()
+
+    bundle = json.loads((pytester.path / "out" / "bundle.json").read_text())
+    assert {one["id"][-5:]: one["outcome"] for one in bundle["results"]} == {
+        "[own]": "not observable",
+        "both]": "conforms",
+    }
+    assert bundle["results"][0]["reason"].startswith("the claim is about the runtime, and nothing that")
+    assert bundle["counts"]["set_by"]["memqos in the kubelet's place"]["conforms"] == 2
+    result.stdout.fnmatch_lines(["verdict: conforms (1 case observed, 0 deviate; 1 finding about *; 2 of memqos' own*"])

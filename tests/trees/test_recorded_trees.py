@@ -6,6 +6,7 @@ What a tree cannot show is listed, with the reason, and nothing else may be miss
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -36,7 +37,7 @@ def planned(recording):
 
 def findings(name):
     recording = load(name)
-    return judge(planned(recording), recording.reading, ids=recording.ids)
+    return judge(planned(recording), recording.reading, enacted_by=Setter.KUBELET, ids=recording.ids)
 
 
 def test_every_tree_is_here():
@@ -101,5 +102,9 @@ def test_cpuset_mems_is_judged_where_the_memory_manager_is_on():
 def test_another_release_is_told_apart(release):
     recording = load("v1.27.7.on-0.9-systemd")
     plan = expect(recording.pods, Kubelet.of(node=recording.node, settings=recording.settings, release=release))
-    wrong = [one for one in judge(plan, recording.reading, ids=recording.ids) if one.verdict is Verdict.DEVIATES]
+    wrong = [
+        one
+        for one in judge(plan, recording.reading, enacted_by=Setter.KUBELET, ids=recording.ids)
+        if one.verdict is Verdict.DEVIATES
+    ]
     assert {one.knob for one in wrong} >= {"memory.high" if release == "1.22" else "memory.min"}

@@ -57,6 +57,7 @@ def answer_document(question: Question, answer: Answer) -> dict[str, object]:
                 "subject": one.subject,
                 "cgroup": one.cgroup,
                 "knob": one.knob,
+                "set_by": one.set_by.value,
                 "expected": one.expected,
                 "observed": one.observed,
                 "why_not": one.why_not,

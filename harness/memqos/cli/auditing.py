@@ -9,6 +9,7 @@ from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.in_creation import unmade_unseen
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import Unsure, judge
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
@@ -82,7 +83,7 @@ def judged(question: Question) -> Answer:
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
     reading = question.tree.reading
-    findings = judge(plan, reading, ids=found.ids, unsure=_unsure(question, len(strangers)))
+    findings = judge(plan, reading, enacted_by=Setter.KUBELET, ids=found.ids, unsure=_unsure(question, len(strangers)))
     return Answer(
         plan=plan,
         findings=(
@@ -168,6 +169,7 @@ def _missing_pod(pod: Pod, *, several: bool) -> Finding:
         subject=f"pod {pod.namespace}/{pod.name}",
         cgroup="",
         knob=ADMISSION,
+        set_by=Setter.KUBELET,
         expected="running",
         observed="",
         why_not="the tree has several pods of this name, and none of its uid"
@@ -186,6 +188,7 @@ def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator
             subject=f"pod {refusal.name}",
             cgroup="",
             knob=ADMISSION,
+            set_by=Setter.KUBELET,
             expected=f"refused ({refusal.reason_name})",
             observed="running" if runs else "not running",
             reason=refusal.reason,

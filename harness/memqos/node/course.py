@@ -8,7 +8,7 @@ from functools import cached_property
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer import verdict
-from memqos.engine.answer.behaviour import behaviour_reason
+from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
@@ -198,6 +198,7 @@ class Course:
             subject=verdict.subject(self.rests_on.planned.cgroup, self.rests_on.pod),
             cgroup=str(self.samples[-1].container),
             knob=file,
+            set_by=behaviour_setter(file, key),
             expected=expected,
             observed="" if unseen else str(observed),
             reason=behaviour_reason(file, key, self.rests_on.planned.cgroup.knobs),

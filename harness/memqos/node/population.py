@@ -9,6 +9,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
 from memqos.errors import MachineryError
@@ -55,11 +56,13 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
+    enacted_by: who made the plan true above containers.
     """
 
     plan: Plan
     pods: Mapping[str, AdmittedPod]
     reading: Reading
+    enacted_by: Setter
 
     @property
     def ids(self) -> dict[tuple[str, str], str]:
@@ -78,7 +81,7 @@ class Population:
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
         self.pods[pod.uid].require()
-        return verdict.judge_pod(self.plan, pod.uid, self.reading, ids=self.ids)
+        return verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
@@ -90,7 +93,8 @@ class Population:
 
     def _judge_above_pods(self, cgroups: Sequence[PlannedCgroup]) -> Sequence[Finding]:
         paths = {str(cgroup.path) for cgroup in cgroups}
-        return [finding for finding in verdict.judge_node(self.plan, self.reading) if finding.cgroup in paths]
+        found = verdict.judge_node(self.plan, self.reading, enacted_by=self.enacted_by)
+        return [finding for finding in found if finding.cgroup in paths]
 
     def path_of(self, pod: Pod, container: str) -> CgroupPath:
         """The cgroup that holds a container's processes."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
@@ -25,12 +26,13 @@ __all__ = ["Premises", "broken_of", "premises_of"]
 class Premises:
     """These knobs of one container and of its pod, at least one, each planned for at least one of the two.
 
-    Raises UsageError for knobs that are not.
+    enacted_by: who made the plan true above containers. Raises UsageError for knobs that are not planned.
     """
 
     pod: PlannedPod
     planned: PlannedContainer
     knobs: tuple[Knob, ...]
+    enacted_by: Setter
 
     def __post_init__(self) -> None:
         known = {*self.pod.cgroup.knobs, *self.planned.cgroup.knobs}
@@ -79,7 +81,9 @@ class Premises:
         return [
             finding
             for cgroup, path in places
-            for finding in verdict.judge_cgroup(cgroup, path, verdict.subject(cgroup, self.pod), sample.reading)
+            for finding in verdict.judge_cgroup(
+                cgroup, path, verdict.subject(cgroup, self.pod), sample.reading, enacted_by=self.enacted_by
+            )
             if finding.knob in self.knobs
         ]
 
@@ -92,10 +96,10 @@ def broken_of(premises: Iterable[Finding]) -> str:
     return ""
 
 
-def premises_of(plan: Plan, knobs: Sequence[Knob]) -> list[Premises]:
+def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[Premises]:
     """These knobs of every app container of a plan; UsageError as of Premises."""
     return [
-        Premises(pod=pod, planned=container, knobs=tuple(knobs))
+        Premises(pod=pod, planned=container, knobs=tuple(knobs), enacted_by=enacted_by)
         for pod in plan.pods
         for container in pod.containers
         if container.kind is ContainerKind.APP

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
 from memqos.errors import RuntimeCallError, UsageError
@@ -59,10 +60,11 @@ class Resized:
                 dataclasses.replace(self.plan.before, pods=(planned,)),
                 self.resize.uid,
                 moment.reading,
+                enacted_by=self.population.enacted_by,
                 ids=moment.ids,
             )
             found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in findings]
-        above = verdict.judge_node(self.plan.after, self.population.reading)
+        above = verdict.judge_node(self.plan.after, self.population.reading, enacted_by=self.population.enacted_by)
         return [*found, *self.running, *above]
 
 
@@ -148,6 +150,7 @@ class Resizing:
             subject=subject,
             cgroup="",
             knob="restart",
+            set_by=Setter.RUNTIME,
             expected="none: it runs on",
             observed="none: it runs on" if same else f"{status.state} ({status.reason or 'no reason given'})",
         )

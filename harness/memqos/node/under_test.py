@@ -10,6 +10,7 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.apply import find_leftovers
+from memqos.engine.answer.setter import Setter
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Refusal
@@ -211,6 +212,7 @@ class NodeUnderTest:
             plan=plan,
             pods=started,
             reading=Reading(source=self.target.address, at=0.0),
+            enacted_by=Setter.MEMQOS,
         )
         complete = dataclasses.replace(population, reading=self.read(population))
         self._recorder.reading(complete.reading)
@@ -257,7 +259,7 @@ class NodeUnderTest:
             watches: list[Watch] = []
 
             def beside(plan: Plan) -> None:
-                premises.extend(premises_of(plan, rests_on))
+                premises.extend(premises_of(plan, rests_on, Setter.MEMQOS))
                 sampling = stack.enter_context(self._sampler.open([pod.cgroup.path for pod in plan.pods], files))
                 watches.append(
                     Watch(

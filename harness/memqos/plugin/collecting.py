@@ -21,7 +21,7 @@ from memqos.plugin.sharing import tell_groups
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of"]
+__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of"]
 
 _OF_MACHINES = frozenset(
     {
@@ -203,6 +203,12 @@ def claim_of(item: pytest.Item) -> str:
     """The id of the claim that a test cites, "" for none."""
     marker = item.get_closest_marker("claim")
     return str(marker.args[0]) if marker and marker.args else ""
+
+
+def about_of(item: pytest.Item) -> claims.About | None:
+    """Whom the claim that a test cites is about, None for a test that cites none."""
+    claim = claim_of(item)
+    return _claims(item.path.parent.parent)[claim].about if claim else None
 
 
 def needs_of(item: pytest.Item) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memqos import frame
+from memqos.claims import About, unproved
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
@@ -105,10 +106,13 @@ class MachineLog:
 class Evidence:
     """What the fixture `qos_evidence` gives to a test: places for evidence, and the end of the test."""
 
-    def __init__(self, *, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding]) -> None:
+    def __init__(
+        self, *, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding], about: About | None
+    ) -> None:
         self._notes = notes
         self._folder = folder
         self._amend = amend
+        self._about = about
 
     @property
     def folder(self) -> Folder:
@@ -124,7 +128,7 @@ class Evidence:
         """Judge the test by these findings: the end of every test that proves a claim.
 
         Raises NonconformanceError if one deviates; if none does and one is not observable, the test is not
-        observable, with the reason.
+        observable, with the reason. Nor is it if none of them is the doing of whom the claim is about.
         """
         flat = [
             self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)
@@ -137,6 +141,8 @@ class Evidence:
         if verdict is Verdict.NOT_OBSERVABLE:
             reasons = dict.fromkeys(f"{finding.subject}: {finding.why_not}" for finding in flat if finding.why_not)
             pytest.skip("; ".join(reasons) or "nothing was judged")
+        if self._about is not None and (why := unproved(self._about, flat)):
+            pytest.skip(why)
 
 
 def capture(place: Place, folder: Folder, *, used: Folder) -> None:

@@ -12,6 +12,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.model.node import CgroupVersion
+from memqos.plugin.collecting import about_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 
@@ -162,6 +163,6 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         station.log.go_to(folder)
     if item.get_closest_marker("behaviour"):
         Telling(config).line(f"{item.name} …")
-    yield evidence.Evidence(notes=notes, folder=folder, amend=amend)
+    yield evidence.Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
     if station is not None:
         station.log.go_to(None)

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Input, Reason
 from memqos.model.knob import Bytes, CpuMax, Number, Text
 from memqos.model.path import CgroupPath
@@ -57,7 +58,8 @@ def finding_from(data: Mapping[str, Any]) -> Finding:
     fields = dict(data)
     reason = fields.pop("reason", None)
     return Finding(
-        **{**fields, "verdict": Verdict(fields["verdict"])}, reason=None if reason is None else _reason_from(reason)
+        **{**fields, "verdict": Verdict(fields["verdict"]), "set_by": Setter(fields["set_by"])},
+        reason=None if reason is None else _reason_from(reason),
     )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import UsageError
 from memqos.report.as_json import Json, as_json, result_from
 from memqos.report.matrix import matrix_of
@@ -19,7 +21,7 @@ from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["SCHEMA", "Bundle"]
 
-SCHEMA = "memqos-bundle/1"
+SCHEMA = "memqos-bundle/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,15 @@ class Bundle:
     @property
     def verdicts(self) -> Mapping[str, int]:
         """How many findings have each verdict."""
-        counted = Counter(finding.verdict.value for result in self.results for finding in result.findings)
-        return {verdict: counted[verdict] for verdict in ("conforms", "deviates", "not observable")}
+        return {
+            verdict.value: sum(by_verdict[verdict.value] for by_verdict in self.set_by.values()) for verdict in Verdict
+        }
+
+    @property
+    def set_by(self) -> Mapping[str, Mapping[str, int]]:
+        """How many findings have each verdict, by who made what was observed; everybody is named, also with zero."""
+        counted = Counter((finding.set_by, finding.verdict) for result in self.results for finding in result.findings)
+        return {setter.value: {verdict.value: counted[setter, verdict] for verdict in Verdict} for setter in Setter}
 
     def to_json(self) -> Json:
         """The document; it has a matrix only if several profiles were run."""
@@ -66,7 +75,12 @@ class Bundle:
             "exit_code": self.exit_code,
             "error": self.error,
             "interrupted": self.interrupted,
-            "counts": {"tests": dict(self.outcomes), "findings": dict(self.verdicts), "not_run": self.not_run},
+            "counts": {
+                "tests": dict(self.outcomes),
+                "findings": dict(self.verdicts),
+                "set_by": as_json(self.set_by),
+                "not_run": self.not_run,
+            },
             "versions": as_json(self.versions),
             "host": as_json(self.host),
             "settings": as_json(self.settings),

@@ -62,9 +62,11 @@ def _case(result: TestResult) -> ET.Element:
     file, _, name = result.id.partition("::")
     classname = file.removesuffix(".py").replace("/", ".")
     case = ET.Element("testcase", classname=_xml(classname), name=_xml(name or file), time=f"{result.seconds:.3f}")
-    if result.claim or result.machine:
+    told = [("claim", result.claim), ("machine", result.machine)]
+    told += [(f"findings.{setter}", str(count)) for setter, count in result.set_by.items()]
+    if any(value for _, value in told):
         properties = ET.SubElement(case, "properties")
-        for key, value in (("claim", result.claim), ("machine", result.machine)):
+        for key, value in told:
             if value:
                 ET.SubElement(properties, "property", name=key, value=_xml(value))
     if result.outcome is Outcome.DEVIATES:

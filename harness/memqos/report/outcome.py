@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from memqos.engine.answer.finding import Finding, Verdict, worst
+from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 
 __all__ = ["Outcome", "TestResult", "exit_code", "outcome_of"]
@@ -58,6 +60,12 @@ class TestResult:
     def deviations(self) -> tuple[Finding, ...]:
         """The findings that deviate."""
         return tuple(finding for finding in self.findings if finding.verdict is Verdict.DEVIATES)
+
+    @property
+    def set_by(self) -> Mapping[Setter, int]:
+        """How many findings there are by who made what was observed; who made none is left out."""
+        counted = Counter(finding.set_by for finding in self.findings)
+        return {setter: counted[setter] for setter in Setter if counted[setter]}
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 from memqos.report import matrix
 from memqos.report.bundle import Bundle
@@ -16,6 +17,7 @@ __all__ = ["again", "finding_line", "render", "verdict_line"]
 
 _COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
 _LISTED_AT_MOST = 40
+_SET_BY = "findings, by who set it"
 _NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget"}
 """Settings that are about a whole run, and not about one test of it."""
 
@@ -26,6 +28,7 @@ def render(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator
     suites: the folder that the cases are in, "" for memqos's own suites.
     """
     yield from _table(bundle)
+    yield from _setters(bundle)
     if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
         yield from [*lines, ""]
     yield from _section("deviations", _deviations(bundle, suites))
@@ -41,7 +44,7 @@ def render(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator
 
 def verdict_line(bundle: Bundle) -> str:
     """The run in one sentence."""
-    tests, findings = bundle.outcomes, bundle.verdicts
+    tests = bundle.outcomes
     observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value]
     said = {
         ExitCode.CONFORMS: "conforms",
@@ -54,10 +57,33 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
     }[ExitCode(bundle.exit_code)]
     missing = f", {bundle.not_run} not run" if bundle.not_run else ""
-    return (
-        f"verdict: {said} ({_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{missing}; "
-        f"{_counted(sum(findings.values()), 'finding')}, {_counted(findings['deviates'], 'deviation')})"
-    )
+    cases = f"{_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{missing}"
+    return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
+
+
+def _told_apart(bundle: Bundle) -> Iterator[str]:
+    """How many findings there are, by who made what was observed: what memqos wrote says nothing about a runtime."""
+    for setter, verdicts in bundle.set_by.items():
+        count, deviate = sum(verdicts.values()), verdicts[Verdict.DEVIATES.value]
+        if setter == Setter.RUNTIME:
+            yield f"{_counted(count, 'finding')} about {runtime_name(bundle)}, {deviate} deviate"
+        elif count:
+            yield f"{count} {_NOT_THE_RUNTIMES[Setter(setter)]}" + (f", {deviate} deviate" if deviate else "")
+
+
+_NOT_THE_RUNTIMES = {
+    Setter.KUBELET: "about the kubelet",
+    Setter.MEMQOS: "of memqos' own writes read back",
+    Setter.SYSTEMD: "of what systemd writes unasked",
+    Setter.KERNEL: "about the kernel",
+    Setter.OTHER: "where somebody else wrote",
+}
+
+
+def runtime_name(bundle: Bundle) -> str:
+    """The runtimes of all machines by name: "containerd+crun"; what is said of them where no machine names any."""
+    told = ("+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ())) for machine in bundle.machines)
+    return _plain(", ".join(dict.fromkeys(name for name in told if name))) or Setter.RUNTIME.value
 
 
 def _counted(number: int, noun: str) -> str:
@@ -121,6 +147,20 @@ def _table(bundle: Bundle) -> Iterator[str]:
         counts = (sum(result.outcome is outcome for result in results) for outcome in _COLUMNS)
         cells = "  ".join(f"{count:>{_width(outcome)}}" for outcome, count in zip(_COLUMNS, counts, strict=True))
         yield f"{name:<{width}}  {cells}  {sum(result.seconds for result in results):>7.1f}"
+    yield ""
+
+
+def _setters(bundle: Bundle) -> Iterator[str]:
+    """The findings by who made what was observed; nothing where there are none."""
+    rows = {name: verdicts for name, verdicts in bundle.set_by.items() if any(verdicts.values())}
+    if not rows:
+        return
+    named = {name: runtime_name(bundle) if name == Setter.RUNTIME else name for name in rows}
+    width = max(len(name) for name in (_SET_BY, *named.values()))
+    yield f"{_SET_BY:<{width}}  {'  '.join(f'{verdict.value:>8}' for verdict in Verdict)}"
+    for name, verdicts in rows.items():
+        cells = (f"{verdicts[verdict.value]:>{max(len(verdict.value), 8)}}" for verdict in Verdict)
+        yield f"{named[name]:<{width}}  {'  '.join(cells)}"
     yield ""
 
 

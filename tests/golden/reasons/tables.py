@@ -7,6 +7,7 @@ from typing import Any
 from memqos.engine.answer.difference import differences, differences_text
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, translations_text
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_text
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
@@ -90,6 +91,7 @@ def findings() -> Iterator[str]:
             subject="container c of pod default/p",
             cgroup="/kubepods/podp",
             knob="memory.max",
+            set_by=Setter.RUNTIME,
             expected="100",
             observed="200",
             verdict=verdict,

@@ -1,9 +1,12 @@
 import pytest
 
 from memqos import claims
+from memqos.claims import About, unproved
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
-GOOD = {"sentence": "It holds.", "source": "KEP-2570", "releases": "1.22+", "kind": "state"}
+GOOD = {"sentence": "It holds.", "source": "KEP-2570", "releases": "1.22+", "kind": "state", "about": "runtime"}
 
 
 def write(root, text, chapter="values"):
@@ -26,6 +29,7 @@ def test_claims_of_all_chapters_are_found_by_id(tmp_path):
     assert set(known) == {"values/one", "values/two", "numa/three"}
     assert known["values/two"].needs == ("swap",)
     assert known["values/two"].kind is claims.ClaimKind.BEHAVIOUR
+    assert known["values/two"].about is claims.About.RUNTIME
     assert known["numa/three"].chapter == "numa"
     assert "values/one" in known
     assert "values/nine" not in known
@@ -49,6 +53,8 @@ def test_an_unknown_id_names_the_known_ones(tmp_path):
         (claim(sentence=None), "'sentence' must be a text"),
         (claim(source=" "), "'source' must be a text"),
         (claim(kind="feeling"), "the kind 'feeling' is not known"),
+        (claim(about=None), "'about' must be a text that says something"),
+        (claim(about="weather"), "the about 'weather' is not known"),
         (claim(needs=["luck"]), "'needs' lists some of: swap"),
         (claim(needs="swap"), "'needs' lists some of: swap"),
         (claim(colour="red"), "unknown field 'colour'"),
@@ -74,3 +80,30 @@ def test_a_folder_without_claims_is_no_suites_folder(tmp_path):
     assert not claims.is_suites_root(tmp_path)
     with pytest.raises(UsageError, match=r"there is no chapter with a claims\.toml"):
         claims.load(tmp_path)
+
+
+def found(set_by, verdict=Verdict.CONFORMS):
+    return Finding(verdict=verdict, subject="s", cgroup="/c", knob="k", set_by=set_by, expected="1", observed="1")
+
+
+def test_own_writes_read_back_prove_nothing_of_a_runtime():
+    own = [found(Setter.MEMQOS), found(Setter.SYSTEMD), found(Setter.KERNEL)]
+
+    assert unproved(About.RUNTIME, own) == (
+        "the claim is about the runtime, and nothing that the runtime under test makes was observed, only what others "
+        "do: memqos in the kubelet's place, systemd, the kernel"
+    )
+    assert unproved(About.RUNTIME, [*own, found(Setter.RUNTIME)]) == ""
+
+
+def test_what_of_the_runtime_was_not_observed_proves_nothing_either():
+    assert unproved(About.RUNTIME, [found(Setter.MEMQOS), found(Setter.RUNTIME, Verdict.NOT_OBSERVABLE)])
+
+
+def test_a_claim_about_the_kernel_rests_on_what_the_kernel_does():
+    assert unproved(About.KERNEL, [found(Setter.RUNTIME)])
+    assert unproved(About.KERNEL, [found(Setter.RUNTIME), found(Setter.KERNEL)]) == ""
+
+
+def test_the_kubelets_rules_hold_whoever_writes_their_values():
+    assert unproved(About.KUBELET_RULES, [found(Setter.MEMQOS)]) == ""

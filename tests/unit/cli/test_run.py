@@ -76,7 +76,9 @@ def test_a_suite_that_is_not_there_is_refused_with_those_there_are():
         arguments("valeus")
 
 
-CLAIM = '[one]\nsentence = "One thing holds."\nsource = "nowhere"\nreleases = "any"\nkind = "state"\n'
+CLAIM = (
+    '[one]\nsentence = "One thing holds."\nsource = "nowhere"\nreleases = "any"\nkind = "state"\nabout = "runtime"\n'
+)
 TEST = """
 import pytest
 
@@ -84,9 +86,9 @@ import pytest
 @pytest.mark.parametrize("number", range(2))
 def test_it(qos_evidence, number):
     from memqos.engine.answer.finding import Finding, Verdict
-    qos_evidence.settle(
-        Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", expected="1", observed="1")
-    )
+    from memqos.engine.answer.setter import Setter
+    made = dict(set_by=Setter.RUNTIME, expected="1", observed="1")
+    qos_evidence.settle(Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", **made))
 """
 
 

@@ -6,6 +6,7 @@ from memqos.engine.answer.difference import differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons, plan_tree
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -75,7 +76,9 @@ def test_whatever_the_file_holds_it_is_not_observable():
         files = {Knob.CPU_WEIGHT.value: f"{weight}\n", Knob.MEMORY_MAX.value: "1073741824\n"}
         reading = Reading(source="test", at=0.0, cgroups={path: CgroupReading(path=path, files=files)})
         findings = {
-            one.knob: one for one in judge(plan, reading, ids={("uid-p", "c"): "0a1b"}) if one.cgroup == str(path)
+            one.knob: one
+            for one in judge(plan, reading, enacted_by=Setter.KUBELET, ids={("uid-p", "c"): "0a1b"})
+            if one.cgroup == str(path)
         }
         found = findings["cpu.weight"]
         assert (found.verdict, found.expected, found.observed) == (Verdict.NOT_OBSERVABLE, "100 or 39", weight)

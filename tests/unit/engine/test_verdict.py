@@ -4,6 +4,7 @@ import pytest
 
 from memqos.engine.answer.explain import amount, failure, knob_reasons, plan_tree, reason_lines
 from memqos.engine.answer.finding import Finding, Verdict, worst
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge, judge_node, judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -48,7 +49,7 @@ def only(findings, verdict):
 
 def test_what_the_plan_says_conforms():
     plan = planned()
-    findings = judge(plan, reading(plan), ids=IDS)
+    findings = judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids=IDS)
     assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
     # kubepods, two classes, the pod, its container: ten knobs each.
     assert len(findings) == 50
@@ -68,17 +69,19 @@ def test_a_container_below_its_scope():
         scope: CgroupReading(path=scope, files={**own.files, "memory.max": "max\n"}),
         below: CgroupReading(path=below, files=own.files),
     }
-    found = judge(plan, replace(seen, cgroups=cgroups), ids=IDS)
+    found = judge(plan, replace(seen, cgroups=cgroups), enacted_by=Setter.MEMQOS, ids=IDS)
     assert {one.verdict for one in found} == {Verdict.CONFORMS}
     elsewhere = planned(driver=CgroupDriver.SYSTEMD)
-    [other] = only(judge(elsewhere, replace(seen, cgroups=cgroups), ids=IDS), Verdict.DEVIATES)
+    [other] = only(
+        judge(elsewhere, replace(seen, cgroups=cgroups), enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES
+    )
     assert (other.knob, other.observed) == ("memory.max", "max")
 
 
 def test_one_wrong_value():
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
-    (wrong,) = only(judge(plan, seen, ids=IDS), Verdict.DEVIATES)
+    (wrong,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES)
     assert (wrong.knob, wrong.expected, wrong.observed) == ("memory.high", "195452928", "max")
     assert (wrong.subject, wrong.cgroup) == ("container c of pod default/p", CONTAINER)
     assert wrong.reason == plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_HIGH].reason
@@ -97,17 +100,23 @@ def test_one_wrong_value():
 def test_what_cannot_be_observed_never_conforms(text, why_not):
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", text)
-    (unseen,) = only(judge(plan, seen, ids=IDS), Verdict.NOT_OBSERVABLE)
+    (unseen,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.NOT_OBSERVABLE)
     assert why_not in unseen.why_not
     assert unseen.expected == "195452928"
-    assert worst(judge(plan, seen, ids=IDS)) is Verdict.NOT_OBSERVABLE
+    assert worst(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)) is Verdict.NOT_OBSERVABLE
 
 
 def test_what_the_plan_is_not_sure_of_is_not_observable():
     plan = planned()
     seen = with_file(reading(plan), "/kubepods/burstable", "memory.min", "1\n")
     cut = replace(seen, cgroups={path: one for path, one in seen.cgroups.items() if str(path) != "/kubepods"})
-    findings = judge(plan, cut, ids=IDS, unsure=lambda cgroup, knob: "who knows" if knob in cgroup.summed else "")
+    findings = judge(
+        plan,
+        cut,
+        enacted_by=Setter.MEMQOS,
+        ids=IDS,
+        unsure=lambda cgroup, knob: "who knows" if knob in cgroup.summed else "",
+    )
     unseen = {(one.subject, one.knob): (one.why_not, one.observed) for one in only(findings, Verdict.NOT_OBSERVABLE)}
     assert unseen.pop(("burstable", "memory.min")) == ("who knows", "1")
     assert unseen.pop(("burstable", "cpu.weight")) == ("who knows", "1")
@@ -128,7 +137,7 @@ def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
     seen = reading(plan)
     for name, text in texts.items():
         seen = with_file(seen, CONTAINER, name, text)
-    found = [one for one in judge(plan, seen, ids=IDS) if one.verdict is not Verdict.CONFORMS]
+    found = [one for one in judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS) if one.verdict is not Verdict.CONFORMS]
     own = plan.pods[0].containers[0]
     assert {(one.subject, one.cgroup) for one in found} == {("container c of pod default/p", CONTAINER)}
     assert [(one.knob, one.verdict, one.expected, one.observed, one.why_not) for one in found] == [
@@ -153,16 +162,16 @@ def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
     ]
     assert [one.reason for one in found[:5]] == [own.cgroup.knobs[Knob(one.knob)].reason for one in found[:5]]
     assert found[5].reason == own.oom_score_adj_reason
-    pod_finding = judge_pod(plan, "uid-p", seen, ids=IDS)[0]
+    pod_finding = judge_pod(plan, "uid-p", seen, enacted_by=Setter.MEMQOS, ids=IDS)[0]
     assert (pod_finding.subject, pod_finding.cgroup) == ("pod default/p", "/kubepods/burstable/poduid-p")
 
 
 def test_missing_cgroups_and_containers():
     plan = planned()
-    everything = judge(plan, Reading(source="empty", at=0.0), ids=IDS)
+    everything = judge(plan, Reading(source="empty", at=0.0), enacted_by=Setter.MEMQOS, ids=IDS)
     assert {finding.verdict for finding in everything} == {Verdict.NOT_OBSERVABLE}
     assert {finding.why_not for finding in everything} == {"the reading has no such cgroup"}
-    unstarted = only(judge(plan, reading(plan), ids={}), Verdict.NOT_OBSERVABLE)
+    unstarted = only(judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids={}), Verdict.NOT_OBSERVABLE)
     assert {finding.why_not for finding in unstarted} == {"no container of this name was started"}
     assert len(unstarted) == 10
 
@@ -170,26 +179,32 @@ def test_missing_cgroups_and_containers():
 def test_oom_score_adj_is_judged_where_it_was_read():
     plan = planned()
     right = with_file(reading(plan), CONTAINER, "oom_score_adj", "993\n")
-    assert len(judge(plan, right, ids=IDS)) == 51
-    (wrong,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "0"), ids=IDS), Verdict.DEVIATES)
+    assert len(judge(plan, right, enacted_by=Setter.MEMQOS, ids=IDS)) == 51
+    (wrong,) = only(
+        judge(plan, with_file(right, CONTAINER, "oom_score_adj", "0"), enacted_by=Setter.MEMQOS, ids=IDS),
+        Verdict.DEVIATES,
+    )
     assert (wrong.knob, wrong.expected, wrong.observed) == ("oom_score_adj", "993", "0")
-    (unseen,) = only(judge(plan, with_file(right, CONTAINER, "oom_score_adj", "?"), ids=IDS), Verdict.NOT_OBSERVABLE)
+    (unseen,) = only(
+        judge(plan, with_file(right, CONTAINER, "oom_score_adj", "?"), enacted_by=Setter.MEMQOS, ids=IDS),
+        Verdict.NOT_OBSERVABLE,
+    )
     assert (unseen.knob, unseen.why_not) == ("oom_score_adj", "the file does not parse: it holds no number")
 
 
 def test_parts():
     plan = planned()
     seen = reading(plan)
-    assert len(judge_node(plan, seen)) == 30
-    assert len(judge_pod(plan, "uid-p", seen, ids=IDS)) == 20
+    assert len(judge_node(plan, seen, enacted_by=Setter.MEMQOS)) == 30
+    assert len(judge_pod(plan, "uid-p", seen, enacted_by=Setter.MEMQOS, ids=IDS)) == 20
     with pytest.raises(KeyError):
-        judge_pod(plan, "other", seen, ids=IDS)
+        judge_pod(plan, "other", seen, enacted_by=Setter.MEMQOS, ids=IDS)
 
 
 def test_cri_o_names_its_cgroups_itself():
     plan = planned(runtimes=Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci))
     seen = reading(plan, RuntimeFlavour.CRIO)
-    found = judge(plan, seen, ids=IDS)
+    found = judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)
     assert {finding.verdict for finding in found} == {Verdict.CONFORMS}
 
 
@@ -203,7 +218,7 @@ def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
     def found(*paths, subgroup):
         files = {knob.value: f"{one.value}\n" for knob, one in own.knobs.items()}
         seen = Reading(source="t", at=0.0, cgroups={path: CgroupReading(path=path, files=files) for path in paths})
-        judged = judge_pod(plans[subgroup], "uid-p", seen, ids=IDS)
+        judged = judge_pod(plans[subgroup], "uid-p", seen, enacted_by=Setter.MEMQOS, ids=IDS)
         return {finding.cgroup for finding in judged if finding.verdict is Verdict.CONFORMS}
 
     inside = scope.child("container")
@@ -215,7 +230,8 @@ def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
 
 def test_a_deviation_decides_over_everything():
     conforms, deviates, unseen = (
-        Finding(verdict=verdict, subject="s", cgroup="/", knob="k", expected="1", observed="1") for verdict in Verdict
+        Finding(verdict=verdict, subject="s", cgroup="/", knob="k", set_by=Setter.KERNEL, expected="1", observed="1")
+        for verdict in Verdict
     )
     assert worst([conforms, unseen, deviates]) is Verdict.DEVIATES
     assert worst([conforms, unseen]) is Verdict.NOT_OBSERVABLE
@@ -229,6 +245,7 @@ def test_what_a_file_held_begins_no_line_of_its_own():
         subject="web",
         cgroup="/a",
         knob="memory.max",
+        set_by=Setter.RUNTIME,
         expected="1",
         observed="max\nall is well",
     )
@@ -238,10 +255,11 @@ def test_what_a_file_held_begins_no_line_of_its_own():
 def test_a_failure_reads_well():
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
-    (wrong,) = only(judge(plan, seen, ids=IDS), Verdict.DEVIATES)
+    (wrong,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES)
     assert failure(replace(wrong, evidence={"exit code": "137"})) == (
         "memory.high of container c of pod default/p is max, expected 195452928\n"
         "  cgroup   /kubepods/burstable/poduid-p/0a1b\n"
+        "  set by   the runtime under test\n"
         "  memory.high lies the throttling factor's share of the way from the request to the memory limit\n"
         "    source   memory-qos v1.27 shipped; KEP-2570 (2023), container level; "
         "kubelet 1.27 generateLinuxContainerResources\n"
@@ -259,15 +277,23 @@ def test_a_failure_reads_well():
 
 def test_other_verdicts_read_well():
     plan = planned()
-    unseen = only(judge(plan, reading(plan), ids={}), Verdict.NOT_OBSERVABLE)[0]
+    unseen = only(judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids={}), Verdict.NOT_OBSERVABLE)[0]
     text = failure(unseen, mount="/mnt")
     assert "memory.min of container c of pod default/p could not be observed: no container of this name" in text
     assert "expected 67108864" in text
     assert "cat /mnt/kubepods/burstable/poduid-p/memory.min" in text
-    fine = judge(plan, reading(plan), ids=IDS)[0]
+    fine = judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids=IDS)[0]
     assert failure(fine) == "memory.min of kubepods is 67108864, as expected\n  cgroup   /kubepods"
-    behaviour = Finding(verdict=Verdict.DEVIATES, subject="s", cgroup="", knob="throttling", expected="1", observed="0")
-    assert failure(behaviour) == "throttling of s is 0, expected 1\n  cgroup   "
+    behaviour = Finding(
+        verdict=Verdict.DEVIATES,
+        subject="s",
+        cgroup="",
+        knob="throttling",
+        set_by=Setter.KERNEL,
+        expected="1",
+        observed="0",
+    )
+    assert failure(behaviour) == "throttling of s is 0, expected 1\n  cgroup   \n  set by   the kernel"
 
 
 def test_plan_for_people():
@@ -327,7 +353,11 @@ def test_where_a_file_of_cgroup_v1_is():
     files = {"memory.limit_in_bytes": "1", "cpu.shares": "4096"}
     reading = Reading(source="x", at=0.0, cgroups={plan.node.path: CgroupReading(path=plan.node.path, files=files)})
     wrong, right = (
-        next(one for one in judge(plan, reading, ids={}) if one.knob == knob and one.cgroup == "/kubepods")
+        next(
+            one
+            for one in judge(plan, reading, enacted_by=Setter.MEMQOS, ids={})
+            if one.knob == knob and one.cgroup == "/kubepods"
+        )
         for knob in files
     )
     assert failure(wrong).splitlines()[-1] == "  look     cat /sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes"

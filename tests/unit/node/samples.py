@@ -2,6 +2,7 @@
 
 import json
 
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Expected, Level, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import MAX, Bytes, Knob, Text
@@ -61,7 +62,8 @@ PLANNED = planned()
 def course(*samples, rests_on=(Knob.MEMORY_SWAP_MAX,)):
     """A course of these samples; what is watched in them rests on these knobs."""
     pod, container = PLANNED
-    return Course(rests_on=Premises(pod=pod, planned=container, knobs=tuple(rests_on)), samples=samples)
+    premises = Premises(pod=pod, planned=container, knobs=tuple(rests_on), enacted_by=Setter.MEMQOS)
+    return Course(rests_on=premises, samples=samples)
 
 
 def files(**changes):

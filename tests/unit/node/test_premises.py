@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memqos import claims
 from memqos.catalog.kubelets import load_kubelets
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
@@ -24,6 +26,7 @@ from tests.unit.node.samples import PLANNED, course, files, sample
 
 SUITES = Path(__file__).parents[3] / "suites"
 CATALOGUE = Catalogue()
+CLAIMS = claims.load(SUITES)
 KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
 
 
@@ -42,6 +45,12 @@ def watching_tests():
                     yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
 
 
+def about(function):
+    """Whom the claim that a suite's test cites is about."""
+    [claim] = [mark.args[0] for mark in function.pytestmark if mark.name == "claim"]
+    return CLAIMS[claim].about
+
+
 def findings_of(function, kubelet, folder, breaks=None):
     """What a suite's test finds on a node whose containers' cgroups show `breaks`."""
     bench = MemoryBench(breaks, hierarchy=FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY)
@@ -51,7 +60,9 @@ def findings_of(function, kubelet, folder, breaks=None):
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
         "qos_zone": 1,
-        "qos_evidence": Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding),
+        "qos_evidence": Evidence(
+            notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=about(function)
+        ),
     }
     wanted = inspect.signature(function).parameters
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
@@ -144,7 +155,7 @@ def test_the_pods_own_knobs_are_premises_too():
 def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
     pod, container = PLANNED
     with pytest.raises(UsageError, match=words):
-        Premises(pod=pod, planned=container, knobs=knobs)
+        Premises(pod=pod, planned=container, knobs=knobs, enacted_by=Setter.MEMQOS)
 
 
 def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observable():
@@ -154,7 +165,7 @@ def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observabl
     swap = knobs[Knob.MEMORY_SWAP_MAX]
     knobs[Knob.MEMORY_SWAP_MAX] = dataclasses.replace(swap, undecided=(swap.value, MAX))
     unsure = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
-    premises = Premises(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,))
+    premises = Premises(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
     found = dataclasses.replace(course(sample(files())), rests_on=premises).stays_empty("memory.swap.current")
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Input, Reason
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
@@ -24,6 +25,7 @@ def finding(verdict: Verdict, **changes: object) -> Finding:
         "subject": "container app of pod default/web",
         "cgroup": "/kubepods.slice/app.scope",
         "knob": "memory.high",
+        "set_by": Setter.RUNTIME,
         "expected": "63750144",
         "observed": "63750144" if verdict is Verdict.CONFORMS else "max",
         "reason": REASON,
@@ -44,7 +46,15 @@ def result(name: str, outcome: Outcome, **changes: object) -> TestResult:
 
 
 RESULTS = (
-    result("good", Outcome.CONFORMS, findings=(finding(Verdict.CONFORMS),)),
+    result(
+        "good",
+        Outcome.CONFORMS,
+        findings=(
+            finding(Verdict.CONFORMS),
+            finding(Verdict.CONFORMS, subject="pod default/web", set_by=Setter.MEMQOS),
+            finding(Verdict.CONFORMS, subject="pod default/web", knob="memory.swap.max", set_by=Setter.SYSTEMD),
+        ),
+    ),
     result(
         "bad",
         Outcome.DEVIATES,

@@ -10,6 +10,7 @@ import pytest
 
 import memqos.report
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
@@ -80,7 +81,14 @@ def test_results_survive_json(one):
 
 def test_a_finding_without_reason_survives_json():
     bare = Finding(
-        verdict=Verdict.DEVIATES, subject="s", cgroup="/c", knob="k", expected="1", observed="2", evidence={"a": "b"}
+        verdict=Verdict.DEVIATES,
+        subject="s",
+        cgroup="/c",
+        knob="k",
+        set_by=Setter.OTHER,
+        expected="1",
+        observed="2",
+        evidence={"a": "b"},
     )
 
     assert finding_from(json.loads(json.dumps(as_json(bare)))) == bare
@@ -126,6 +134,36 @@ def test_summary_is_its_golden():
     text = "\n".join(summary.render(BUNDLE, results_folder="results/now")) + "\n"
 
     assert text == (GOLDEN / "summary.txt").read_text()
+
+
+def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
+    """Values that are read back where memqos wrote them say nothing about a runtime."""
+    makers = [Setter.RUNTIME] * 3 + [Setter.MEMQOS] * 2 + [Setter.SYSTEMD, Setter.KERNEL]
+    findings = tuple(finding(Verdict.CONFORMS, set_by=setter) for setter in makers)
+    changed = finding(Verdict.DEVIATES, set_by=Setter.OTHER)
+    bundle = dataclasses.replace(BUNDLE, results=(result("one", Outcome.DEVIATES, findings=(*findings, changed)),))
+
+    assert bundle.set_by["the runtime under test"] == {"conforms": 3, "deviates": 0, "not observable": 0}
+    assert bundle.set_by["memqos in the kubelet's place"] == {"conforms": 2, "deviates": 0, "not observable": 0}
+    assert bundle.verdicts == {"conforms": 7, "deviates": 1, "not observable": 0}
+    assert summary.verdict_line(bundle) == (
+        "verdict: deviates (1 case observed, 1 deviate, 2 not run; 3 findings about containerd+crun, 0 deviate; "
+        "2 of memqos' own writes read back; 1 of what systemd writes unasked; 1 about the kernel; "
+        "1 where somebody else wrote, 1 deviate)"
+    )
+    jsonschema.validate(bundle.to_json(), json.loads(SCHEMA.read_text()))
+    told = {one.get("name"): one.get("value") for one in ET.fromstring(junit.render(bundle)).iter("property")}  # noqa: S314
+    assert told["findings.the runtime under test"] == "3"
+    assert told["findings.memqos in the kubelet's place"] == "2"
+    assert "findings.the kubelet" not in told
+
+
+def test_runtimes_are_named_as_the_machines_name_them():
+    several = ({"runtimes": ["containerd 1.7.24", "runc 1.1.15"]}, {"runtimes": ["containerd 2.1", "crun\x1b of"]}, {})
+    named = dataclasses.replace(BUNDLE, machines=several)
+
+    assert summary.runtime_name(named) == "containerd+runc, containerd+crun\\x1b"
+    assert summary.runtime_name(dataclasses.replace(BUNDLE, machines=({"id": "?"},))) == "the runtime under test"
 
 
 def test_the_end_says_how_a_kept_machine_is_entered():

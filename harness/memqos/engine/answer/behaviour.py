@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Expected, Reason
 from memqos.engine.ruling import kernel
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 
-__all__ = ["behaviour_reason"]
+__all__ = ["behaviour_reason", "behaviour_setter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """One sentence that holds whether the thing happens or not; knobs: whose values decide it."""
+    """One sentence that holds whether the thing happens or not; knobs: whose values decide it.
+
+    set_by: who makes it happen, or says that it did.
+    """
 
     rule: str
     revision: str
     source: str
     knobs: tuple[Knob, ...] = ()
+    set_by: Setter = Setter.KERNEL
 
 
 _V1, _V2 = kernel(CgroupVersion.V1), kernel(CgroupVersion.V2)
@@ -63,6 +68,7 @@ _RULES: Mapping[str, _Rule] = {
         revision=_CRI,
         source="CRI LinuxContainerResources.cpuset_mems",
         knobs=(Knob.CPUSET_MEMS,),
+        set_by=Setter.RUNTIME,
     ),
     "memory.numa_stat": _Rule(
         rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
@@ -98,14 +104,19 @@ _RULES: Mapping[str, _Rule] = {
         rule="a container runs on as long as its first process is not killed and does not end",
         revision=_CRI,
         source="CRI ContainerState",
+        set_by=Setter.RUNTIME,
     ),
     "exit code": _Rule(
-        rule="a process that SIGKILL ended gives 128 + 9", revision=_CRI, source="CRI ContainerStatus.exit_code"
+        rule="a process that SIGKILL ended gives 128 + 9",
+        revision=_CRI,
+        source="CRI ContainerStatus.exit_code",
+        set_by=Setter.RUNTIME,
     ),
     "reason": _Rule(
         rule="a container whose memory cgroup counted `oom_kill` ended for the reason OOMKilled",
         revision=_CRI,
         source="CRI ContainerStatus.reason",
+        set_by=Setter.RUNTIME,
     ),
     "report": _Rule(
         rule="a program that is not killed says how far it came", revision=_WORKLOAD, source="the workload's own report"
@@ -122,3 +133,8 @@ def behaviour_reason(file: str, key: str, planned: Mapping[Knob, Expected]) -> R
     rule = _RULES[f"{file} {key}".rstrip()]
     because = tuple(planned[knob].reason for knob in rule.knobs if knob in planned)
     return Reason(rule=rule.rule, revision=rule.revision, source=rule.source, because=because)
+
+
+def behaviour_setter(file: str, key: str) -> Setter:
+    """Who makes a behaviour happen, or says that it did; file, key: as above."""
+    return _RULES[f"{file} {key}".rstrip()].set_by

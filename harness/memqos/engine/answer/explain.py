@@ -79,6 +79,8 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
         Verdict.NOT_OBSERVABLE: f"{finding.knob} of {finding.subject} could not be observed: {finding.why_not}",
     }[finding.verdict]
     lines = [one_line(head), f"  cgroup   {finding.cgroup}"]
+    if finding.verdict is Verdict.DEVIATES:
+        lines.append(f"  set by   {finding.set_by}")
     if finding.verdict is Verdict.NOT_OBSERVABLE:
         lines.append(f"  expected {finding.expected}")
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Reason
 
 __all__ = ["Finding", "Verdict", "worst"]
@@ -25,6 +26,7 @@ class Finding:
 
     subject: what a reader calls the thing ("container app of pod default/web", "kubepods"); cgroup: its path;
     knob: the control file, or a behaviour's name ("throttling", "OOM kill").
+    set_by: who made what was observed; of what was not observed, who was to make it.
     expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
     why_not: for NOT_OBSERVABLE, what kept the observation from being made.
     evidence: further facts worth keeping (event counters, exit code), name to text.
@@ -34,6 +36,7 @@ class Finding:
     subject: str
     cgroup: str
     knob: str
+    set_by: Setter
     expected: str
     observed: str
     reason: Reason | None = None

@@ -6,8 +6,10 @@ What could not be observed says why and never conforms; everything is judged, no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter, setter_of
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.path import CgroupPath
@@ -31,34 +33,38 @@ def _sure(_cgroup: PlannedCgroup, _knob: Knob) -> str:
     return ""
 
 
-def judge(plan: Plan, reading: Reading, *, ids: ContainerIds, unsure: Unsure = _sure) -> tuple[Finding, ...]:
+def judge(
+    plan: Plan, reading: Reading, *, enacted_by: Setter, ids: ContainerIds, unsure: Unsure = _sure
+) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
-    ids: which cgroup a planned container became; a container without an id is not observable. oom_score_adj is
-    judged for the containers of which the reading holds it. Where the plan has a container in a cgroup below its scope
-    and the reading has no such cgroup, the scope itself is judged. A container that the runtime must refuse conforms if
-    it is not there. unsure: what it gives a reason for is not observable, whatever the file holds.
+    enacted_by: who made the plan true above containers. ids: which cgroup a planned container became; a container
+    without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it. Where the
+    plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged. A
+    container that the runtime must refuse conforms if it is not there. unsure: what it gives a reason for is not
+    observable, whatever the file holds.
     """
-    findings = list(judge_node(plan, reading, unsure=unsure))
+    findings = list(judge_node(plan, reading, enacted_by=enacted_by, unsure=unsure))
     for pod in plan.pods:
-        findings += judge_pod(plan, pod.uid, reading, ids=ids, unsure=unsure)
+        findings += judge_pod(plan, pod.uid, reading, enacted_by=enacted_by, ids=ids, unsure=unsure)
     return tuple(findings)
 
 
-def judge_node(plan: Plan, reading: Reading, *, unsure: Unsure = _sure) -> tuple[Finding, ...]:
+def judge_node(plan: Plan, reading: Reading, *, enacted_by: Setter, unsure: Unsure = _sure) -> tuple[Finding, ...]:
     """The cgroups above pods: kubepods, the QoS classes, the reserved ones."""
     findings: list[Finding] = []
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
-        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading, unsure)
+        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading, unsure, enacted_by=enacted_by)
     return tuple(findings)
 
 
 def judge_pod(
-    plan: Plan, uid: str, reading: Reading, *, ids: ContainerIds, unsure: Unsure = _sure
+    plan: Plan, uid: str, reading: Reading, *, enacted_by: Setter, ids: ContainerIds, unsure: Unsure = _sure
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
-    findings = list(judge_cgroup(pod.cgroup, pod.cgroup.path, subject(pod.cgroup, pod), reading, unsure))
+    own, name = pod.cgroup, subject(pod.cgroup, pod)
+    findings = list(judge_cgroup(own, own.path, name, reading, unsure, enacted_by=enacted_by))
     for container in pod.containers:
         name = subject(container.cgroup, pod)
         container_id = ids.get((uid, container.name))
@@ -66,8 +72,9 @@ def judge_pod(
             findings.append(_refused(container, name, created=container_id is not None))
             continue
         if container_id is None:
+            there = _There(container.cgroup, container.cgroup.path, name, enacted_by)
             findings += [
-                _unseen(expected, name, container.cgroup.path, "no container of this name was started")
+                there.unseen(expected, "no container of this name was started")
                 for expected in container.cgroup.knobs.values()
             ]
             continue
@@ -75,7 +82,7 @@ def judge_pod(
         if path not in reading.cgroups:
             whole = plan.layout.whole(container.cgroup.path, container_id)
             path = whole if whole in reading.cgroups else path
-        findings += judge_cgroup(container.cgroup, path, name, reading, unsure)
+        findings += judge_cgroup(container.cgroup, path, name, reading, unsure, enacted_by=enacted_by)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
             findings.append(_oom_score_adj(container, name, path, text.strip()))
@@ -92,6 +99,7 @@ def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, obs
         subject=name,
         cgroup=str(path),
         knob=OOM_SCORE_ADJ,
+        set_by=Setter.RUNTIME,
         expected=str(container.oom_score_adj),
         observed=observed,
         reason=container.oom_score_adj_reason,
@@ -105,6 +113,7 @@ def _refused(container: PlannedContainer, name: str, *, created: bool) -> Findin
         subject=name,
         cgroup=str(container.cgroup.path),
         knob="creation",
+        set_by=Setter.RUNTIME,
         expected=f"refused ({container.refusal})",
         observed="created" if created else "not created",
     )
@@ -120,53 +129,76 @@ def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:
 
 
 def judge_cgroup(
-    cgroup: PlannedCgroup, path: CgroupPath, name: str, reading: Reading, unsure: Unsure = _sure
+    cgroup: PlannedCgroup,
+    path: CgroupPath,
+    name: str,
+    reading: Reading,
+    unsure: Unsure = _sure,
+    *,
+    enacted_by: Setter,
 ) -> Iterator[Finding]:
     """Every knob of one planned cgroup, which was found at this path; name: what a reader calls it."""
+    there = _There(cgroup, path, name, enacted_by)
     seen = reading.cgroups.get(path)
     for expected in cgroup.knobs.values():
         if seen is None:
-            yield _unseen(expected, name, path, "the reading has no such cgroup")
+            yield there.unseen(expected, "the reading has no such cgroup")
             continue
         text, why_not = seen.files.get(expected.knob.value), unsure(cgroup, expected.knob)
         if why_not and isinstance(text, str):
-            yield _unseen(expected, name, path, why_not, observed=text.strip())
+            yield there.unseen(expected, why_not, observed=text.strip())
         else:
-            yield _knob(expected, name, path, text)
+            yield there.judged(expected, text)
 
 
-def _knob(expected: Expected, name: str, path: CgroupPath, text: FileText | None) -> Finding:
-    if text is None:
-        return _unseen(expected, name, path, "the file was not read")
-    if isinstance(text, NoFile):
-        return _unseen(expected, name, path, "there is no such file: the controller is missing or not enabled there")
-    if isinstance(text, Unreadable):
-        return _unseen(expected, name, path, f"the file could not be read: {text.reason}")
-    try:
-        observed: KnobValue = expected.knob.parse(text)
-    except ValueError as error:
-        return _unseen(expected, name, path, f"the file does not parse: {error}", observed=text.strip())
-    if expected.undecided:
-        return _unseen(expected, name, path, VERSION_UNKNOWN, observed=text.strip())
-    return Finding(
-        verdict=Verdict.CONFORMS if observed == expected.value else Verdict.DEVIATES,
-        subject=name,
-        cgroup=str(path),
-        knob=expected.knob.value,
-        expected=str(expected.value),
-        observed=text.strip(),
-        reason=expected.reason,
-    )
+@dataclass(frozen=True, slots=True)
+class _There:
+    """A planned cgroup at the place where it was found, or looked for."""
 
+    cgroup: PlannedCgroup
+    path: CgroupPath
+    name: str
+    enacted_by: Setter
 
-def _unseen(expected: Expected, name: str, path: CgroupPath, why_not: str, *, observed: str = "") -> Finding:
-    return Finding(
-        verdict=Verdict.NOT_OBSERVABLE,
-        subject=name,
-        cgroup=str(path),
-        knob=expected.knob.value,
-        expected=expected.shown,
-        observed=observed,
-        reason=expected.reason,
-        why_not=why_not,
-    )
+    def judged(self, expected: Expected, text: FileText | None) -> Finding:
+        """What its file holds, held against what is expected of it; None for one that was not read."""
+        if text is None:
+            return self.unseen(expected, "the file was not read")
+        if isinstance(text, NoFile):
+            return self.unseen(expected, "there is no such file: the controller is missing or not enabled there")
+        if isinstance(text, Unreadable):
+            return self.unseen(expected, f"the file could not be read: {text.reason}")
+        try:
+            observed: KnobValue = expected.knob.parse(text)
+        except ValueError as error:
+            return self.unseen(expected, f"the file does not parse: {error}", observed=text.strip())
+        if expected.undecided:
+            return self.unseen(expected, VERSION_UNKNOWN, observed=text.strip())
+        deviates = observed != expected.value
+        return Finding(
+            verdict=Verdict.DEVIATES if deviates else Verdict.CONFORMS,
+            subject=self.name,
+            cgroup=str(self.path),
+            knob=expected.knob.value,
+            set_by=self._set_by(expected, deviates=deviates),
+            expected=str(expected.value),
+            observed=text.strip(),
+            reason=expected.reason,
+        )
+
+    def unseen(self, expected: Expected, why_not: str, *, observed: str = "") -> Finding:
+        """What could not be observed, and why not."""
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE,
+            subject=self.name,
+            cgroup=str(self.path),
+            knob=expected.knob.value,
+            set_by=self._set_by(expected),
+            expected=expected.shown,
+            observed=observed,
+            reason=expected.reason,
+            why_not=why_not,
+        )
+
+    def _set_by(self, expected: Expected, *, deviates: bool = False) -> Setter:
+        return setter_of(expected, self.cgroup.level, self.path, enacted_by=self.enacted_by, deviates=deviates)

@@ -8,6 +8,7 @@ from memqos.engine.answer.difference import differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -120,7 +121,11 @@ def test_a_container_that_is_refused_must_not_be_there():
         ({}, Verdict.CONFORMS, "not created"),
         ({("uid-small", "c"): "0a1b"}, Verdict.DEVIATES, "created"),
     ):
-        [found] = [one for one in judge_pod(plan, "uid-small", reading, ids=ids) if one.knob == "creation"]
+        [found] = [
+            one
+            for one in judge_pod(plan, "uid-small", reading, enacted_by=Setter.KUBELET, ids=ids)
+            if one.knob == "creation"
+        ]
         assert (found.verdict, found.expected, found.observed) == (verdict, f"refused ({REFUSAL})", observed)
 
 
