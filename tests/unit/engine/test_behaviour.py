@@ -2,7 +2,8 @@
 
 import pytest
 
-from memqos.engine.answer.behaviour import behaviour_reason
+from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
+from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import Bytes, Knob
 
@@ -34,3 +35,12 @@ def test_what_a_runtime_or_a_workload_says_has_a_rule_too(what):
 def test_what_has_no_rule_is_refused():
     with pytest.raises(KeyError):
         behaviour_reason("memory.stat", "anon", {})
+
+
+def test_what_happens_is_the_kernels_doing_and_what_is_said_of_it_the_runtimes():
+    assert behaviour_setter("memory.events", "high") is Setter.KERNEL
+    assert behaviour_setter("memory.swap.current", "") is Setter.KERNEL
+    assert behaviour_setter("report", "") is Setter.KERNEL
+    assert behaviour_setter("exit code", "") is Setter.RUNTIME
+    assert behaviour_setter("reason", "") is Setter.RUNTIME
+    assert behaviour_setter("cpuset.mems", "") is Setter.RUNTIME
