@@ -10,7 +10,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "version": frozenset(),
     "clock": frozenset({"errors"}),
     "repetition": frozenset({"errors"}),
-    "interruption": frozenset(),
+    "interruption": frozenset({"clock"}),
     "frame": frozenset({"errors", "clock", "version"}),
     "ownership": frozenset({"errors"}),
     # L1, L2: pure

@@ -147,6 +147,84 @@ def test_a_second_interrupt_gives_up_tidying_and_the_bundle_agrees_with_the_proc
     assert "verdict: interrupted" in out
 
 
+# What the first case does with a signal that comes while this is under way.
+SWALLOWED = {
+    "in a finalizer": """
+class Late:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(100))
+
+def swallow():
+    Late()
+""",
+    "in a callback": """
+class Thing:
+    pass
+
+def swallow():
+    thing = Thing()
+    weakref.finalize(thing, os.kill, os.getpid(), signal.SIGTERM)
+    del thing
+""",
+    "by a library": """
+def swallow():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(100))
+    except BaseException:
+        pass
+""",
+    "as the cause of something else": """
+kept = []
+
+def swallow():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(100))
+    except BaseException as error:
+        kept.append(error)
+""",
+}
+ON = """
+import os, signal, time, weakref
+from pathlib import Path
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(3))
+def test_it(qos_evidence, number):
+    swallow()
+    time.sleep(SECONDS)
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("how", ["in a finalizer", "in a callback", "by a library"])
+def test_a_signal_that_was_swallowed_is_raised_again(suite, start, pytester, how, arguments):
+    suite(ON.replace("SECONDS", "60") + SWALLOWED[how])
+    process = start("pytest", *arguments)
+
+    out, err = process.communicate(timeout=50)
+
+    assert process.returncode == 2, out + err
+    assert bundle(pytester)["counts"]["not_run"] == 3
+    assert "Exception ignored" not in out + err
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("how", SWALLOWED)
+def test_after_a_signal_no_further_case_is_begun_whatever_became_of_it(suite, run, pytester, how, arguments):
+    suite(ON.replace("SECONDS", "0") + SWALLOWED[how])
+
+    result = run(*arguments)
+
+    assert result.ret == 2
+    assert bundle(pytester)["interrupted"]
+    assert len(bundle(pytester)["results"]) == 1
+    assert bundle(pytester)["counts"]["not_run"] == 2
+
+
 def test_an_interrupt_while_the_first_one_is_told_is_in_the_bundle_too(suite, run, pytester):
     suite(CONFORMS)
     (pytester.path / "suites/conftest.py").write_text(

@@ -14,9 +14,9 @@ from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container, ContainerKind, Pod
+from memqos.node.patience import Patience
 from memqos.node.population import AdmittedPod, knob_files
 from memqos.node.steering import Steering
-from memqos.repetition import Repetition
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -26,7 +26,7 @@ from memqos.runtime.base import (
     SandboxSpec,
 )
 
-__all__ = ["Admission", "start_container"]
+__all__ = ["Admission", "patience_with_pods", "start_container"]
 
 POD_SECONDS = 180.0
 """From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
@@ -37,19 +37,24 @@ LOGS = "/var/log/pods"
 """Where the kubelet lets a runtime keep containers' output."""
 
 
+def patience_with_pods() -> Patience:
+    """For pods that have not been started yet."""
+    return Patience(longest=POD_SECONDS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """Starts and removes pods through one runtime.
 
-    layout: where the runtime keeps containers. parallel: pods at the same time (>= 1). repetition: the pods that did
-    not start, from one plan to the next: a runtime that hangs costs minutes for each.
+    layout: where the runtime keeps containers. parallel: pods at the same time (>= 1). patience: with the pods that are
+    started, from one plan to the next: a runtime that hangs costs minutes for the first of them.
     """
 
     runtime: Runtime
     tree: CgroupTree
     layout: Layout
     parallel: int = 1
-    repetition: Repetition = field(default_factory=Repetition)
+    patience: Patience = field(default_factory=patience_with_pods)
 
     def start(
         self,
@@ -80,7 +85,7 @@ class Admission:
                 admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
                 admitted.containers, admitted.early = before.containers, before.early
             into[planned.uid] = admitted
-        self.repetition.try_again()
+        self.patience.try_again()
         missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
         self._for_each(missing, self._start_pod)
 
@@ -104,20 +109,21 @@ class Admission:
         if paths:
             self.tree.kill(paths, deadline=Deadline.after(REMOVAL_SECONDS))
 
-    def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
+    def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod, Deadline], None]) -> None:
         errors: list[MachineryError] = []
-        repetition = Repetition()
+        patience = Patience(longest=REMOVAL_SECONDS)
 
         def tried(admitted: AdmittedPod) -> None:
-            if repetition.enough is not None:
+            if patience.enough is not None:
                 return
+            deadline = patience.deadline()
             try:
-                work(admitted)
+                work(admitted, deadline)
             except MachineryError as error:
-                repetition.failed(error)
+                patience.failed(error, deadline)
                 errors.append(error)
             else:
-                repetition.went_well()
+                patience.went_well(deadline)
 
         self._for_each(pods, tried)
         if errors:
@@ -135,10 +141,10 @@ class Admission:
                 raise
 
     def _start_pod(self, admitted: AdmittedPod) -> None:
-        admitted.failure = self.repetition.enough
+        admitted.failure = self.patience.enough
         if admitted.failure is not None:
             return
-        deadline = Deadline.after(POD_SECONDS)
+        deadline = self.patience.deadline()
         try:
             self._start_sandbox(admitted, deadline)
             planned = {container.name: container for container in admitted.planned.containers}
@@ -146,10 +152,10 @@ class Admission:
                 if container.kind is not ContainerKind.EPHEMERAL:
                     self._start_container(admitted, container, planned[container.name], deadline=deadline)
         except MachineryError as error:
-            self.repetition.failed(error)
+            self.patience.failed(error, deadline)
             admitted.failure = error
         else:
-            self.repetition.went_well()
+            self.patience.went_well(deadline)
 
     def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         if admitted.sandbox is None:
@@ -179,20 +185,19 @@ class Admission:
                 data={"exit_code": status.exit_code, "reason": status.reason},
             )
 
-    def _remove_pod(self, admitted: AdmittedPod) -> None:
+    def _remove_pod(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         trouble: MachineryError | None = None
         try:
-            self._remove_containers(admitted)
+            self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2))
         except MachineryError as error:
             # Removing the sandbox takes its containers along; what was wrong with them is told all the same.
             trouble = error
         if admitted.sandbox is not None:
-            self.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(REMOVAL_SECONDS))
+            self.runtime.remove_sandbox(admitted.sandbox, deadline=deadline)
         if trouble is not None:
             raise trouble
 
-    def _remove_containers(self, admitted: AdmittedPod) -> None:
-        deadline = Deadline.after(REMOVAL_SECONDS)
+    def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         for name, handle in list(admitted.containers.items()):
             # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
             wait(

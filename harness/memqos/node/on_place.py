@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.node.patience import Patience
 from memqos.node.recorder import Recorder
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
-from memqos.repetition import Repetition
 from memqos.runtime.base import Runtime
 
 __all__ = ["node_on"]
@@ -27,7 +27,7 @@ def node_on(
     parallel: int = 1,
     leaves: Callable[[], bool] = lambda: False,
     lingers: Callable[[], bool] = lambda: False,
-    repetition: Repetition | None = None,
+    patience: Patience | None = None,
 ) -> NodeUnderTest:
     """A place with one of its runtimes as the node of tests. facts: where somebody knows better than the place."""
     return NodeUnderTest(
@@ -44,5 +44,5 @@ def node_on(
         examine=place.examine,
         leaves=leaves,
         lingers=lingers,
-        repetition=repetition,
+        patience=patience,
     )

@@ -21,9 +21,10 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.admission import Admission
+from memqos.node.admission import Admission, patience_with_pods
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
+from memqos.node.patience import Patience
 from memqos.node.population import AdmittedPod, Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
@@ -36,7 +37,6 @@ from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
-from memqos.repetition import Repetition
 from memqos.runtime.base import Capability, Runtime
 from memqos.target.base import Target
 
@@ -50,8 +50,8 @@ class NodeUnderTest:
 
     Nothing of an earlier population is left on it when the next one is admitted. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `runtimes`: what runs containers on it. `disposable`, `leaves`, `lingers`: as in Tidying. `repetition`: the failures
-    of pods so far, where nodes of one kind are used one after another.
+    `runtimes`: what runs containers on it. `disposable`, `leaves`, `lingers`: as in Tidying. `patience`: with the
+    pods that are started, where nodes of one kind are used one after another.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class NodeUnderTest:
         examine: Callable[[MachineryError], None] | None = None,
         leaves: Callable[[], bool] = lambda: False,
         lingers: Callable[[], bool] = lambda: False,
-        repetition: Repetition | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -91,7 +91,7 @@ class NodeUnderTest:
             tree=self.tree,
             layout=runtimes.layout(driver),
             parallel=parallel,
-            repetition=repetition or Repetition(),
+            patience=patience or patience_with_pods(),
         )
 
     def why_not(self, need: str) -> str:

@@ -28,6 +28,19 @@ class Interrupting:
         if any(is_ours(item) for item in session.items):
             self.interruption.__enter__()
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """No test is begun after a signal, whatever became of the exception: the one before may have swallowed it."""
+        if not self.interruption.came:
+            return None
+        item.session.shouldstop = "a signal was to end it"
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """The run is being ended: what is torn down now is not to be interrupted by the same signal again."""
+        self.interruption.heeded()
+
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         """Signals are again what they were before."""

@@ -12,7 +12,9 @@ import pytest
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
 from memqos.model.node import CgroupDriver
+from memqos.node.admission import patience_with_pods
 from memqos.node.on_place import node_on
+from memqos.node.patience import Patience
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place, PlaceKey
 from memqos.place.opening import Places
@@ -21,7 +23,6 @@ from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
 from memqos.plugin.keeping import keep_chosen, leaves, lingers
 from memqos.plugin.keys import RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
-from memqos.repetition import Repetition
 from memqos.runtime.base import Runtime
 
 __all__ = ["Station", "open_station"]
@@ -30,8 +31,8 @@ FIRST_WORD_SECONDS = 60.0
 
 _NUMBER = pytest.StashKey[int]()
 _PLACES = pytest.StashKey[Places]()
-_ROWS = pytest.StashKey[dict[PlaceKey, Repetition]]()
-"""Pods that failed in a row, by the sort of machine: a new one gets one attempt, and not all of them again."""
+_PATIENCE = pytest.StashKey[dict[PlaceKey, Patience]]()
+"""By the sort of machine: where pods failed in a row, a new one gets one attempt, and not all of them again."""
 
 
 class Station:
@@ -99,7 +100,7 @@ def _node(
         parallel=settings.parallel,
         leaves=lambda: leaves(config, place),
         lingers=lambda: lingers(config),
-        repetition=config.stash.setdefault(_ROWS, {}).setdefault(key, Repetition()),
+        patience=config.stash.setdefault(_PATIENCE, {}).setdefault(key, patience_with_pods()),
     )
 
 

@@ -19,10 +19,10 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
+from memqos.node.patience import Patience
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look
-from memqos.repetition import Repetition
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
@@ -91,7 +91,8 @@ class Bench:
         *,
         runtimes: Runtimes = TRIXIE,
         hierarchy: Hierarchy = FAKE_HIERARCHY,
-        repetition: Repetition | None = None,
+        patience: Patience | None = None,
+        disposable: bool = False,
         **facts: Any,
     ) -> None:
         self.cgroups = FakeCgroups(hierarchy=hierarchy, zones="0-1")
@@ -120,7 +121,8 @@ class Bench:
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             runtimes=runtimes,
-            repetition=repetition,
+            patience=patience,
+            disposable=disposable,
         )
 
     @property

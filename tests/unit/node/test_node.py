@@ -14,8 +14,8 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
+from memqos.node.patience import Patience
 from memqos.place.fake_guest import FakeSampler
-from memqos.repetition import Repetition
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
 
@@ -132,10 +132,10 @@ def test_after_three_pods_that_failed_alike_the_rest_of_a_population_is_not_trie
 
 
 def test_the_next_machine_gets_one_attempt_where_the_one_before_had_them_all():
-    row = Repetition()
+    patience = Patience(longest=180)
     asked = []
     for _ in range(2):
-        bench = Bench(repetition=row)
+        bench = Bench(patience=patience)
         bench.runtime.hanging = set("abcdef")
         with bench.node.admitted([pod(name) for name in "abcdef"], kubelet()) as population:
             assert len(population.failures) == 6

@@ -1,0 +1,115 @@
+"""Signals at moments of a real run: it ends with 2, keeps what there is, and leaves neither QEMU nor a machine's disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline, wait
+from memqos.vm.cache.store import default_cache
+from tests.vm.test_run import alive, qemus_of
+
+pytestmark = pytest.mark.vm
+
+HANGS = """#!/bin/sh
+case " $* " in *" create "*) exec sleep 10000 ;; esac
+exec "$0.dist" "$@"
+"""
+
+CASES = ["-k", "values and v1.27"]
+
+
+class Run:
+    """`memqos run` in a process of its own, and what belongs to it."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.results = folder / "results"
+        self._output = folder / "output"
+        command = [sys.executable, "-m", "memqos", "run", "--results", str(self.results), *CASES, *words]
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+        self.qemus: set[int] = set()
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def until(self, words: str, *, times: int = 1) -> None:
+        """Wait until it has said this so many times, or has a QEMU for ""."""
+
+        def seen() -> bool:
+            assert self.process.poll() is None, self.said
+            self.qemus |= set(qemus_of(self.process.pid))
+            return self.said.count(words) >= times if words else bool(self.qemus)
+
+        wait(f"the run says {words!r}", seen, deadline=Deadline.after(600))
+
+    def ends(self, *signals: signal.Signals) -> dict:
+        """Send these; its bundle, once it and everything of it is gone."""
+        for one in signals:
+            self.process.send_signal(one)
+        self.process.wait(60)
+        assert not [pid for pid in self.qemus if alive(pid)]
+        assert self.process.returncode == 2, self.said
+        assert "Traceback" not in self.said
+        bundle = json.loads((self.results / "bundle.json").read_text())
+        assert (bundle["exit_code"], bundle["interrupted"]) == (2, True)
+        assert bundle["counts"]["not_run"] > 0
+        assert (self.results / "junit_01.xml").exists()
+        return bundle
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a run; it is ended with the test, and no disk of a machine is left of it."""
+    machines = default_cache(os.environ).root / "machines"
+    before = set(machines.iterdir())
+    runs = []
+
+    def go(*words: str) -> Run:
+        runs.append(Run(tmp_path, *words))
+        return runs[-1]
+
+    yield go
+    for run in runs:
+        run.process.kill()
+        run.process.wait()
+    assert set(machines.iterdir()) <= before
+
+
+@pytest.mark.parametrize(
+    ("words", "times", "signals"),
+    [
+        pytest.param("", 1, [signal.SIGTERM], id="while-restoring"),
+        pytest.param("17 pods …", 1, [signal.SIGHUP], id="while-pods-start"),
+        pytest.param("admitted", 1, [signal.SIGINT, signal.SIGINT], id="twice-among-cases"),
+    ],
+)
+def test_a_signal_ends_a_run_with_2_and_leaves_nothing(start, words, times, signals):
+    run = start()
+    run.until(words, times=times)
+
+    run.ends(*signals)
+
+
+def test_a_signal_ends_two_machines_at_a_time(start):
+    run = start("-n", "2")
+    run.until("answers after", times=2)
+
+    run.ends(signal.SIGTERM)
+
+
+def test_an_interrupt_does_not_wait_for_a_runtime_that_hangs(start, tmp_path):
+    program = tmp_path / "my-runc"
+    program.write_text(HANGS)
+    program.chmod(0o755)
+    run = start("--runtime-binary", str(program))
+    run.until("17 pods …")
+
+    run.ends(signal.SIGINT)
