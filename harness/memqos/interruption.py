@@ -1,8 +1,8 @@
 """Ctrl-C and its like: SIGTERM is how CI cancels, SIGHUP how a terminal goes; both are a first Ctrl-C.
 
-Python makes an exception of a signal, wherever the main thread is at that moment. In a finalizer or a callback of a weak
-reference nobody takes it, and Python passes it over; a library may swallow it as well. So it is raised again until
-somebody who ends things for it has said so.
+Python makes an exception of a signal, wherever the main thread is at that moment. In a finalizer or a callback nobody
+takes it, and Python passes it over; a library may swallow it as well. So it is raised again until somebody who ends
+things for it has said so.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ import threading
 
 from memqos.errors import MachineryError, MemqosError
 
-__all__ = ["ENOUGH", "Repetition", "as_before", "likeness"]
+__all__ = ["ENOUGH", "Repetition", "as_before", "is_as_before", "likeness"]
 
 ENOUGH = 3
 """After how many alike failures in a row the next one is taken for granted."""
 
 AS_BEFORE = "as before: "
+_UNTRIED = "untried"
 
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
 """What differs from one pod to the next: what is quoted, and words with digits or slashes: ids, numbers, paths."""
@@ -37,7 +38,13 @@ def as_before(error: MemqosError) -> MemqosError:
     repeated.what = AS_BEFORE + error.what.removeprefix(AS_BEFORE)
     repeated.next_step = f"This was not tried: {ENOUGH} attempts in a row had ended alike."
     repeated.args = (repeated.what,)
+    repeated.data = {**error.data, _UNTRIED: True}
     return repeated
+
+
+def is_as_before(error: object) -> bool:
+    """Whether this is of something that was not tried."""
+    return isinstance(error, MemqosError) and _UNTRIED in error.data
 
 
 class Repetition:

@@ -5,9 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 
 import pytest
+
+from tests.plugin.conftest import HEAD
 
 pytest_plugins = ["pytester"]
 
@@ -44,13 +47,17 @@ def pytest_run(pytester, *words, **options):
     return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, **options)
 
 
+ALWAYS_THE_SAME_SECOND = """
+import datetime
+from memqos.plugin import results_folder
+now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+results_folder.utc_now = lambda: now
+"""
+
+
 def test_runs_that_start_in_the_same_second_have_a_folder_each(suite, pytester):
     suite(ONE)
-    (pytester.path / "suites/conftest.py").write_text(
-        "import datetime\nfrom memqos.plugin import results_folder, recording\n"
-        "now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)\n"
-        "results_folder.utc_now = lambda: now\n"
-    )
+    (pytester.path / "suites/conftest.py").write_text(ALWAYS_THE_SAME_SECOND)
 
     started = [
         subprocess.Popen([sys.executable, "-m", "pytest", "suites"], cwd=pytester.path, stdout=subprocess.DEVNULL)
@@ -63,6 +70,45 @@ def test_runs_that_start_in_the_same_second_have_a_folder_each(suite, pytester):
     for folder in folders:
         assert len((pytester.path / "results" / folder / "findings.jsonl").read_text().splitlines()) == 3
         assert json.loads((pytester.path / "results" / folder / "bundle.json").read_text())["exit_code"] == 0
+
+
+@pytest.fixture
+def elsewhere(pytester):
+    """Tests of somebody else's folder, one of which is a memqos test."""
+
+    def write(text):
+        pytester.makepyfile(test_ours=HEAD + textwrap.dedent(text), test_theirs="def test_theirs():\n    pass\n")
+
+    return write
+
+
+def test_workers_of_runs_elsewhere_that_start_in_the_same_second_have_a_folder_each_too(elsewhere, pytester):
+    elsewhere(
+        """
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(qos_evidence, number):
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+    pytester.makepyfile(same_second=ALWAYS_THE_SAME_SECOND)
+
+    command = [sys.executable, "-m", "pytest", "-p", "same_second", "-n", "2"]
+    started = [subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+
+    out = [process.communicate()[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], out
+    folders = list((pytester.path / "results").iterdir())
+    assert len(folders) == 3
+    for folder in folders:
+        assert len((folder / "findings.jsonl").read_text().splitlines()) == 4
+        assert json.loads((folder / "bundle.json").read_text())["exit_code"] == 0
+
+
+def test_workers_of_other_peoples_runs_leave_no_folder(pytester):
+    pytester.makepyfile("def test_theirs():\n    pass\n")
+
+    assert pytester.runpytest_subprocess("-n", "2").ret == 0
+    assert not (pytester.path / "results").exists()
 
 
 def test_a_folder_that_another_run_writes_to_is_refused(suite, run, pytester):

@@ -1,5 +1,6 @@
 """Workers of pytest-xdist: how many, what they share, how they end with their controller. Nothing is booted."""
 
+import json
 import os
 import signal
 import subprocess
@@ -80,6 +81,56 @@ def test_a_worker_gets_a_stretch_of_kubelets_so_that_what_stands_is_used_again(s
     run("-n", "2", "--dist=loadgroup")
     seen = {tuple(dict.fromkeys(file.read_text().split())) for file in pytester.path.glob("worker-*")}
     assert seen == {("v1.22", "v1.27-documented"), ("v1.27", "v1.36-none", "v1.37-default")}
+
+
+CRASHES = """
+import os
+from pathlib import Path
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("same")
+@pytest.mark.parametrize("number", range(6))
+def test_it(qos_evidence, number):
+    if number in CRASHING:
+        os._exit(9)
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("other")
+def test_other(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+def outcomes(pytester):
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    found = {result["id"].rpartition("::")[2]: result["outcome"] for result in bundle["results"]}
+    return bundle, [found.get(f"test_it[{number}]", "not run") for number in range(6)]
+
+
+@pytest.mark.parametrize("number", ["1", "2"])
+@pytest.mark.parametrize("crashing", [(0,), (2,), (4,), (5,), (1, 3), (0, 1, 2)])
+def test_what_a_crashed_worker_left_of_its_group_goes_to_another_one(suite, run, pytester, crashing, number):
+    suite(CRASHES.replace("CRASHING", repr(crashing)))
+
+    result = run("-n", number, "--dist=loadgroup", "--max-worker-restart=3")
+
+    bundle, seen = outcomes(pytester)
+    assert seen == ["machinery" if place in crashing else "conforms" for place in range(6)]
+    assert (result.ret, bundle["exit_code"], bundle["counts"]["not_run"]) == (3, 3, 0)
+
+
+def test_where_every_worker_crashes_the_rest_is_not_run_and_that_is_said(suite, run, pytester):
+    suite(CRASHES.replace("CRASHING", "range(6)"))
+
+    result = run("-n", "1")
+
+    bundle, seen = outcomes(pytester)
+    assert seen == ["machinery"] * 4 + ["not run"] * 2
+    assert bundle["results"][0]["reason"] == "worker 'gw0' crashed while running 'demo/test_demo.py::test_it[0]'"
+    assert result.ret == bundle["exit_code"] == 3
+    assert "4 workers crashed, and 3 cases were not run." in bundle["error"]
+    result.stdout.fnmatch_lines(["  4 workers crashed, and 3 cases were not run.*"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Signals at moments of a real run: it ends with 2, keeps what there is, and leaves neither QEMU nor a machine's disk."""
+"""Signals at moments of a real run: it ends with 2, keeps what there is, and leaves neither QEMU nor its disk."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ class Admission:
     """Starts and removes pods through one runtime.
 
     layout: where the runtime keeps containers. parallel: pods at the same time (>= 1). patience: with the pods that are
-    started, from one plan to the next: a runtime that hangs costs minutes for the first of them.
+    started, from one plan to the next: a runtime that hangs costs minutes for the first of them. unfinished:
+    what was under way at an interrupt, and has to end before anything is removed.
     """
 
     runtime: Runtime
@@ -55,6 +56,7 @@ class Admission:
     layout: Layout
     parallel: int = 1
     patience: Patience = field(default_factory=patience_with_pods)
+    unfinished: list[ThreadPoolExecutor] = field(default_factory=list)
 
     def start(
         self,
@@ -101,6 +103,8 @@ class Admission:
 
     def _kill(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill all containers at once: asking the runtime for one after the other would wait for each."""
+        while self.unfinished:
+            self.unfinished.pop().shutdown()
         paths = [
             self.layout.whole(admitted.planned.cgroup.path, handle.id)
             for admitted in pods.values()
@@ -130,15 +134,18 @@ class Admission:
             raise errors[0]
 
     def _for_each(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod], None]) -> None:
-        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="pod") as pool:
+        pool = ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="pod")
+        self.unfinished.append(pool)
+        try:
             futures = [pool.submit(work, admitted) for admitted in pods.values()]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                # An interrupt reaches this thread only: what has not begun must not begin.
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            for future in futures:
+                future.result()
+        except BaseException as error:
+            # An interrupt reaches this thread only: what has not begun must not begin, and what has may hang.
+            pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+            raise
+        pool.shutdown()
+        self.unfinished.remove(pool)
 
     def _start_pod(self, admitted: AdmittedPod) -> None:
         admitted.failure = self.patience.enough

@@ -22,7 +22,7 @@ from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_o
 from memqos.plugin.recording import Recording
 from memqos.plugin.recovery import Recovery
 from memqos.plugin.results_folder import chosen_folder
-from memqos.plugin.sharing import Sharing
+from memqos.plugin.sharing import CRASHES, Sharing
 from memqos.plugin.telling import Relay
 
 __all__: list[str] = []
@@ -50,17 +50,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n alone, keep tests together that share what stands on a machine, and start no more workers than fit here.
-
-    A worker that dies is not replaced: pytest-xdist never comes back to the rest of its group, and would wait for ever.
-    """
+    """With -n alone, keep tests together that share what stands on a machine; start no more workers than fit here."""
     option = config.option
     asked = getattr(option, "numprocesses", None)
     if isinstance(asked, int) and asked < 0:
         raise pytest.UsageError(f"-n: {asked} is not a number of workers.")
     if getattr(option, "numprocesses", None) and option.dist == "no" and is_run_of_suites(config):
         option.dist = "loadgroup"
-        option.maxworkerrestart = "0" if option.maxworkerrestart is None else option.maxworkerrestart
+        option.maxworkerrestart = str(CRASHES) if option.maxworkerrestart is None else option.maxworkerrestart
         # Profiles and the state of the cache are read only in a run that starts machines.
         workers = importlib.import_module("memqos.plugin.workers")
         option.numprocesses, config.stash[WORKERS] = workers.limit_workers(config, option.numprocesses)

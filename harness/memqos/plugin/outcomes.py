@@ -25,6 +25,7 @@ from memqos.plugin.keys import (
     slug,
 )
 from memqos.plugin.text import error_text, failure_text
+from memqos.repetition import is_as_before
 from memqos.report.as_json import as_json
 from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.summary import finding_line
@@ -74,6 +75,7 @@ class Outcomes:
             "machine": notes.machine,
             "profile": self._profile(item),
             "folder": "",
+            "untried": is_as_before(error),
             "repeated": False,
         }
         if outcome is not None and outcome is not Outcome.CONFORMS:

@@ -15,13 +15,14 @@ from memqos import claims, frame
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
-from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, plain_id
-from memqos.plugin.results_folder import make_folder
+from memqos.plugin.results_folder import for_good, make_folder
+from memqos.plugin.sharing import GROUPS
 from memqos.report import summary
 from memqos.report.as_json import as_json, result_from
 from memqos.report.bundle import Bundle
@@ -29,6 +30,9 @@ from memqos.report.outcome import Outcome, TestResult
 from memqos.version import __version__
 
 __all__ = ["Recording"]
+
+_INTERRUPTED = "keyboard-interrupt"
+"""How pytest-xdist calls the end of a worker that somebody interrupted."""
 
 # The worst of a test's phases decides: an error in tearing down does not undo a deviation.
 _RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
@@ -49,9 +53,11 @@ class Recording:
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
         self._collected: set[str] = set()
-        self._made = False
+        self._made = self._is_told = False
         self._others_failed = False
         self._usage = ""
+        self._crashed: list[str] = []
+        """What ended workers, in the order in which it did."""
         self._bundle: Bundle | None = None
         self._summarised = False
 
@@ -71,12 +77,17 @@ class Recording:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker where the results go."""
+        """Tell an xdist worker where the results go; whether there will be any, it alone can find out."""
+        if not (self._made or self._is_told):
+            self._config.stash[RESULTS] = for_good(self._folder, self._settings)
+        self._is_told = True
         node.workerinput["memqos_results"] = str(self._folder)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker could only say at its end."""
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take over what a worker could only say at its end, or that it could not."""
+        if error:
+            self._crashed.append(str(error))
         output = getattr(node, "workeroutput", None) or {}
         self._usage = self._usage or output.get("memqos_usage", "")
 
@@ -93,7 +104,10 @@ class Recording:
             self._make_folder()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that cannot be collected is its writer's to mend, and the cases in it are missing."""
+        """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
+        if groups := getattr(report, GROUPS, {}):
+            self._collected.update(map(plain_id, groups))
+            self._make_folder()
         if report.failed and self.is_responsible:
             last = report.longreprtext.strip().splitlines()[-1:] or ["it cannot be collected"]
             self._ending.add(
@@ -143,6 +157,8 @@ class Recording:
         nodeid = plain_id(report.nodeid)
         if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._collected:
             # xdist made this report of a worker that died in the middle of a test.
+            if self._crashed[-1:] == [_INTERRUPTED]:
+                return
             setattr(report, ATTRIBUTE, _worker_died(report))
         phase = getattr(report, ATTRIBUTE, None)
         if phase is None:
@@ -159,7 +175,18 @@ class Recording:
             return
         deciding = min(phases, key=lambda phase: _RANK.index(Outcome(phase["outcome"])))
         findings = [finding for phase in phases for finding in phase["findings"]]
-        fields = ("claim", "chapter", "outcome", "reason", "text", "error_code", "machine", "profile", "folder")
+        fields = (
+            "claim",
+            "chapter",
+            "outcome",
+            "reason",
+            "text",
+            "error_code",
+            "machine",
+            "profile",
+            "folder",
+            "untried",
+        )
         data = {
             **{name: deciding[name] for name in fields},
             "id": nodeid,
@@ -213,9 +240,27 @@ class Recording:
             self._ending.hold()
             for nodeid in list(self._phases):
                 self._finish(nodeid)
+            self._miss_workers()
             self._ending.judge(exitstatus, usage=self._usage, others_failed=self._others_failed)
             session.exitstatus = self._conclude()
         return result
+
+    def _miss_workers(self) -> None:
+        """Say why cases are missing, if that is because too many workers crashed."""
+        limit = self._config.getoption("maxworkerrestart", None)
+        crashed = [reason for reason in self._crashed if reason != _INTERRUPTED]
+        if limit is not None and len(crashed) > int(limit) and self._missing:
+            self._ending.add(
+                MachineryError(
+                    f"{len(crashed)} workers crashed, and {len(self._missing)} cases were not run.",
+                    next_step="Run them alone, without -n, to see what ends their process.",
+                )
+            )
+
+    @property
+    def _missing(self) -> set[str]:
+        """The cases that were to be run and were not."""
+        return self._collected - {result.id for result in self._results}
 
     def _conclude(self) -> ExitCode:
         """The run's exit code, as the bundle has it too."""
@@ -262,7 +307,7 @@ class Recording:
             },
             machines=tuple(provenance.machines(self._folder)),
             results=tuple(self._results),
-            not_run=len(self._collected - {result.id for result in self._results}),
+            not_run=len(self._missing),
         )
 
     def _summary(self) -> Iterator[str]:
@@ -296,12 +341,13 @@ def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
         "claim": "",
         "chapter": Path(report.nodeid.partition("::")[0]).parent.name,
         "outcome": Outcome.MACHINERY.value,
-        "reason": report.longreprtext.strip().partition("\n")[0],
+        "reason": str(report.longrepr).strip().partition("\n")[0],
         "text": report.longreprtext,
         "error_code": int(ExitCode.MACHINERY),
         "findings": [],
         "machine": "",
         "profile": "",
         "folder": "",
+        "untried": False,
         "repeated": False,
     }

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import itertools
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from memqos.config.settings import Settings
 from memqos.errors import MemqosError, NoSpaceError, UsageError
 from memqos.frame import CRASH_FILE
 
-__all__ = ["NEEDED_BYTES", "chosen_folder", "make_folder"]
+__all__ = ["NEEDED_BYTES", "chosen_folder", "for_good", "make_folder"]
 
 NEEDED_BYTES = 64 << 20
 """What a run of everything may write, and a margin."""
@@ -56,6 +57,14 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
     return folder
 
 
+def for_good(folder: Path, settings: Settings) -> Path:
+    """The chosen folder by a name that it keeps, for workers that are told before it can be made.
+
+    One that was not named gets a name that no other run has: the time alone may be another's as well.
+    """
+    return folder if settings.results is not None else folder.with_name(f"{folder.name}-{secrets.token_hex(4)}")
+
+
 def make_folder(folder: Path, settings: Settings) -> Path:
     """Make the chosen folder for this run, so that no other run writes to it, and see that it can be written.
 
@@ -82,11 +91,12 @@ def make_folder(folder: Path, settings: Settings) -> Path:
 def _new(folder: Path) -> Path:
     """This folder, or one of the same name with a number, which nobody had before."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    first = folder
     for number in itertools.count(2):
         try:
             folder.mkdir()
         except FileExistsError:
-            folder = folder.with_name(f"{folder.name.partition('Z')[0]}Z-{number}")
+            folder = first.with_name(f"{first.name}-{number}")
         else:
             return folder
     raise AssertionError(folder)

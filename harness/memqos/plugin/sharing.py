@@ -14,7 +14,10 @@ from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import
 
 from memqos.plugin.keys import plain_id
 
-__all__ = ["Sharing", "tell_groups"]
+__all__ = ["CRASHES", "GROUPS", "Sharing", "tell_groups"]
+
+CRASHES = 3
+"""How many workers that crash are replaced; what kills every worker would cost a machine for each of its cases."""
 
 GROUPS = "memqos_groups"
 """The name under which a worker's report carries the groups of its tests."""
@@ -48,7 +51,11 @@ class Sharing:
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Sends tests of one group to one worker."""
+    """Sends tests of one group to one worker, and what a crashed worker left of it to another one.
+
+    pytest-xdist's own would send the test that it crashed in as well, and never come back to a new worker that got a
+    single test: a worker begins a test when it knows of the next one, or that there is none.
+    """
 
     def __init__(self, config: pytest.Config, log: Any, groups: Mapping[str, str]) -> None:
         super().__init__(config, log)
@@ -56,3 +63,24 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return self._groups.get(plain_id(nodeid), nodeid)
+
+    def schedule(self) -> None:
+        """Send tests to those who have collected them."""
+        super().schedule()
+        for node in self.nodes:
+            self._reschedule(node)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forget a worker; the test that it was running if it crashed, None if it had done its work."""
+        units = [(scope, unit) for scope, unit in self.assigned_work.pop(node).items() if not all(unit.values())]
+        if not units:
+            return None
+        crashed: str = next(nodeid for nodeid, is_done in units[0][1].items() if not is_done)
+        units[0][1][crashed] = True
+        for scope, unit in reversed(units):
+            if not all(unit.values()):
+                self.workqueue[scope] = unit
+                self.workqueue.move_to_end(scope, last=False)
+        for other in self.nodes:
+            self._reschedule(other)
+        return crashed

@@ -38,6 +38,7 @@ class TestResult:
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
     test needed none. profile: of the machine, also of one that did not come up, "" as for machine.
     folder: evidence, relative to the results folder, "" if none was kept.
+    untried: whether it was given up as *machinery* without an attempt, because several before it had failed alike.
     """
 
     # pytest would take a class of this name for a test class.
@@ -55,6 +56,7 @@ class TestResult:
     machine: str = ""
     profile: str = ""
     folder: str = ""
+    untried: bool = False
 
     @property
     def deviations(self) -> tuple[Finding, ...]:

@@ -56,7 +56,9 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.ENVIRONMENT: "this host is not able",
         ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
     }[ExitCode(bundle.exit_code)]
-    missing = f", {bundle.not_run} not run" if bundle.not_run else ""
+    untried = sum(result.untried for result in bundle.results)
+    missing = f", {untried} given up without an attempt" if untried else ""
+    missing += f", {bundle.not_run} not run" if bundle.not_run else ""
     cases = f"{_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{missing}"
     return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
 

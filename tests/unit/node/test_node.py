@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -150,6 +152,30 @@ def test_failures_that_are_not_in_a_row_are_each_tried():
     with bench.node.admitted([pod(name) for name in "abcdef"], kubelet()) as population:
         assert len(population.failures) == 4
         assert not [one for one in population.failures if "as before" in one.failure.what]
+
+
+@pytest.mark.parametrize("disposable", [True, False])
+def test_an_interrupt_waits_for_a_runtime_that_hangs_only_where_pods_must_be_removed(monkeypatch, disposable):
+    bench = Bench(disposable=disposable)
+    asked, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(spec, *, deadline):
+        asked.set()
+        goes_on.wait(20 if disposable else 1)
+        ended.set()
+        raise RuntimeCallError("the runtime hung.")
+
+    def interrupted(future):
+        asked.wait(20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench.runtime, "run_sandbox", hang)
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt), bench.node.admitted([pod("web")], kubelet()):
+        pytest.fail("nothing may be admitted")
+
+    assert ended.is_set() is not disposable
+    goes_on.set()
 
 
 def test_removing_is_not_tried_for_ever_either(monkeypatch):

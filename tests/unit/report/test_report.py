@@ -180,6 +180,15 @@ def test_a_long_list_is_cut_and_says_so():
     assert "  … and 50 more lines: see bundle.json" in lines
 
 
+def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():
+    results = (result("1", Outcome.MACHINERY), *(result(str(n), Outcome.MACHINERY, untried=True) for n in (2, 3)))
+    bundle = dataclasses.replace(BUNDLE, results=results, exit_code=3, not_run=4)
+    assert summary.verdict_line(bundle) == (
+        "verdict: machinery failed; this says nothing about the system under test (0 cases observed, 0 deviate, "
+        "2 given up without an attempt, 4 not run; 0 findings about containerd+crun, 0 deviate)"
+    )
+
+
 @pytest.mark.parametrize("code", list(ExitCode))
 def test_every_exit_code_has_a_verdict(code):
     assert summary.verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")
