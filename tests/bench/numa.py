@@ -7,7 +7,7 @@ other pods in the table.
 from collections.abc import Iterator
 from functools import partial
 
-from memqos.engine.numa.admit import Admitted, admit, release, start, started
+from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
@@ -64,7 +64,7 @@ def one_after_another(pod, table, policies):
     for _ in range(AT_ONCE):
         outcome = admit(pod, table=table, policies=policies)
         if isinstance(outcome, Admitted):
-            release(pod.uid, started(pod, outcome.table, policies))
+            release(pod.uid, pod_started(pod, outcome.table, policies))
 
 
 PODS = {

@@ -10,7 +10,7 @@ from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.numa.static import Rejection, allocate
-from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
@@ -72,7 +72,7 @@ def state(machine, held=None):
     """A table from upstream's machine state and assignments."""
     return ZoneTable(
         zones={
-            int(zone_id): Zone(
+            int(zone_id): ZoneState(
                 id=int(zone_id),
                 assignments=zone.get("NumberOfAssignments", 0),
                 cells=tuple(zone.get("Cells") or ()),

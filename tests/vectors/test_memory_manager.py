@@ -15,18 +15,18 @@ import json
 
 import pytest
 
-from memqos.engine.numa.admit import container_hints, is_placed, pod_hints, release, started
+from memqos.engine.numa.admit import container_hints, is_placed, pod_hints, pod_started, release
 from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.first_table import empty_table, first_table
 from memqos.engine.numa.pod_level import EmptySharedPool, allocate_pod, pod_fault
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.requests import pod_request
 from memqos.engine.numa.reservation import by_zone, check_fields, check_sums
-from memqos.engine.numa.restore import StartRefusal, differences, restore
+from memqos.engine.numa.restore import StartRefusal, restore, table_differences
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import CheckpointError, parse, render
+from memqos.engine.numa.state import CheckpointError, checkpoint_text, parse
 from memqos.engine.numa.static import mixes_groups, remove_container
-from memqos.engine.numa.zone_table import Block, Zone, ZoneTable
+from memqos.engine.numa.zone_table import Block, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
@@ -148,7 +148,7 @@ def test_static_policy_allocates_a_pod_as_a_whole(row):
         return
     assert outcome[0].assignments == assignments(row["expectedAssignments"])
     # Upstream compares these states as it compares a checkpoint: amounts as sums over the zones of a group.
-    assert differences(outcome[0], state(row["expectedMachineState"])) == ()
+    assert table_differences(outcome[0], state(row["expectedMachineState"])) == ()
 
 
 @pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyNew"))
@@ -174,14 +174,14 @@ def test_static_policy_needs_reserved_memory(row, minor):
 
 @pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyStart"))
 def test_static_policy_starts_with_a_recorded_state(row, minor):
-    text = render("Static", state(row.get("machineState"), row.get("assignments")))
+    text = checkpoint_text("Static", state(row.get("machineState"), row.get("assignments")))
     outcome = restore(text, default_table(row), policies(row, minor))
     if error(row):
         assert outcome.message == error(row)
     else:
         # The kubelet goes on with the split that was recorded; only a group's sums are those of the expected state.
         assert outcome.zones == state(row["machineState"]).zones
-        assert differences(outcome, state(row["expectedMachineState"])) == ()
+        assert table_differences(outcome, state(row["expectedMachineState"])) == ()
         assert outcome.assignments == assignments(row["expectedAssignments"])
 
 
@@ -305,7 +305,7 @@ def test_the_manager_hints(row, minor):
 def test_init_containers_hold_nothing_once_the_next_container_has_started():
     [[row], _] = table("memory_manager.v1.36.3")["tables"]["TestAllocateAndAddPodWithInitContainers"]
     now = allocated(row, 36)
-    assert_same(row, started(plain(row["podAllocate"]), now, policies(row, 36)))
+    assert_same(row, pod_started(plain(row["podAllocate"]), now, policies(row, 36)))
 
 
 CHECKPOINTS = [
@@ -320,7 +320,7 @@ CHECKPOINTS = [
 def test_checkpoints_are_read_and_their_checksums_checked(release_text, row):
     name, text, message, expected, with_pods = row
     if not text:
-        fresh = ZoneTable(zones={0: Zone(id=0, cells=(0,))})
+        fresh = ZoneTable(zones={0: ZoneState(id=0, cells=(0,))})
         assert expected == {}
         assert restore(None, fresh, policies({}, 36)) is fresh
         return
@@ -353,9 +353,11 @@ def test_the_newer_format_has_a_checksum_of_its_own():
 def test_what_is_stored_is_read_back(name):
     for row in table("memory_manager_state.v1.36.3")["tables"][name]:
         given = state(row["machineState"], row["assignments"])
-        assert parse(render("static", given)).table == given
-        assert json.loads(render("static", given))["policyName"] == "static"
-        assert render("static", parse(render("static", given)).table) == render("static", given)
+        assert parse(checkpoint_text("static", given)).table == given
+        assert json.loads(checkpoint_text("static", given))["policyName"] == "static"
+        assert checkpoint_text("static", parse(checkpoint_text("static", given)).table) == checkpoint_text(
+            "static", given
+        )
 
 
 def test_the_policy_none_places_nothing():

@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.numa.admit import Admitted, admit, release, start, started
+from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.releases.release import Release
@@ -75,7 +75,7 @@ def test_steps(row, version):
             else:
                 assert (outcome.reason_name, outcome.message) == (step["reason"], step["message"])
         elif "start" in step:
-            now = started(pods[step["start"]], now, policies) if step["start"] in pods else now
+            now = pod_started(pods[step["start"]], now, policies) if step["start"] in pods else now
         else:
             now = release(step["release"], now)
         expected = step.get("zones", expected)

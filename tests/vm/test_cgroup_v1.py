@@ -15,7 +15,7 @@ import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enforce.apply import Enforcement, find_leftovers, sweep
+from memqos.enforce.apply import Enforcement, find_leftovers, sweep_cgroups
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
@@ -186,5 +186,5 @@ def test_what_a_dead_run_left_on_cgroup_v1_is_found_and_swept(machine: Machine, 
     Enforcement(tree, name="dead run").apply(plan, deadline=soon())
     left = find_leftovers(tree, deadline=soon())
     assert {one.path for one in left} >= {plan.node.path, plan.pods[0].cgroup.path, plan.reserved[0].path}
-    sweep(tree, left, deadline=soon())
+    sweep_cgroups(tree, left, deadline=soon())
     assert (find_leftovers(tree, deadline=soon()), folders(machine)) == ((), [])

@@ -17,7 +17,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import MachineryError
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, seal
+from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, seal_checkpoint
 from memqos.vm.kept import end_kept, keep, list_kept
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
@@ -166,7 +166,7 @@ def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypat
             path.chmod(0o600)
         (folder / "checkpoint.json").unlink()
         (folder / "state").write_bytes(b"nonsense" * 1000)
-        seal(folder, {key: value for key, value in manifest.items() if key not in {"files", "schema"}})
+        seal_checkpoint(folder, {key: value for key, value in manifest.items() if key not in {"files", "schema"}})
 
     root = harmed_copy(name, tmp_path, vouch_for_nonsense)
     monkeypatch.setenv("MEMQOS_CACHE", str(root))

@@ -11,7 +11,7 @@ import pytest
 from memqos.cgroupfs import parse
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enforce.apply import Enforcement, find_leftovers, sweep
+from memqos.enforce.apply import Enforcement, find_leftovers, sweep_cgroups
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
@@ -33,7 +33,7 @@ from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import Target
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
 from memqos.workload.control import control_folders
-from memqos.workload.report import Done, ExitLine, Failed, Started, Step, parse_container_log
+from memqos.workload.report import Done, ErrorLine, ExitLine, Started, StepLine, parse_container_log
 from tests.vm.machines import start
 
 pytestmark = pytest.mark.vm
@@ -257,7 +257,7 @@ def test_what_a_dead_run_left_behind_is_refused_named_and_swept(tree: CgroupTree
         Enforcement(tree, name="next run").apply(plan, deadline=soon())
     leftovers = find_leftovers(tree, deadline=soon())
     assert {leftover.path for leftover in leftovers} >= {plan.node.path, *(pod.cgroup.path for pod in plan.pods)}
-    assert sweep(tree, leftovers, deadline=soon()) == ()
+    assert sweep_cgroups(tree, leftovers, deadline=soon()) == ()
     assert find_leftovers(tree, deadline=soon()) == ()
 
 
@@ -398,7 +398,7 @@ def test_a_container_over_its_limit_is_oom_killed_and_its_last_readings_are_ther
     assert killed.count("oom_kill") == 1
     status = bench.ended(container)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")
-    steps = [line.bytes for line in bench.log(container) if isinstance(line, Step)]
+    steps = [line.bytes for line in bench.log(container) if isinstance(line, StepLine)]
     assert 32 * MI <= steps[-1] < 48 * MI
 
 
@@ -420,7 +420,7 @@ def test_a_container_over_memory_high_stalls_and_obeys_term(bench: Bench, target
             assert seen.most["memory.current"] >= 39 * MI
         bench.runtime.stop(container, grace=20, deadline=soon())
         assert bench.ended(container).exit_code == 143
-        assert isinstance(bench.log(container)[-1], Step)
+        assert isinstance(bench.log(container)[-1], StepLine)
 
 
 def stalled(seen: Seen) -> int:
@@ -469,7 +469,7 @@ def test_every_kind_of_memory_is_charged_and_given_back(bench: Bench) -> None:
     assert isinstance(lines[0], Started)
     assert lines[0].lock_errno == 0
     assert isinstance(lines[-1], ExitLine)
-    assert not [line for line in lines if isinstance(line, Failed)]
+    assert not [line for line in lines if isinstance(line, ErrorLine)]
     assert [line.bytes for line in lines if isinstance(line, Done)] == [4 * MI] * 4 + [16 * MI]
 
 

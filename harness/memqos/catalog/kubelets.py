@@ -56,7 +56,9 @@ def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) 
     return tuple(case for case in cases if on is None or case.cgroup in {None, on})
 
 
-def select(kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = "") -> tuple[KubeletCase, ...]:
+def select_kubelets(
+    kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = ""
+) -> tuple[KubeletCase, ...]:
     """The kubelets of these releases ("1.27" or "v1.27"), in their order; no release is every kubelet.
 
     The catalogue has a kubelet of each release in which memory QoS changed. One of a release between them has the

@@ -26,7 +26,7 @@ from memqos.engine.releases.defaulting import in_whole_millis
 from memqos.errors import ManifestError
 from memqos.model.pod import Controller, Pod
 
-__all__ = ["Manifest", "PassedOver", "manifests_in", "pod_uid", "pods_of"]
+__all__ = ["Manifest", "PassedOver", "manifests_in", "pods_of", "stable_uid"]
 
 _SOURCE = "kubernetes.io/config.source"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -95,7 +95,7 @@ def _manifest(found: Found, replicas: Replicas) -> Manifest:
     meta, meta_place = _section(node, "metadata", found.kind, place), place.child("metadata")
     identity = identity_of(found.kind, meta, meta_place)
     if found.kind == "Pod":
-        uid = uid_of(meta, meta_place) or pod_uid(f"{identity.namespace}/{identity.name}")
+        uid = uid_of(meta, meta_place) or stable_uid(f"{identity.namespace}/{identity.name}")
         pod = replace(
             _pod(node, identity, place), uid=uid, phase=text(mapping(node, "status"), "phase"), controller=None
         )
@@ -104,13 +104,13 @@ def _manifest(found: Found, replicas: Replicas) -> Manifest:
         template, template_place = template_of(node, found.kind, place)
         pattern = _pod(template, identity, template_place)
         pods = tuple(
-            replace(pattern, name=name, uid=pod_uid(f"{identity}/{number}"))
+            replace(pattern, name=name, uid=stable_uid(f"{identity}/{number}"))
             for number, name in enumerate(made_names(node, identity, place, replicas))
         )
     return Manifest(identity=identity, pods=pods, owner=controller_of(node, identity.namespace), file=place.file)
 
 
-def pod_uid(key: str) -> str:
+def stable_uid(key: str) -> str:
     """A uid that is always the same for one key."""
     return str(uuid.uuid5(_UID_SPACE, key))
 

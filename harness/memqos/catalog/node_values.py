@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-__all__ = ["mapping", "strings", "text", "whole", "words"]
+__all__ = ["mapping", "strings", "text", "text_list", "whole"]
 
 
 def text(node: MappingNode, name: str) -> str:
@@ -19,7 +19,7 @@ def whole(node: MappingNode, name: str) -> int | None:
     return value.value if isinstance(value, ScalarNode) and isinstance(value.value, int) else None
 
 
-def words(node: MappingNode, name: str) -> tuple[str, ...]:
+def text_list(node: MappingNode, name: str) -> tuple[str, ...]:
     """The strings of a list."""
     value = node.get(name)
     if not isinstance(value, SequenceNode):

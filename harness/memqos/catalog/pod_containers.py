@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memqos.catalog.node_values import text, words
+from memqos.catalog.node_values import text, text_list
 from memqos.catalog.object_names import check_label
 from memqos.catalog.pod_resources import ResourceReader
 from memqos.catalog.schema import Place
@@ -53,8 +53,8 @@ def _container(node: MappingNode, field: str, place: Place) -> Container:
             kind=kind,
             resources=resources,
             image=text(node, "image"),
-            command=words(node, "command"),
-            args=words(node, "args"),
+            command=text_list(node, "command"),
+            args=text_list(node, "args"),
             resize_policy=_resize_policy(node, place.child("resizePolicy")),
             origin=origins.lines,
         )

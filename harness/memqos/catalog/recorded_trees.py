@@ -20,7 +20,7 @@ from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
 from memqos.catalog.pods import read_text
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
-from memqos.engine.translate.versions import Runtime, traits_of
+from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
@@ -38,7 +38,10 @@ _FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
-_VERSIONS: Mapping[str, re.Pattern[str]] = {**dict.fromkeys(Runtime, _RELEASE), "systemd": re.compile(r"[0-9]{1,4}$")}
+_VERSIONS: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(RuntimeName, _RELEASE),
+    "systemd": re.compile(r"[0-9]{1,4}$"),
+}
 _T = TypeVar("_T")
 
 
@@ -228,13 +231,13 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
             if version is None and (name == "systemd" or name not in text.split()):
                 raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
             found[name] = version or ""
-    subgroup = traits_of(Runtime.CRUN, "").subgroup
+    subgroup = traits_of(RuntimeName.CRUN, "").subgroup
     crun = any(path.name == subgroup and path.parent.name.endswith(".scope") for path in cgroups if path.parts)
     if crun:
-        found.pop(Runtime.RUNC, None)
-        found.setdefault(Runtime.CRUN, "")
-    elif Runtime.RUNC in found:
-        found.pop(Runtime.CRUN, None)
+        found.pop(RuntimeName.RUNC, None)
+        found.setdefault(RuntimeName.CRUN, "")
+    elif RuntimeName.RUNC in found:
+        found.pop(RuntimeName.CRUN, None)
     return found
 
 

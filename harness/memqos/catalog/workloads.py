@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from memqos.catalog.node_values import mapping, strings, text, whole, words
+from memqos.catalog.node_values import mapping, strings, text, text_list, whole
 from memqos.catalog.object_names import Identity
 from memqos.catalog.schema import Place
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
@@ -190,4 +190,4 @@ class _Expression:
 
 
 def _expression(node: MappingNode) -> _Expression:
-    return _Expression(text(node, "key"), text(node, "operator"), words(node, "values"))
+    return _Expression(text(node, "key"), text(node, "operator"), text_list(node, "values"))

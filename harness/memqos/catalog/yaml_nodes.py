@@ -15,7 +15,7 @@ from typing import BinaryIO
 import yaml
 
 from memqos.catalog.yaml_scalars import ScalarValue, resolved
-from memqos.catalog.yaml_text import MAX_BYTES, Text
+from memqos.catalog.yaml_text import MAX_BYTES, YamlText
 from memqos.errors import ManifestError
 
 __all__ = [
@@ -106,7 +106,7 @@ def parse_objects(stream: BinaryIO, file: str) -> Iterator[Item | Node]:
 
     Raises ManifestError as `parse_documents` does, for an object as for a text there.
     """
-    yield from _Builder(Text(stream, file), file, lists=True).parts()
+    yield from _Builder(YamlText(stream, file), file, lists=True).parts()
 
 
 def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
@@ -121,7 +121,7 @@ def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
             file=file,
             next_step="Split it into files of one object each.",
         )
-    parts = _Builder(Text(io.BytesIO(data), file), file, lists=False).parts()
+    parts = _Builder(YamlText(io.BytesIO(data), file), file, lists=False).parts()
     return tuple(part for part in parts if not isinstance(part, Item))
 
 
@@ -142,7 +142,7 @@ class _Open:
 class _Builder:
     """Makes nodes from the parser's events, without recursion."""
 
-    def __init__(self, text: Text, file: str, *, lists: bool) -> None:
+    def __init__(self, text: YamlText, file: str, *, lists: bool) -> None:
         self._text = text
         self._file = file
         self._lists = lists

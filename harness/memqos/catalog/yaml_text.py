@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from memqos.errors import ManifestError
 
-__all__ = ["MAX_BYTES", "Text"]
+__all__ = ["MAX_BYTES", "YamlText"]
 
 MAX_BYTES = 3 << 20
 """The API server's own limit of one request."""
@@ -18,7 +18,7 @@ _JSON_AFTER_JSON = re.compile(r"(?<=\})(\s{0,100}\n)\{")
 _END_OF_JSON = re.compile(r"\}\s{0,100}\Z")
 
 
-class Text:
+class YamlText:
     """What a YAML parser reads from. It meets no exception in there: `check` raises what was wrong.
 
     JSON objects that follow one another, as `jq -c` prints them, are documents to kubectl and not to YAML: they get the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.cli.auditing import Answer, Question
+from memqos.cli.auditing import Audit, Question
 from memqos.engine.answer.document import reason_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
@@ -12,7 +12,7 @@ __all__ = ["answer_document", "answer_text"]
 FORMAT = 1
 
 
-def answer_text(question: Question, answer: Answer) -> str:
+def answer_text(question: Question, answer: Audit) -> str:
     """The answer for people: what deviates and why, what could not be observed, and how many of each."""
     parts = [failure(finding) for finding in answer.of(Verdict.DEVIATES)]
     unseen: dict[tuple[str, str], list[str]] = {}
@@ -40,7 +40,7 @@ def _plural(verdict: Verdict) -> str:
     return {Verdict.CONFORMS: "conform", Verdict.DEVIATES: "deviate"}.get(verdict, verdict.value)
 
 
-def answer_document(question: Question, answer: Answer) -> dict[str, object]:
+def answer_document(question: Question, answer: Audit) -> dict[str, object]:
     """The answer as JSON, its findings one by one; docs/reference/recorded-trees.md names its fields."""
     kubelet = question.kubelet
     return {

@@ -23,7 +23,7 @@ from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
 
-__all__ = ["Answer", "Question", "judged"]
+__all__ = ["Audit", "Question", "judged"]
 
 ADMISSION = "admission"
 
@@ -39,7 +39,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Audit:
     """The plan, the findings, and what was not judged.
 
     strangers: the pods of the tree that nobody gave. elsewhere, ended: how many of the given pods are bound to another
@@ -64,7 +64,7 @@ class Answer:
         return ExitCode.CONFORMS if self.of(Verdict.CONFORMS) else ExitCode.NOTHING_OBSERVED
 
 
-def judged(question: Question) -> Answer:
+def judged(question: Question) -> Audit:
     """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
     found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
@@ -84,7 +84,7 @@ def judged(question: Question) -> Answer:
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
     reading = question.tree.reading
     findings = judge(plan, reading, enacted_by=Setter.KUBELET, ids=found.ids, unsure=_unsure(question, len(strangers)))
-    return Answer(
+    return Audit(
         plan=plan,
         findings=(
             *unmade_unseen(findings, reading),

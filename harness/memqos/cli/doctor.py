@@ -75,7 +75,7 @@ def command(as_json: bool, bench: bool) -> int:
     able = is_able(checks)
     if not as_json:
         for check in checks:
-            say(line(check))
+            say(check_line(check))
     figures = measured(default_cache(os.environ)) if bench and able else {}
     if as_json:
         facts = {"able": able, "checks": [asdict(check) for check in checks]}
@@ -127,7 +127,7 @@ def is_able(checks: list[Check]) -> bool:
     return all(check.ok for check in checks)
 
 
-def line(check: Check) -> str:
+def check_line(check: Check) -> str:
     """A check as a person reads it."""
     state = "missing" if not check.ok else "slow   " if check.slow else "ok     "
     fix = f"\n         {check.fix}" if check.fix else ""
@@ -137,13 +137,13 @@ def line(check: Check) -> str:
 def diagnose(cache: Cache) -> Iterator[Check]:
     """All checks, in the order in which a run needs what they look at."""
     yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
-    yield check_program("QEMU", qemu_found)
+    yield program_check("QEMU", qemu_found)
     yield looked_at("KVM", lambda: check_acceleration(cache))
     for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "gcc", "ssh"):
-        yield check_program(program, functools.partial(program_found, program))
+        yield program_check(program, functools.partial(program_found, program))
     if os.geteuid() != 0:
-        yield check_program("newuidmap", functools.partial(program_found, "newuidmap"))
-        yield check_program("user namespaces", namespaces_found)
+        yield program_check("newuidmap", functools.partial(program_found, "newuidmap"))
+        yield program_check("user namespaces", namespaces_found)
     yield looked_at("disk", lambda: check_disk(cache))
     yield looked_at("memory", check_memory)
     yield looked_at("cache", lambda: check_cache(cache))
@@ -167,7 +167,7 @@ def namespaces_found() -> str:
     return "this user can make one with further ids, as building an image needs it"
 
 
-def check_program(name: str, find: Callable[[], str]) -> Check:
+def program_check(name: str, find: Callable[[], str]) -> Check:
     """A program that must be there, found by a function that raises if it is not."""
     try:
         return Check(name=name, ok=True, found=find())

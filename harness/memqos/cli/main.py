@@ -106,7 +106,7 @@ def cli() -> None:
 _with_debug(cli)
 
 
-def render(error: MemqosError) -> str:
+def terminal_text(error: MemqosError) -> str:
     """An error as a person reads it: what happened and where, then the next step on a line of its own."""
     kind = "finding" if error.exit_code is ExitCode.DEVIATES else "error"
     head = f"{error.where}: {error.what}" if error.where else error.what
@@ -158,7 +158,7 @@ def _end(error: BaseException, *, debug: bool = False) -> int:
         code, text = ExitCode.INTERRUPTED, "memqos: interrupted."
     else:
         told = in_tree(error)
-        code, text = told.exit_code, render(told)
+        code, text = told.exit_code, terminal_text(told)
     with contextlib.suppress(OSError):  # there may be nobody left to be told
         if debug:
             say("".join(traceback.format_exception(error)), err=True, end="")

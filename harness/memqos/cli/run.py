@@ -18,7 +18,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import setting_option, settings_from
-from memqos.cli.suites import Selection, select
+from memqos.cli.suites import Selection, select_suites
 from memqos.cli.words import DEBUG, unknown_option
 from memqos.config.settings import Settings
 from memqos.config.table import SETTINGS, Kind
@@ -76,7 +76,7 @@ def _run(
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
-    chosen = select(words, brought=data_root() / "suites", here=Path.cwd())
+    chosen = select_suites(words, brought=data_root() / "suites", here=Path.cwd())
     arguments = pytest_arguments(chosen, settings, selection=selection)
     # Python would otherwise leave its compiled files beside the suites, which may be inside the installed package.
     sys.dont_write_bytecode = True
@@ -93,7 +93,7 @@ def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
     load_topology(settings.word("topology"))
     known = kubelets.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
-    kubelets.select(known, settings.kubernetes, where=settings["kubernetes"].origin)
+    kubelets.select_kubelets(known, settings.kubernetes, where=settings["kubernetes"].origin)
     options = check_options(boot_options(settings.plain)).options
     for name in settings.profiles:
         kernel_words(load_profile(name), options)

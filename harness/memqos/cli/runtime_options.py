@@ -11,15 +11,15 @@ import click
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import TRIXIE, Feature, RuntimeName, Runtimes, Traits, traits_of
 from memqos.errors import UnknownNameError, UsageError
 
-__all__ = ["RuntimeOptions", "runtime_options", "runtimes_of"]
+__all__ = ["RuntimeOptions", "runtime_options", "runtimes_named"]
 
 _OLDEST_SYSTEMD = 240
-_CRI = (Runtime.CONTAINERD, Runtime.CRIO)
+_CRI = (RuntimeName.CONTAINERD, RuntimeName.CRIO)
 # A plus sign is also part of Debian's versions: only one before a runtime's name separates.
-_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(Runtime)})(?:@|$))")
+_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(RuntimeName)})(?:@|$))")
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 _OPTIONS = (
@@ -64,14 +64,14 @@ class RuntimeOptions:
             raise UsageError("--weight is for a runtime without a name: --runtime says it already.", where="--weight")
         found = TRIXIE if recorded is None else _recorded(recorded)
         if self.runtime is not None:
-            found = runtimes_of(self.runtime, found)
+            found = runtimes_named(self.runtime, found)
         if self.weight is not None:
             found = replace(found, oci=_weighing(found.oci, WeightConversion(self.weight)))
         systemd = self.systemd or int((recorded or {}).get("systemd", SYSTEMD))
         return replace(found, systemd=systemd, hugetlb=self.hugetlb)
 
 
-def runtimes_of(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
+def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
     """The runtimes in a text like "cri-o@1.36+crun@1.21"; what it does not name is taken from `beside`.
 
     Raises UnknownNameError for another runtime, UsageError for a missing version or two runtimes of a kind.
@@ -92,9 +92,9 @@ def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _recorded(recorded: Mapping[str, str]) -> Runtimes:
-    found = Runtimes(cri=traits_of(Runtime.CONTAINERD, ""), oci=traits_of(Runtime.RUNC, ""))
+    found = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, ""), oci=traits_of(RuntimeName.RUNC, ""))
     for name, version in recorded.items():
-        if name in list(Runtime):
+        if name in list(RuntimeName):
             traits = traits_of(name, version)
             found = replace(found, cri=traits) if traits.runtime in _CRI else replace(found, oci=traits)
     return found
@@ -111,8 +111,8 @@ def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
 
 def _traits(text: str) -> Traits:
     name, _, version = text.partition("@")
-    if name not in list(Runtime):
-        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in Runtime], where="--runtime")
+    if name not in list(RuntimeName):
+        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in RuntimeName], where="--runtime")
     if not re.match(r"v?\d", version, re.ASCII):
         raise UsageError(f"'{text}' has no version.", where="--runtime", next_step=_EXAMPLE)
     return traits_of(name, version)

@@ -10,7 +10,7 @@ from pathlib import Path
 from memqos import claims
 from memqos.errors import UnknownNameError, UsageError
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "select_suites"]
 
 _LISTED = "memqos run --collect-only -q lists every test there is."
 
@@ -28,7 +28,7 @@ class Selection:
     conftest_root: Path
 
 
-def select(words: Sequence[str], *, brought: Path, here: Path) -> Selection:
+def select_suites(words: Sequence[str], *, brought: Path, here: Path) -> Selection:
     """Find out what the words mean that a person gave beside the options of `memqos run`.
 
     A word that names a place, which may be a chapter of memqos's own suites, is made to mean it wherever the command is

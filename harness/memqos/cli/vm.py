@@ -48,7 +48,7 @@ def command() -> None:
 
 command.add_command(vm_machine.shell)
 command.add_command(vm_machine.exec_)
-command.add_command(vm_machine.ssh_config)
+command.add_command(vm_machine.print_ssh_config)
 command.add_command(vm_removing.rm)
 command.add_command(vm_removing.prune)
 

@@ -27,7 +27,7 @@ from memqos.vm.options import boot_options
 from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
 
-__all__ = ["exec_", "shell", "ssh_config"]
+__all__ = ["exec_", "print_ssh_config", "shell"]
 
 KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm rm` ends it.")
 
@@ -75,7 +75,7 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
 
 @click.command(name="ssh-config")
 @click.argument("name", required=False, metavar="[KEPT]")
-def ssh_config(name: str | None) -> None:
+def print_ssh_config(name: str | None) -> None:
     """Print the ssh_config of a machine that was kept, for ssh, scp or rsync; KEPT may be left out if one is.
 
     \b

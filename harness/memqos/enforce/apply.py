@@ -18,7 +18,7 @@ from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
 
-__all__ = ["Enforcement", "Leftover", "find_leftovers", "program", "sweep"]
+__all__ = ["Enforcement", "Leftover", "find_leftovers", "program", "sweep_cgroups"]
 
 _PROGRAM = ("agent_cgroup", "agent")
 """The modules that are sent to the target, the one that runs last."""
@@ -152,7 +152,7 @@ def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, .
     )
 
 
-def sweep(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
+def sweep_cgroups(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
     """Remove what a dead enforcement left behind, and put back what it changed; the processes that were killed.
 
     To be called only when the enforcement that made them cannot be alive any more.

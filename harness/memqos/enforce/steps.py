@@ -15,7 +15,7 @@ from memqos.model.knob import Absent, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 
-__all__ = ["Action", "Step", "removal", "rewriting", "steps", "steps_between", "subject", "undoing"]
+__all__ = ["Action", "Step", "cgroup_subject", "removal", "rewriting", "steps", "steps_between", "undoing"]
 
 # libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
 # under another one, as memory.high under memory.max, is thereby written after it. The files of cgroup v1 are in the
@@ -121,7 +121,7 @@ def rewriting(cgroup: PlannedCgroup, driver: CgroupDriver, *, past_driver: bool 
 def removal(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
     """The step that takes this cgroup away from the plan: a reserved one is given back, any other is removed."""
     action = Action.GIVE_BACK if cgroup.level is Level.RESERVED else Action.REMOVE
-    return Step(action=action, subject=subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
+    return Step(action=action, subject=cgroup_subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
 
 
 def undoing(step: Step) -> Step:
@@ -130,7 +130,7 @@ def undoing(step: Step) -> Step:
     return Step(action=action, subject=step.subject, path=step.path, unit=step.unit)
 
 
-def subject(cgroup: PlannedCgroup) -> str:
+def cgroup_subject(cgroup: PlannedCgroup) -> str:
     """What a reader calls a cgroup: "kubepods", "reserved /sysres.slice", "QoS class Burstable", "pod 1234"."""
     match cgroup.level:
         case Level.NODE:
@@ -172,7 +172,7 @@ def _adopt(cgroup: PlannedCgroup, plan: Plan) -> Step:
 
 
 def _of_slice(cgroup: PlannedCgroup, plan: Plan) -> tuple[Property, ...]:
-    return slice_properties(cgroup.path, f"memqos: {subject(cgroup)}", plan.cgroup_version)
+    return slice_properties(cgroup.path, f"memqos: {cgroup_subject(cgroup)}", plan.cgroup_version)
 
 
 def _change(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
@@ -183,7 +183,7 @@ def _change(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
 def _step(action: Action, cgroup: PlannedCgroup, driver: CgroupDriver, properties: tuple[Property, ...]) -> Step:
     return Step(
         action=action,
-        subject=subject(cgroup),
+        subject=cgroup_subject(cgroup),
         path=cgroup.path,
         unit=_unit(cgroup.path, driver),
         properties=properties,

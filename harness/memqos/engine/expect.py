@@ -20,7 +20,7 @@ from memqos.engine.node.cgroups import (
 from memqos.engine.node.fit import node_room
 from memqos.engine.node.ignored import ignored
 from memqos.engine.node.placement import Placement, place
-from memqos.engine.node.validation import check_settings
+from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
@@ -58,7 +58,7 @@ def expect(
     Raises ManifestError for settings that this release's kubelet refuses, UsageError for zones that cannot hold what is
     reserved in them.
     """
-    check_settings(kubelet)
+    check_configuration(kubelet)
     room = node_room(kubelet) if fit else None
     given = tuple(pods)
     placement = place([seen_by(pod, kubelet) for pod in given], kubelet, table, room=room)

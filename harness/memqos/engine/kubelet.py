@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.node.allocatable import allocatable, capacity
+from memqos.engine.node.allocatable import allocatable, node_capacity
 from memqos.engine.plan import Input
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release, Variant, revisions
 from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -54,7 +54,7 @@ class Kubelet:
     runtimes: Runtimes
     runtimes_text: str
     candidates: tuple[Runtimes, ...]
-    host: Host
+    host: RuntimeHost
     layout: Layout
     revisions: Mapping[Family, str]
     capacity: Mapping[str, Quantity]
@@ -115,7 +115,7 @@ class Kubelet:
             runtimes=runtimes,
             runtimes_text=str(runtimes),
             candidates=runtimes.candidates,
-            host=Host(
+            host=RuntimeHost(
                 driver=driver,
                 cgroup_version=node.cgroup_version,
                 page_size=node.page_size,
@@ -124,7 +124,7 @@ class Kubelet:
             ),
             layout=runtimes.layout(driver),
             revisions=revisions(release, variant),
-            capacity=capacity(node),
+            capacity=node_capacity(node),
             allocatable=allocatable(node, settings),
             memory_qos=on(Gate.MEMORY_QOS) and v2,
             factor=None if factor is None else float(factor),

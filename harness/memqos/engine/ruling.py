@@ -14,7 +14,7 @@ from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
 from memqos.model.node import CgroupVersion
 
-__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel", "unexplained", "unified_entries"]
+__all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel_revision", "unexplained", "unified_entries"]
 
 Why = Callable[[], Reason]
 
@@ -67,6 +67,6 @@ def unified_entries(rulings: Rulings) -> dict[str, str]:
     return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
 
 
-def kernel(version: CgroupVersion) -> str:
+def kernel_revision(version: CgroupVersion) -> str:
     """The revision of what the kernel alone decides, whatever the release of Kubernetes."""
     return f"kernel cgroup {version}"

@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
 from memqos.node.premises import Premises, broken_of
-from memqos.workload.report import Done, Step
+from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
 
@@ -119,7 +119,7 @@ class Course:
 
     def progressed(self) -> Finding:
         """The workload itself reported that it used memory."""
-        most = max((line.bytes for line in self.samples[-1].report if isinstance(line, Step | Done)), default=0)
+        most = max((line.bytes for line in self.samples[-1].report if isinstance(line, StepLine | Done)), default=0)
         return self._word("report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most))
 
     def anon_only_on(self, zone: int) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.translate.versions import Runtime, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import RuntimeName, Runtimes, Traits, traits_of
 
 __all__ = ["UNKNOWN", "runtimes_of"]
 
@@ -19,13 +19,13 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     know, and all that versions of containerd differ in, for such a CRI runtime.
     """
     return Runtimes(
-        cri=_known(cri, cri_version, (Runtime.CONTAINERD, Runtime.CRIO)),
-        oci=_known(oci, oci_version, (Runtime.RUNC, Runtime.CRUN)),
+        cri=_known(cri, cri_version, (RuntimeName.CONTAINERD, RuntimeName.CRIO)),
+        oci=_known(oci, oci_version, (RuntimeName.RUNC, RuntimeName.CRUN)),
         hugetlb=hugetlb,
     )
 
 
-def _known(name: str, version: str, known: tuple[Runtime, ...]) -> Traits:
+def _known(name: str, version: str, known: tuple[RuntimeName, ...]) -> Traits:
     """The traits of this version, or those of the first of the known with a version that is not."""
     if name in known:
         return traits_of(name, version)

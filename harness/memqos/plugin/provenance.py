@@ -72,12 +72,12 @@ def host() -> dict[str, Any]:
 
 
 def _matrix_text(bundle: Bundle) -> str:
-    lines = list(matrix.render(matrix.matrix_of(bundle.results)))
+    lines = list(matrix.matrix_lines(matrix.matrix_of(bundle.results)))
     return "\n".join(lines) + "\n" if lines else ""
 
 
 FILES: Mapping[str, Callable[[Bundle], str]] = {
-    "junit_01.xml": junit.render,
+    "junit_01.xml": junit.junit_xml,
     "matrix.txt": _matrix_text,
     "bundle.json": Bundle.to_text,
 }

@@ -319,7 +319,7 @@ class Recording:
         suites = os.path.relpath(root, here) if claims.is_suites_root(root) and root not in found else ""
         if self._bundle is not None:
             folder = os.path.relpath(self._folder, here)
-            yield from summary.render(self._bundle, results_folder=folder, suites=suites)
+            yield from summary.summary_lines(self._bundle, results_folder=folder, suites=suites)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,13 +8,13 @@ import xml.etree.ElementTree as ET
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["render"]
+__all__ = ["junit_xml"]
 
 # XML 1.0 cannot hold most control characters, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(bundle: Bundle) -> str:
+def junit_xml(bundle: Bundle) -> str:
     """The whole document, one testsuite per chapter, in the order in which the tests ran."""
     root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(bundle.error)))})
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))

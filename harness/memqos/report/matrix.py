@@ -14,7 +14,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["Difference", "Matrix", "Row", "matrix_of", "render"]
+__all__ = ["Matrix", "ProfileDifference", "Row", "matrix_lines", "matrix_of"]
 
 SHORTEST = 2
 """With fewer profiles there is nothing to compare."""
@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ProfileDifference:
     """Findings of one claim and control file that are not the same on all profiles, for the same reasons.
 
     what: "expected", or "observed" where the same is expected, and one of them deviates. count: how many findings.
@@ -54,7 +54,7 @@ class Matrix:
 
     profiles: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ProfileDifference, ...] = ()
 
 
 def matrix_of(results: Sequence[TestResult]) -> Matrix:
@@ -74,7 +74,7 @@ def matrix_of(results: Sequence[TestResult]) -> Matrix:
     return Matrix(profiles=profiles, rows=rows, differences=tuple(_differences(results, profiles)))
 
 
-def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iterator[Difference]:
+def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iterator[ProfileDifference]:
     """What differs between the profiles, put together by claim, control file and rules; in the profiles' order."""
     same: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
     for result in results:
@@ -95,7 +95,7 @@ def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iter
             groups.setdefault((claim, knob, "observed"), []).append((subject, observed, {}))
     for (claim_of, knob_of, what, *_), members in groups.items():
         subject, values, why = members[0]
-        yield Difference(
+        yield ProfileDifference(
             claim=str(claim_of),
             knob=str(knob_of),
             what=str(what),
@@ -126,7 +126,7 @@ def _split(rules: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def render(matrix: Matrix) -> Iterator[str]:
+def matrix_lines(matrix: Matrix) -> Iterator[str]:
     """The matrix and the differences as text, line by line; nothing without profiles."""
     if not matrix.profiles:
         return

@@ -13,7 +13,7 @@ from memqos.report import matrix
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["again", "finding_line", "render", "verdict_line"]
+__all__ = ["again", "finding_line", "summary_lines", "verdict_line"]
 
 _COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
 _LISTED_AT_MOST = 40
@@ -22,14 +22,14 @@ _NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget"}
 """Settings that are about a whole run, and not about one test of it."""
 
 
-def render(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator[str]:
+def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator[str]:
     """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict.
 
     suites: the folder that the cases are in, "" for memqos's own suites.
     """
     yield from _table(bundle)
     yield from _setters(bundle)
-    if lines := list(matrix.render(matrix.matrix_of(bundle.results))):
+    if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results))):
         yield from [*lines, ""]
     yield from _section("deviations", _deviations(bundle, suites))
     yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
@@ -114,7 +114,7 @@ def kept_line(machine: Mapping[str, Any]) -> str:
 
 
 def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
-    """The command that runs this one test again with the same settings. suites: as for `render`."""
+    """The command that runs this one test again with the same settings. suites: as for `summary_lines`."""
     words = ["memqos", "run"]
     for name, setting in bundle.settings.items():
         value = setting["value"]

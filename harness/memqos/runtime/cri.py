@@ -191,7 +191,9 @@ class CriRuntime:
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
         """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
         request = cri_pb2.ContainerStatsRequest(container_id=container.id)
-        return cri_wire.as_json(self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, deadline).stats)
+        return cri_wire.message_json(
+            self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, deadline).stats
+        )
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
         """StopContainer: TERM, then KILL after `grace` seconds (0: KILL at once)."""
@@ -253,8 +255,8 @@ class CriRuntime:
                 method=method,
                 at=at,
                 seconds=deadline.clock.now() - began,
-                request=cri_wire.as_json(request),
-                reply=None if reply is None else cri_wire.as_json(reply),
+                request=cri_wire.message_json(request),
+                reply=None if reply is None else cri_wire.message_json(reply),
                 error=trouble,
             )
             with self._record_lock:

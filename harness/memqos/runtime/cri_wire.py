@@ -28,13 +28,13 @@ from memqos.runtime.base import (
 )
 
 __all__ = [
-    "as_json",
     "capabilities_of",
     "cgroup_driver_from_wire",
     "container_handle",
     "container_state_from_wire",
     "create_request",
     "log_name",
+    "message_json",
     "pid_from_info",
     "resources_from_wire",
     "resources_to_wire",
@@ -212,7 +212,7 @@ def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozens
     return frozenset(able)
 
 
-def as_json(message: Message) -> dict[str, object]:
+def message_json(message: Message) -> dict[str, object]:
     """A message for evidence: CRI's own field names, fields that were not given left out."""
     return dict(MessageToDict(message, preserving_proto_field_name=True))
 

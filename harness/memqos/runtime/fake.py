@@ -16,7 +16,7 @@ from memqos.engine.translate import oci
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runtime_rules import written
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -72,7 +72,7 @@ class FakeRuntime:
         self._runtimes = runtimes
         self._layout = runtimes.layout(driver)
         # A tree in memory has no files of huge page reservations.
-        self._host = Host(
+        self._host = RuntimeHost(
             driver=driver,
             cgroup_version=cgroups.hierarchy.version,
             systemd=runtimes.systemd,

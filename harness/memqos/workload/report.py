@@ -11,12 +11,12 @@ from memqos.errors import MachineryError
 
 __all__ = [
     "Done",
+    "ErrorLine",
     "ExitLine",
-    "Failed",
     "Held",
     "ReportLine",
     "Started",
-    "Step",
+    "StepLine",
     "parse_container_log",
     "parse_report",
     "progress",
@@ -41,7 +41,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepLine:
     """A part of a command is done.
 
     command: counted from 1. bytes: done so far by this command, of `of`; both 0 for a hold that has begun.
@@ -71,7 +71,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class ErrorLine:
     """A command could not be done; errno is 0 if it was not the kernel that refused."""
 
     ms: float
@@ -101,13 +101,13 @@ class ExitLine:
     code: int
 
 
-ReportLine = Started | Step | Done | Failed | Held | ExitLine
+ReportLine = Started | StepLine | Done | ErrorLine | Held | ExitLine
 
 _KINDS: Mapping[str, type[ReportLine]] = {
     "start": Started,
-    "step": Step,
+    "step": StepLine,
     "done": Done,
-    "error": Failed,
+    "error": ErrorLine,
     "held": Held,
     "exit": ExitLine,
 }
@@ -152,7 +152,9 @@ def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[
 
 def progress(lines: Iterable[ReportLine], command: int) -> int:
     """How many bytes this command (counted from 1) had done when it last spoke; 0 if it has not."""
-    return max((line.bytes for line in lines if isinstance(line, Step | Done) and line.command == command), default=0)
+    return max(
+        (line.bytes for line in lines if isinstance(line, StepLine | Done) and line.command == command), default=0
+    )
 
 
 def _parse_line(line: str, source: str, number: int) -> ReportLine:

@@ -8,7 +8,7 @@ from memqos.engine.answer.explain import reason_lines
 from memqos.engine.numa.admit import Admitted, admit, release
 from memqos.engine.numa.draft_2020 import draft_admit, draft_start
 from memqos.engine.numa.restore import StartRefusal, restore
-from memqos.engine.numa.state import render
+from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.plan import Reason
 from memqos.model.node import NodeFacts, NumaZone
 from memqos.model.pod import QosClass
@@ -108,7 +108,7 @@ def draft() -> Iterator[str]:
 def restarts() -> Iterator[str]:
     rules, fresh = policies(), machine(4, 4)
     table = placed(fresh, rules, plain("p", "1Gi"))
-    text = render("Static", table)
+    text = checkpoint_text("Static", table)
     elsewhere = replace(table, assignments={"p": {"c0": (replace(table.assignments["p"]["c0"][0], zones=(7,)),)}})
     unknown = replace(
         table, assignments={"p": {"c0": (replace(table.assignments["p"]["c0"][0], kind="hugepages-1Gi"),)}}
@@ -118,12 +118,12 @@ def restarts() -> Iterator[str]:
         ("a list", "[]", fresh, rules),
         ("another checksum", text.replace('"checksum":', '"checksum":1'), fresh, rules),
         ("no policy", json.dumps({**json.loads(text), "policyName": 3}), fresh, rules),
-        ("another policy", render("None", table), fresh, rules),
+        ("another policy", checkpoint_text("None", table), fresh, rules),
         ("a zone more", text, machine(4, 4, 4), rules),
         ("a smaller zone", text, machine(4, 3), rules),
         ("pages", text, machine(4, 4, pages=3), rules),
-        ("a block elsewhere", render("Static", elsewhere), fresh, rules),
-        ("a block of another type", render("Static", unknown), fresh, rules),
+        ("a block elsewhere", checkpoint_text("Static", elsewhere), fresh, rules),
+        ("a block of another type", checkpoint_text("Static", unknown), fresh, rules),
     ):
         found = restore(given, machine_, rules_)
         if isinstance(found, StartRefusal):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.catalog.kubelets import load_kubelets, select
+from memqos.catalog.kubelets import load_kubelets, select_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion
@@ -23,26 +23,26 @@ KUBELETS = load_kubelets(on=CgroupVersion.V2)
     ],
 )
 def test_a_release_has_the_kubelets_of_the_last_change_before_it(releases, ids):
-    assert [kubelet.id for kubelet in select(KUBELETS, releases)] == ids
+    assert [kubelet.id for kubelet in select_kubelets(KUBELETS, releases)] == ids
 
 
 def test_no_release_is_every_kubelet():
-    assert select(KUBELETS, []) == KUBELETS
+    assert select_kubelets(KUBELETS, []) == KUBELETS
 
 
 def test_a_kubelet_of_cgroup_v1_stands_for_the_releases_after_it():
-    chosen = select(load_kubelets(on=CgroupVersion.V1), ["1.25"])
+    chosen = select_kubelets(load_kubelets(on=CgroupVersion.V1), ["1.25"])
     assert [kubelet.id for kubelet in chosen] == ["v1.25", "v1.25-limited-swap", "v1.25-unlimited-swap"]
 
 
 @pytest.mark.parametrize("release", ["1.21", "1.99", "two"])
 def test_a_release_without_rules_is_refused(release):
     with pytest.raises(UnknownNameError, match=f"--kubernetes: there is no Kubernetes release '{release}'"):
-        select(KUBELETS, [release], where="--kubernetes")
+        select_kubelets(KUBELETS, [release], where="--kubernetes")
 
 
 @pytest.mark.parametrize("minor", range(22, 38))
 def test_every_release_has_rules_for_every_pod_of_the_catalogue(minor):
-    for kubelet in select(KUBELETS, [f"1.{minor}"]):
+    for kubelet in select_kubelets(KUBELETS, [f"1.{minor}"]):
         assert kubelet.release == f"1.{minor}"
         assert fake_node().plan(load_pod_catalog(), kubelet).release == f"1.{minor}"

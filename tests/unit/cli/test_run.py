@@ -10,7 +10,7 @@ import pytest
 
 from memqos.cli.main import run
 from memqos.cli.run import pytest_arguments
-from memqos.cli.suites import select
+from memqos.cli.suites import select_suites
 from memqos.config.settings import resolve
 from memqos.errors import UsageError
 
@@ -18,7 +18,7 @@ SUITES = Path(__file__).parents[3] / "suites"
 
 
 def arguments(*words, selection=(), **given):
-    chosen = select(words, brought=SUITES, here=Path("/nowhere"))
+    chosen = select_suites(words, brought=SUITES, here=Path("/nowhere"))
     return pytest_arguments(chosen, resolve(given, {}), selection=selection)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from memqos.cli.main import run
-from memqos.cli.runtime_options import runtimes_of
+from memqos.cli.runtime_options import runtimes_named
 from memqos.engine.translate.versions import TRIXIE
 
 POD = """
@@ -117,7 +117,7 @@ def test_what_the_releases_of_a_version_differ_in_is_shown_as_such(told):
     ("containerd@1.7.24~ds1-6+b3+runc@1.1.15+ds1-2+b4", "containerd 1.7.24~ds1-6+b3", "runc 1.1.15+ds1-2+b4"),
 ])  # fmt: skip
 def test_runtimes_by_name_and_version(text, cri, oci):
-    found = runtimes_of(text, TRIXIE)
+    found = runtimes_named(text, TRIXIE)
     assert (str(found.cri), str(found.oci)) == (cri, oci)
 
 

@@ -11,7 +11,7 @@ from memqos.cli import doctor, vm
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
 from memqos.vm.cache.manifest import write_manifest
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, seal
+from memqos.vm.checkpoint.stored import checkpoints_folder, seal_checkpoint
 from memqos.vm.image.making import image_name
 from memqos.vm.qemu.accelerator import AcceleratorChoice
 from memqos.vm.qemu.spec import Accelerator
@@ -151,7 +151,7 @@ def checkpoint(cache, name, image):
     folder.mkdir()
     for file in ("state", "root.qcow2"):
         (folder / file).write_bytes(b"1" * 5000)
-    seal(folder, {"image": image, "created": "2026-01-02T03:04:05+00:00"})
+    seal_checkpoint(folder, {"image": image, "created": "2026-01-02T03:04:05+00:00"})
     return folder
 
 
@@ -247,13 +247,13 @@ def test_doctor_calls_slow_what_is_slow(cache, monkeypatch, accelerator, obstacl
     monkeypatch.setattr(doctor, "list_images", lambda _: iter([SimpleNamespace(kernel="vmlinuz")]))
     monkeypatch.setattr(doctor, "choose_accelerator", lambda *_, **__: choice)
     check = doctor.check_acceleration(cache)
-    assert doctor.line(check) == line
+    assert doctor.check_line(check) == line
     assert doctor.is_able([check])
 
 
 def test_doctor_without_a_device_says_so_and_that_it_will_do(cache, monkeypatch):
     monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: "there is no /dev/kvm")
-    told = doctor.line(doctor.check_acceleration(cache))
+    told = doctor.check_line(doctor.check_acceleration(cache))
     assert told == f"slow     acceleration: {TCG}: there is no /dev/kvm"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, program, sweep
+from memqos.enforce.apply import Enforcement, Leftover, find_leftovers, program, sweep_cgroups
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver
@@ -184,7 +184,7 @@ def test_leftovers_are_found_and_swept(agent: Agent) -> None:
         Leftover(path=CgroupPath.parse("/system.slice"), name="run 3", adopted=True),
     )
     agent.answer = {"done": 2, "killed": [], "failure": None}
-    sweep(agent.tree, found, deadline=soon())
+    sweep_cgroups(agent.tree, found, deadline=soon())
     steps = [step for request in agent.requests[1:] for step in request["steps"]]
     assert [(step["action"], step["path"], step["unit"]) for step in steps] == [
         ("give back", "/system.slice", "system.slice"),

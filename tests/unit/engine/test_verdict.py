@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.answer.explain import amount, failure, knob_reasons, plan_tree, reason_lines
+from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines, shown_amount
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge, judge_node, judge_pod
@@ -380,4 +380,4 @@ def test_empty_reason_has_no_lines():
      (MAX, "max"), (ABSENT, "absent"), (Bytes(1 << 62), "4611686018427387904 (2^62, no limit)")],
 )  # fmt: skip
 def test_amounts(value, text):
-    assert amount(value) == text
+    assert shown_amount(value) == text

@@ -10,7 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
 from memqos.report import summary
 from memqos.report.bundle import Bundle
-from memqos.report.matrix import Matrix, matrix_of, render
+from memqos.report.matrix import Matrix, matrix_lines, matrix_of
 from memqos.report.outcome import Outcome
 from tests.unit.report.sample import BUNDLE, finding, result
 
@@ -47,7 +47,7 @@ RESULTS = (
 
 def test_one_profile_is_nothing_to_compare():
     assert matrix_of([one("old", "a"), result("b", Outcome.CONFORMS)]) == Matrix()
-    assert list(render(Matrix())) == []
+    assert list(matrix_lines(Matrix())) == []
 
 
 def test_cells_count_each_claims_cases_by_outcome():
@@ -97,7 +97,7 @@ def test_what_differs_and_conforms_everywhere_is_no_difference():
 
 
 def test_the_text_is_a_table_and_what_differs():
-    assert list(render(matrix_of(RESULTS))) == [
+    assert list(matrix_lines(matrix_of(RESULTS))) == [
         "claim       old         new",
         "values/pod  conforms 2  deviates 1 of 2",
         "swap/limit  conforms 1  deviates 1",
@@ -123,7 +123,9 @@ def test_the_bundle_has_the_matrix_as_its_schema_says():
 
 
 def test_the_summary_shows_it():
-    text = "\n".join(summary.render(Bundle(started="", ended="", exit_code=1, results=RESULTS), results_folder="r"))
+    text = "\n".join(
+        summary.summary_lines(Bundle(started="", ended="", exit_code=1, results=RESULTS), results_folder="r")
+    )
     assert "\nvalues/pod  conforms 2  deviates 1 of 2\n" in text
 
 

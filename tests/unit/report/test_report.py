@@ -118,7 +118,7 @@ def test_what_is_no_bundle_is_refused(text, words):
 
 
 def test_junit_is_its_golden_and_xml():
-    text = junit.render(BUNDLE)
+    text = junit.junit_xml(BUNDLE)
 
     assert text == (GOLDEN / "junit_01.xml").read_text()
     suites = ET.fromstring(text).findall("testsuite")  # noqa: S314 - it is our own
@@ -131,7 +131,7 @@ def test_junit_is_its_golden_and_xml():
 
 
 def test_summary_is_its_golden():
-    text = "\n".join(summary.render(BUNDLE, results_folder="results/now")) + "\n"
+    text = "\n".join(summary.summary_lines(BUNDLE, results_folder="results/now")) + "\n"
 
     assert text == (GOLDEN / "summary.txt").read_text()
 
@@ -168,14 +168,14 @@ def test_runtimes_are_named_as_the_machines_name_them():
 
 def test_the_end_says_how_a_kept_machine_is_entered():
     machine = {"id": "gw1-0", "kept": {"name": "kept-ab"}}
-    lines = list(summary.render(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
     told = "  gw1-0: enter it with `memqos vm shell kept-ab`, end it with `memqos vm rm kept-ab`"
     assert lines[lines.index("kept running:") + 1] == told
 
 
 def test_a_long_list_is_cut_and_says_so():
     many = tuple(result(str(n), Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES),)) for n in range(30))
-    lines = list(summary.render(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
 
     assert "  … and 50 more lines: see bundle.json" in lines
 

@@ -60,19 +60,19 @@ def golden(name: str) -> object:
 
 
 def test_a_sandbox_request() -> None:
-    assert cri_wire.as_json(cri_wire.sandbox_request(SANDBOX, "crun")) == golden("run_pod_sandbox.json")
+    assert cri_wire.message_json(cri_wire.sandbox_request(SANDBOX, "crun")) == golden("run_pod_sandbox.json")
 
 
 def test_a_container_request_repeats_the_sandbox() -> None:
     request = cri_wire.create_request(SandboxHandle(id="5a6cf583", spec=SANDBOX), CONTAINER)
-    assert cri_wire.as_json(request) == golden("create_container.json")
+    assert cri_wire.message_json(request) == golden("create_container.json")
 
 
 def test_an_update_request_leaves_out_what_is_not_specified() -> None:
     request = cri_wire.update_request(
         "ede1f105", ContainerResources(memory_limit_in_bytes=1 << 30, unified={"memory.high": "max"})
     )
-    assert cri_wire.as_json(request) == golden("update_container_resources.json")
+    assert cri_wire.message_json(request) == golden("update_container_resources.json")
 
 
 def test_resources_that_say_nothing_are_an_empty_message() -> None:

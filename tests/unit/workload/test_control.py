@@ -10,7 +10,7 @@ from memqos.errors import TargetError
 from memqos.target.local import LocalTarget
 from memqos.workload.command import Anon, Exit, Free, line
 from memqos.workload.control import Control, control_folders
-from memqos.workload.report import Done, ExitLine, Failed, parse_report
+from memqos.workload.report import Done, ErrorLine, ExitLine, parse_report
 from tests.unit.workload.limited import LIMITED
 
 
@@ -33,7 +33,7 @@ def test_commands_of_the_arguments_are_done_first_and_then_those_of_the_fifo(tmp
             lines = parse_report(process.stdout.read(), source="memload")
         assert process.returncode == 5
     assert [one.verb for one in lines if isinstance(one, Done)] == ["anon", "free"]
-    assert [one.what for one in lines if isinstance(one, Failed)] == ["no such region"]
+    assert [one.what for one in lines if isinstance(one, ErrorLine)] == ["no such region"]
     assert isinstance(lines[-1], ExitLine)
     assert not Path(control.folder).exists()
 

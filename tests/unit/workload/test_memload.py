@@ -9,7 +9,7 @@ import pytest
 
 from memqos.clock import Deadline, wait
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
-from memqos.workload.report import Done, ExitLine, Failed, Held, ReportLine, Started, Step, parse_report
+from memqos.workload.report import Done, ErrorLine, ExitLine, Held, ReportLine, Started, StepLine, parse_report
 from tests.unit.workload.limited import LIMIT, LIMITED
 
 MI = 1 << 20
@@ -29,7 +29,7 @@ def do(memload: Path, *commands: Command) -> tuple[int, tuple[ReportLine, ...]]:
 def test_anonymous_memory_is_used_in_steps(memload: Path) -> None:
     status, lines = do(memload, Anon(size=3 * MI), Report(), Exit(code=7))
     assert status == 7
-    assert [line.bytes for line in lines if isinstance(line, Step)] == [MI, 2 * MI, 3 * MI]
+    assert [line.bytes for line in lines if isinstance(line, StepLine)] == [MI, 2 * MI, 3 * MI]
     held = next(line for line in lines if isinstance(line, Held))
     assert (held.regions, held.bytes) == (1, 3 * MI)
     assert 3 * MI <= held.resident < 5 * MI
@@ -82,7 +82,7 @@ def test_a_tmpfs_is_told_from_another_file_system(memload: Path, tmp_path: Path)
         shm.unlink(missing_ok=True)
         shm.parent.rmdir()
     assert [line.bytes for line in lines if isinstance(line, Done)] == [MI]
-    assert [line.command for line in lines if isinstance(line, Failed)] == [2]
+    assert [line.command for line in lines if isinstance(line, ErrorLine)] == [2]
 
 
 def test_a_touch_sees_what_somebody_else_wrote(memload: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_touch_sees_what_somebody_else_wrote(memload: Path, tmp_path: Path) ->
         assert process.wait(10) == 4
     lines = read(report)
     assert [one.wrong_pages for one in lines if isinstance(one, Done) and one.verb == "touch"] == [0, 1]
-    assert [one.what for one in lines if isinstance(one, Failed)] == ["not a command"]
+    assert [one.what for one in lines if isinstance(one, ErrorLine)] == ["not a command"]
 
 
 def read(report: Path) -> tuple[ReportLine, ...]:
@@ -122,13 +122,13 @@ def read(report: Path) -> tuple[ReportLine, ...]:
 def test_a_refused_mapping_is_reported_and_the_rest_goes_on(memload: Path) -> None:
     status, lines = do(memload, Anon(size=MI), Anon(size=LIMIT * 2), Report(), Exit())
     assert status == 0
-    assert [(line.what, line.errno) for line in lines if isinstance(line, Failed)] == [("mmap", 12)]
+    assert [(line.what, line.errno) for line in lines if isinstance(line, ErrorLine)] == [("mmap", 12)]
     assert next(line.bytes for line in lines if isinstance(line, Held)) == MI
 
 
 def test_a_region_that_could_not_be_had_keeps_its_number(memload: Path) -> None:
     _, lines = do(memload, Anon(size=LIMIT * 2), Anon(size=MI), Free(region=2), Free(region=1), Report())
-    assert [line.what for line in lines if isinstance(line, Failed)] == ["mmap", "no such region"]
+    assert [line.what for line in lines if isinstance(line, ErrorLine)] == ["mmap", "no such region"]
     assert next(line.bytes for line in lines if isinstance(line, Held)) == 0
 
 

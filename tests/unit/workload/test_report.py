@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from memqos.errors import MachineryError
 from memqos.workload.report import (
     Done,
+    ErrorLine,
     ExitLine,
-    Failed,
     Held,
     Started,
-    Step,
+    StepLine,
     parse_container_log,
     parse_report,
     progress,
@@ -35,12 +35,12 @@ def test_every_kind_of_line() -> None:
     )
     assert parse_report(text, source="log") == (
         Started(ms=0.009, pid=19346, page_size=4096, lock_errno=0),
-        Step(ms=1.2, command=1, verb="anon", region=1, bytes=1048576, of=3145728, max_us=4),
+        StepLine(ms=1.2, command=1, verb="anon", region=1, bytes=1048576, of=3145728, max_us=4),
         Done(ms=2, command=1, verb="anon", region=1, bytes=3145728),
         Done(ms=3.5, command=2, verb="touch", region=0, bytes=8, wrong_pages=1, max_us=106),
-        Failed(ms=4.0, command=3, what="mmap", errno=12, error="Cannot allocate memory"),
+        ErrorLine(ms=4.0, command=3, what="mmap", errno=12, error="Cannot allocate memory"),
         Held(ms=5.0, command=4, regions=1, bytes=8, resident=4022272),
-        Step(ms=6.0, command=5, verb="hold"),
+        StepLine(ms=6.0, command=5, verb="hold"),
         ExitLine(ms=7.0, command=6, code=3),
     )
 
@@ -92,7 +92,7 @@ def test_a_containers_log() -> None:
         f"{stamp} stdout F {STEP[30:]}"
     )
     lines = parse_container_log(log, source="log")
-    assert [type(line) for line in lines] == [Started, Step]
+    assert [type(line) for line in lines] == [Started, StepLine]
 
 
 def test_a_containers_log_that_is_none_is_named() -> None:

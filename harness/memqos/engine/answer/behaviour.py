@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Expected, Reason
-from memqos.engine.ruling import kernel
+from memqos.engine.ruling import kernel_revision
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 
@@ -28,7 +28,7 @@ class _Rule:
     set_by: Setter = Setter.KERNEL
 
 
-_V1, _V2 = kernel(CgroupVersion.V1), kernel(CgroupVersion.V2)
+_V1, _V2 = kernel_revision(CgroupVersion.V1), kernel_revision(CgroupVersion.V2)
 _CRI = "CRI v1"
 _WORKLOAD = "memqos workload"
 

@@ -11,7 +11,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
 from memqos.model.knob import ABSENT
 
-__all__ = ["Change", "differences", "differences_document", "differences_text"]
+__all__ = ["Difference", "differences", "differences_document", "differences_text"]
 
 NOTHING = "nothing"
 """Stands for a cgroup, field or pod that only the other plan has."""
@@ -20,7 +20,7 @@ _Key = tuple[Level, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Difference:
     """One thing that is not the same.
 
     subject: whose it is. what: a control file, "qos class", "admission", "creation", "oom_score_adj", or a field of a
@@ -37,7 +37,7 @@ class Change:
     reason_after: Reason | None = None
 
 
-def differences(before: Plan, after: Plan) -> tuple[Change, ...]:
+def differences(before: Plan, after: Plan) -> tuple[Difference, ...]:
     """Every change, in the order of the second plan; what only the first one has comes last.
 
     A pod keeps its identity (uid) when its QoS class changes, and with it the place of its cgroup.
@@ -45,7 +45,7 @@ def differences(before: Plan, after: Plan) -> tuple[Change, ...]:
     return (*_cgroups(before, after), *_pods(before, after))
 
 
-def differences_text(changes: tuple[Change, ...], before: str, after: str) -> str:
+def differences_text(changes: tuple[Difference, ...], before: str, after: str) -> str:
     """Changes for people, by subject; `before` and `after` name the two sides."""
     if not changes:
         return f"{before} -> {after}: nothing changes"
@@ -63,7 +63,7 @@ def differences_text(changes: tuple[Change, ...], before: str, after: str) -> st
     return "\n".join(lines)
 
 
-def differences_document(changes: tuple[Change, ...], before: str, after: str) -> dict[str, Any]:
+def differences_document(changes: tuple[Difference, ...], before: str, after: str) -> dict[str, Any]:
     """Changes as JSON: memqos_format (1), before, after, changes (each with what it was, is, and why)."""
     return {
         "memqos_format": 1,
@@ -93,7 +93,7 @@ def _by_key(plan: Plan) -> dict[_Key, tuple[str, PlannedCgroup]]:
     return found
 
 
-def _cgroups(before: Plan, after: Plan) -> Iterator[Change]:
+def _cgroups(before: Plan, after: Plan) -> Iterator[Difference]:
     old, new = _by_key(before), _by_key(after)
     for key in (*new, *(key for key in old if key not in new)):
         name = (new.get(key) or old[key])[0]
@@ -102,7 +102,7 @@ def _cgroups(before: Plan, after: Plan) -> Iterator[Change]:
         for knob in (*now, *(knob for knob in was if knob not in now)):
             one, other = was.get(knob), now.get(knob)
             if _text(one) != _text(other):
-                yield Change(
+                yield Difference(
                     subject=name,
                     what=knob.value,
                     before=_text(one),
@@ -120,7 +120,7 @@ def _text(expected: Expected | None) -> str:
     return expected.shown if expected.undecided else str(expected.written)
 
 
-def _pods(before: Plan, after: Plan) -> Iterator[Change]:
+def _pods(before: Plan, after: Plan) -> Iterator[Difference]:
     old, new = {pod.uid: pod for pod in before.pods}, {pod.uid: pod for pod in after.pods}
     refused = [{one.pod: one for one in plan.refusals} for plan in (before, after)]
     for uid in (*new, *(uid for uid in old if uid not in new)):
@@ -134,15 +134,15 @@ def _pods(before: Plan, after: Plan) -> Iterator[Change]:
             "admitted" if uid in plan else f"refused: {side[uid].reason_name}" if uid in side else NOTHING
             for plan, side in zip((old, new), refused, strict=True)
         ]
-        yield Change(
+        yield Difference(
             subject=name, what="admission", before=texts[0], after=texts[1],
             reason_before=reasons[0], reason_after=reasons[1],
         )  # fmt: skip
 
 
-def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Change]:
+def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Difference]:
     if old.qos is not new.qos:
-        yield Change(
+        yield Difference(
             subject=name, what="qos class", before=old.qos.value, after=new.qos.value,
             reason_before=old.qos_reason, reason_after=new.qos_reason,
         )  # fmt: skip
@@ -151,20 +151,20 @@ def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Change]:
         one = was[container.name]
         own = f"container {container.name} of {name}"
         if one.oom_score_adj != container.oom_score_adj:
-            yield Change(
+            yield Difference(
                 subject=own, what="oom_score_adj", before=str(one.oom_score_adj), after=str(container.oom_score_adj),
                 reason_before=one.oom_score_adj_reason, reason_after=container.oom_score_adj_reason,
             )  # fmt: skip
         if one.refusal != container.refusal:
             texts = [f"refused: {side.refusal}" if side.refusal else "made" for side in (one, container)]
-            yield Change(subject=own, what="creation", before=texts[0], after=texts[1])
+            yield Difference(subject=own, what="creation", before=texts[0], after=texts[1])
         yield from _messages(own, "cri", cri_document(one.resources), cri_document(container.resources))
     for what in ("sandbox_resources", "sandbox_overhead"):
         sides = (cri_document(getattr(old, what)), cri_document(getattr(new, what)))
         yield from _messages(name, what.replace("_", " "), *sides)
 
 
-def _messages(name: str, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+def _messages(name: str, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
     """Fields that differ; those inside of `unified` one by one. oom_score_adj has a line of its own already."""
     flat = [
         {key: value for key, value in side.items() if key not in {"unified", "oom_score_adj"}}
@@ -174,4 +174,4 @@ def _messages(name: str, kind: str, was: Mapping[str, Any], now: Mapping[str, An
     for key in (*flat[1], *(key for key in flat[0] if key not in flat[1])):
         texts = [str(side[key]) if key in side else NOTHING for side in flat]
         if texts[0] != texts[1]:
-            yield Change(subject=name, what=f"{kind} {key}", before=texts[0], after=texts[1])
+            yield Difference(subject=name, what=f"{kind} {key}", before=texts[0], after=texts[1])

@@ -15,12 +15,12 @@ from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 
 __all__ = [
-    "amount",
     "failure",
     "knob_reasons",
     "one_line",
     "plan_tree",
     "reason_lines",
+    "shown_amount",
     "size",
     "translations_text",
     "with_pods",
@@ -33,7 +33,7 @@ _NARROWEST = len("memory.swap.max") + 2
 _KI, _MI = 1 << 10, 1 << 20
 
 
-def amount(value: KnobValue) -> str:
+def shown_amount(value: KnobValue) -> str:
     """A value as people read it: bytes with their size behind them."""
     shown = size(value)
     return f"{value} ({shown})" if shown else str(value)
@@ -143,9 +143,9 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
 def written_text(expected: Expected) -> str:
     """What is written, and what then shows where that is something else; both values where versions differ."""
     if expected.undecided:
-        return " or ".join(map(amount, expected.undecided))
-    text = amount(expected.written)
-    return text if expected.value == expected.written else f"{text}, reads {amount(expected.value)}"
+        return " or ".join(map(shown_amount, expected.undecided))
+    text = shown_amount(expected.written)
+    return text if expected.value == expected.written else f"{text}, reads {shown_amount(expected.value)}"
 
 
 def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = None) -> str:
@@ -168,7 +168,11 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
             continue
         if expected is None:
             continue
-        text = f"not written, reads {amount(expected.value)}" if expected.written is ABSENT else written_text(expected)
+        text = (
+            f"not written, reads {shown_amount(expected.value)}"
+            if expected.written is ABSENT
+            else written_text(expected)
+        )
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
         parts.append("\n".join([head, *reason_lines(expected.reason, indent="  "), *said]))
     if not parts and knob in plan.unavailable:

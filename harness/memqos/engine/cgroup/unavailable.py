@@ -8,7 +8,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Family, Gate, Novelty
-from memqos.engine.ruling import kernel
+from memqos.engine.ruling import kernel_revision
 from memqos.model.knob import Knob, knobs_of
 
 __all__ = ["unavailable"]
@@ -60,7 +60,7 @@ def _reason(knob: Knob, kubelet: Kubelet, *, exists: bool) -> Reason:
     rule = f"{knob} does not exist on cgroup {version}: {_COUNTERPARTS[knob]}"
     fact = kubelet.fact("cgroup version", version)
     if knob not in _PROTECTION:
-        return Reason(rule=rule, revision=kernel(version), source=_KERNEL, inputs=(fact,))
+        return Reason(rule=rule, revision=kernel_revision(version), source=_KERNEL, inputs=(fact,))
     gate = f"featureGates.{Gate.MEMORY_QOS}"
     on = enabled(Gate.MEMORY_QOS, kubelet.release, kubelet.settings.feature_gates)
     if on and kubelet.release.has(Novelty.WARNS_ON_CGROUP_V1):

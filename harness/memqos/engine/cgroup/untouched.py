@@ -5,7 +5,7 @@ from __future__ import annotations
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Level, Reason
 from memqos.engine.releases.table import Gate
-from memqos.engine.ruling import Ruling, kernel
+from memqos.engine.ruling import Ruling, kernel_revision
 from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text
 
 __all__ = ["exists", "node_defaults", "untouched"]
@@ -47,7 +47,7 @@ def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
         text = f"without memory QoS {text}"
     reason = Reason(
         rule=f"{text}: the kernel's default shows",
-        revision=kernel(kubelet.node.cgroup_version),
+        revision=kernel_revision(kubelet.node.cgroup_version),
         source=source,
         inputs=inputs,
     )
@@ -58,7 +58,7 @@ def _swappiness_reason(kubelet: Kubelet, source: str) -> Reason:
     rule = "nobody writes it: a new cgroup takes it over from its parent, and the root has vm.swappiness"
     return Reason(
         rule=rule,
-        revision=kernel(kubelet.node.cgroup_version),
+        revision=kernel_revision(kubelet.node.cgroup_version),
         source=source,
         inputs=(kubelet.fact("vm.swappiness", kubelet.node.swappiness),),
     )

@@ -12,10 +12,10 @@ from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["allocatable", "capacity"]
+__all__ = ["allocatable", "node_capacity"]
 
 
-def capacity(node: NodeFacts) -> dict[str, Quantity]:
+def node_capacity(node: NodeFacts) -> dict[str, Quantity]:
     """What the machine has: memory in bytes, cpu in whole CPUs, pid in processes and threads where that is known."""
     found = {"memory": Quantity.of_bytes(node.memory), "cpu": Quantity.of_bytes(node.cpus)}
     return found if node.pids is None else {**found, "pid": Quantity.of_bytes(node.pids)}
@@ -24,7 +24,7 @@ def capacity(node: NodeFacts) -> dict[str, Quantity]:
 def allocatable(node: NodeFacts, settings: KubeletSettings) -> dict[str, Quantity]:
     """What is left for pods after both reservations; zero where more is reserved than there is."""
     left = {}
-    for name, whole in capacity(node).items():
+    for name, whole in node_capacity(node).items():
         rest = whole - _reserved(settings.system_reserved, name) - _reserved(settings.kube_reserved, name)
         left[name] = rest if rest > ZERO else ZERO
     return left

@@ -98,7 +98,7 @@ def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
 def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
     """What the rules call allocatable, less the hard eviction threshold; huge pages are not subtracted yet.
 
-    Not below zero: with more kept than there is the kubelet does not start (`validation.check_settings`).
+    Not below zero: with more kept than there is the kubelet does not start (`validation.check_configuration`).
     """
     left = kubelet.allocatable["memory"] - hard_eviction(kubelet.settings, kubelet.node.memory)
     return {**kubelet.allocatable, "memory": left}

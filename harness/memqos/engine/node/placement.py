@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.fit import Room, pod_needs
-from memqos.engine.numa.admit import Admitted, admit, start, started
+from memqos.engine.numa.admit import Admitted, admit, pod_started, start
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.zone_table import ZoneTable
@@ -88,7 +88,7 @@ class _Static:
         """Place a pod beside those that were kept; its containers have all started once it is kept."""
         outcome = admit(pod, table=self._table, policies=self._policies)
         if isinstance(outcome, Admitted):
-            self._tried = started(pod, outcome.table, self._policies)
+            self._tried = pod_started(pod, outcome.table, self._policies)
         return outcome
 
     def keep(self) -> None:

@@ -20,7 +20,7 @@ from memqos.engine.releases.table import Gate, Novelty
 from memqos.model.node import CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["check_settings", "why_not_on"]
+__all__ = ["check_configuration", "why_not_on"]
 
 _MS = 1_000
 _CPU_POLICIES = ("none", "static")
@@ -31,7 +31,7 @@ _Fault = tuple[str, str, str]
 """Field, what is wrong with it, and what to do."""
 
 
-def check_settings(kubelet: Kubelet) -> None:
+def check_configuration(kubelet: Kubelet) -> None:
     """Raise ManifestError for the first field that this release's kubelet refuses; it names the place, if known."""
     for field, what, next_step in _faults(kubelet):
         raise configuration_error(kubelet.settings, field, what, next_step)

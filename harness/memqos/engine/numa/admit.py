@@ -21,8 +21,8 @@ from memqos.engine.numa.pod_level import EmptySharedPool, allocate_pod, pod_faul
 from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies, TopologyPolicy, TopologyScope
 from memqos.engine.numa.requests import container_request, managed_as_a_whole, pod_request
 from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
-from memqos.engine.numa.static import Rejection, allocate, remove_container, start_container
-from memqos.engine.numa.topology_manager import Decision, decide
+from memqos.engine.numa.static import Rejection, allocate, container_started, remove_container
+from memqos.engine.numa.topology_manager import TopologyDecision, topology_decision
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.pod.qos import pod_qos
@@ -40,9 +40,9 @@ __all__ = [
     "container_hints",
     "is_placed",
     "pod_hints",
+    "pod_started",
     "release",
     "start",
-    "started",
 ]
 
 TOPOLOGY_AFFINITY_ERROR = "TopologyAffinityError"
@@ -114,10 +114,10 @@ def release(pod_uid: str, table: ZoneTable) -> ZoneTable:
     return table
 
 
-def started(pod: Pod, table: ZoneTable, policies: Policies) -> ZoneTable:
+def pod_started(pod: Pod, table: ZoneTable, policies: Policies) -> ZoneTable:
     """The table once all containers of an admitted pod have been created: regular init containers hold nothing more."""
     for container in pod.init_containers + pod.containers:
-        table = start_container(table, pod, container.name, policies)
+        table = container_started(table, pod, container.name, policies)
     return table
 
 
@@ -224,13 +224,13 @@ class _Admission:
 
     def _affinity(self, name: str, hints: ProviderHints | None, message: str) -> _Affinity | Refusal:
         """Ask the Topology Manager about a container, or about the pod (name "")."""
-        decision = decide(self.policies.topology, (*self.others.get(name, ()), hints), self.merger)
+        decision = topology_decision(self.policies.topology, (*self.others.get(name, ()), hints), self.merger)
         reason = self._decision_reason(name, hints, decision)
         if decision.admitted:
             return _Affinity(hint=decision.hint, reason=reason)
         return Refusal(pod=self.pod.uid, reason_name=TOPOLOGY_AFFINITY_ERROR, message=message, reason=reason)
 
-    def _decision_reason(self, name: str, hints: ProviderHints | None, decision: Decision) -> Reason:
+    def _decision_reason(self, name: str, hints: ProviderHints | None, decision: TopologyDecision) -> Reason:
         policy = self.policies.topology
         if policy is TopologyPolicy.NONE:
             return Reason(

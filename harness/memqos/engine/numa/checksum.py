@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 
 __all__ = ["checksum", "fnv1a_32", "picture"]
 
@@ -52,7 +52,7 @@ def picture(policy: str, table: ZoneTable, *, with_pods: bool) -> str:
     )
 
 
-def _zone(zone: Zone) -> str:
+def _zone(zone: ZoneState) -> str:
     memory = " ".join(f"{kind}:<*>{_memory(amounts)}" for kind, amounts in sorted(zone.memory.items()))
     return (
         f"{{NumberOfAssignments:(int){zone.assignments} "

@@ -19,7 +19,7 @@ from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.merge import Merger
 from memqos.engine.numa.policies import TopologyPolicy, configuration_error
 from memqos.engine.numa.reservation import check_fields, in_words, node_reservation
-from memqos.engine.numa.topology_manager import decide
+from memqos.engine.numa.topology_manager import topology_decision
 from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.pod.hugepages import PREFIX
@@ -158,7 +158,7 @@ def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted 
     for container in pod.init_containers + pod.containers:
         request = _request(container)
         hints = [Hint(Mask.of([zone]), preferred=True) for zone in affinity(table, request)]
-        decision = decide(TopologyPolicy.SINGLE_NUMA_NODE, [dict.fromkeys(request, hints)], merger)
+        decision = topology_decision(TopologyPolicy.SINGLE_NUMA_NODE, [dict.fromkeys(request, hints)], merger)
         reason = _reason(container, request, table)
         if not decision.admitted:
             message = "Resources cannot be allocated with Topology locality"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from memqos.engine.numa.bitmask import FULL
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
 from memqos.engine.numa.reservation import Reserved, by_zone, check_fields, check_sums, in_words, node_reservation
-from memqos.engine.numa.zone_table import MEMORY, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.zone_table import MEMORY, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
@@ -65,12 +65,12 @@ def numa_zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
     return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
 
 
-def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> Zone:
+def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> ZoneState:
     pages = dict.fromkeys(hugepage_sizes, 0) | dict(zone.hugepages)
     totals = {f"{PREFIX}{in_words(size)}": size * pages[size] for size in sorted(pages)}
     memory = {kind: _untouched(total, reserved.get(kind, 0)) for kind, total in totals.items()}
     memory[MEMORY] = _untouched(zone.memory, reserved.get(MEMORY, 0), sum(totals.values()))
-    return Zone(id=zone.id, cells=(zone.id,), memory=memory)
+    return ZoneState(id=zone.id, cells=(zone.id,), memory=memory)
 
 
 def _untouched(zone_total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:

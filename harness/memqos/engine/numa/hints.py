@@ -12,7 +12,7 @@ from memqos.engine.numa.bitmask import EMPTY, Mask, masks_of
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.requests import Request
 from memqos.engine.numa.reuse import Reusable
-from memqos.engine.numa.zone_table import Blocks, Zone, ZoneTable
+from memqos.engine.numa.zone_table import Blocks, ZoneState, ZoneTable
 
 __all__ = ["best", "calculate", "has_room", "regenerate"]
 
@@ -58,7 +58,7 @@ def _unmixed(
     )
 
 
-def _groups(zones: Iterable[Zone]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+def _groups(zones: Iterable[ZoneState]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
     """What `_unmixed` asks about the zones."""
     alone = 0
     grouped = 0

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies
 from memqos.engine.numa.state import CheckpointError, parse
-from memqos.engine.numa.zone_table import Block, Blocks, Zone, ZoneTable
+from memqos.engine.numa.zone_table import Block, Blocks, ZoneState, ZoneTable
 from memqos.engine.plan import Input, Reason
 
-__all__ = ["Difference", "StartRefusal", "differences", "replayed", "restore"]
+__all__ = ["StartRefusal", "TableDifference", "replayed", "restore", "table_differences"]
 
 _DIFFERENT = "[memorymanager] the expected machine state is different from the real one"
 _EMPTY = "[memorymanager] machine state can not be empty when it has memory assignments"
@@ -25,7 +25,7 @@ _GROUPED = ("free", "reserved")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TableDifference:
     """Where a recorded table is not the expected one. kind is "" for what is not of one memory type."""
 
     zone: int
@@ -44,7 +44,7 @@ class StartRefusal:
     """A kubelet that does not start with this checkpoint; message is its own, differences say where."""
 
     message: str
-    differences: tuple[Difference, ...]
+    differences: tuple[TableDifference, ...]
     reason: Reason
 
 
@@ -82,7 +82,7 @@ def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> Zon
     expected = replayed(recorded, fresh)
     if isinstance(expected, str):
         return _refusal(policies, expected)
-    found = differences(recorded, expected)
+    found = table_differences(recorded, expected)
     return _refusal(policies, _DIFFERENT, found) if found else recorded
 
 
@@ -111,10 +111,10 @@ def _fault(block: Block, fresh: ZoneTable) -> str:
     return ""
 
 
-def differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[Difference, ...]:
+def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
     """Every place where two tables are not the same to the kubelet; free and reserved as sums over a zone's group."""
     found = [
-        Difference(zone=one, kind="", field="zone", recorded=one in recorded.zones, expected=one in expected.zones)
+        TableDifference(zone=one, kind="", field="zone", recorded=one in recorded.zones, expected=one in expected.zones)
         for one in sorted(recorded.zones.keys() ^ expected.zones.keys())
     ]
     for zone_id in sorted(recorded.zones.keys() & expected.zones.keys()):
@@ -122,7 +122,7 @@ def differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[Difference, .
     return tuple(found)
 
 
-def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) -> list[Difference]:
+def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) -> list[TableDifference]:
     one, other = recorded.zones[zone_id], expected.zones[zone_id]
     pairs: list[tuple[str, str, object, object]] = [
         ("", "assignments", one.assignments, other.assignments),
@@ -142,13 +142,13 @@ def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) ->
             for name in _GROUPED
         ]
     return [
-        Difference(zone=zone_id, kind=kind, field=name, recorded=seen, expected=wanted)
+        TableDifference(zone=zone_id, kind=kind, field=name, recorded=seen, expected=wanted)
         for kind, name, seen, wanted in pairs
         if seen != wanted
     ]
 
 
-def _sum(zones: Mapping[int, Zone], group: list[int], kind: str, name: str) -> int:
+def _sum(zones: Mapping[int, ZoneState], group: list[int], kind: str, name: str) -> int:
     return sum(getattr(zones[zone].of(kind), name) for zone in group)
 
 
@@ -156,7 +156,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _refusal(policies: Policies, message: str, found: tuple[Difference, ...] = ()) -> StartRefusal:
+def _refusal(policies: Policies, message: str, found: tuple[TableDifference, ...] = ()) -> StartRefusal:
     reason = Reason(
         rule="A recorded table must be the one that the configuration and the recorded blocks make.",
         revision=policies.memory_revision,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from memqos.engine.numa.checksum import checksum
-from memqos.engine.numa.zone_table import Block, Blocks, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.zone_table import Block, Blocks, ZoneMemory, ZoneState, ZoneTable
 
-__all__ = ["Checkpoint", "CheckpointError", "parse", "render"]
+__all__ = ["CheckpointError", "MemoryManagerCheckpoint", "checkpoint_text", "parse"]
 
 # Field of ZoneMemory to its name in the file, in the file's order.
 _AMOUNTS: Mapping[str, str] = {
@@ -33,7 +33,7 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class MemoryManagerCheckpoint:
     """What a file says. checksum: as written, 0 if it has none. with_pods: whether it has podEntries."""
 
     policy: str
@@ -51,7 +51,7 @@ class Checkpoint:
         return self.checksum in {0, checksum(self.policy, self.table, with_pods=False)}
 
 
-def parse(text: str) -> Checkpoint:
+def parse(text: str) -> MemoryManagerCheckpoint:
     """The checkpoint that a file holds; CheckpointError if it is not one.
 
     Unknown fields are passed over and missing ones are empty, as the kubelet does.
@@ -77,7 +77,7 @@ def parse(text: str) -> Checkpoint:
         uid: _blocks(_object(entry, f"podEntries.{uid}").get("memoryBlocks"), f"podEntries.{uid}")
         for uid, entry in _object(top.get("podEntries"), "podEntries").items()
     }
-    return Checkpoint(
+    return MemoryManagerCheckpoint(
         policy=str(top.get("policyName", "")),
         table=ZoneTable(zones=zones, assignments=assignments, pod_blocks=pods),
         checksum=_number(top.get("checksum", 0), "checksum"),
@@ -85,7 +85,7 @@ def parse(text: str) -> Checkpoint:
     )
 
 
-def render(policy: str, table: ZoneTable, *, with_pods: bool = False) -> str:
+def checkpoint_text(policy: str, table: ZoneTable, *, with_pods: bool = False) -> str:
     """The file that the kubelet writes for a table under a policy; with_pods: the newer format."""
     whole: dict[str, object] = {
         "policyName": policy,
@@ -105,10 +105,10 @@ def render(policy: str, table: ZoneTable, *, with_pods: bool = False) -> str:
     return json.dumps(whole, separators=(",", ":"))
 
 
-def _zone(zone_id: str, given: object) -> Zone:
+def _zone(zone_id: str, given: object) -> ZoneState:
     where = f"machineState.{zone_id}"
     zone = _object(given, where)
-    return Zone(
+    return ZoneState(
         id=_number(zone_id, where),
         assignments=_number(zone.get("numberOfAssignments", 0), f"{where}.numberOfAssignments"),
         cells=_numbers(zone.get("cells"), f"{where}.cells"),
@@ -167,7 +167,7 @@ def _number(given: object, where: str) -> int:
     return given
 
 
-def _zone_json(zone: Zone) -> dict[str, object]:
+def _zone_json(zone: ZoneState) -> dict[str, object]:
     return {
         "numberOfAssignments": zone.assignments,
         "memoryMap": {

@@ -25,11 +25,11 @@ __all__ = [
     "Rejection",
     "Settled",
     "allocate",
+    "container_started",
     "explain",
     "mixes_groups",
     "remove_container",
     "settle",
-    "start_container",
 ]
 
 SOURCE = "kubelet memorymanager policy_static.go"
@@ -157,7 +157,7 @@ def remove_container(table: ZoneTable, pod_uid: str, container: str) -> ZoneTabl
     return replace(table.given_back(whole), pod_blocks=rest)
 
 
-def start_container(table: ZoneTable, pod: Pod, container: str, policies: Policies) -> ZoneTable:
+def container_started(table: ZoneTable, pod: Pod, container: str, policies: Policies) -> ZoneTable:
     """The table when a container has been created: regular init containers before it have ended and hold nothing."""
     for earlier in pod.init_containers:
         if earlier.name == container:

@@ -12,11 +12,11 @@ from memqos.engine.numa.hint import NO_AFFINITY, Hint, ProviderHints
 from memqos.engine.numa.merge import Merger, filter_hints
 from memqos.engine.numa.policies import TopologyPolicy
 
-__all__ = ["Decision", "admits", "decide", "single_zone_hints"]
+__all__ = ["TopologyDecision", "admits", "single_zone_hints", "topology_decision"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TopologyDecision:
     """What the policy makes of the hints: the affinity to keep for the container or pod, and whether it may run."""
 
     hint: Hint
@@ -36,18 +36,20 @@ def single_zone_hints(lists: Sequence[Sequence[Hint]]) -> list[Sequence[Hint]]:
     ]
 
 
-def decide(policy: TopologyPolicy, providers: Sequence[ProviderHints | None], merger: Merger) -> Decision:
+def topology_decision(
+    policy: TopologyPolicy, providers: Sequence[ProviderHints | None], merger: Merger
+) -> TopologyDecision:
     """The decision of one policy about one container or pod.
 
     The policy none does not ask. Under single-numa-node an affinity of all zones is kept as "any zone" (None), which
     on a machine of one zone is what every aligned container gets.
     """
     if policy is TopologyPolicy.NONE:
-        return Decision(NO_AFFINITY, admitted=True)
+        return TopologyDecision(NO_AFFINITY, admitted=True)
     lists = filter_hints(providers)
     if policy is TopologyPolicy.SINGLE_NUMA_NODE:
         merged = merger.merge(single_zone_hints(lists))
         hint = Hint(None, merged.preferred) if merged.affinity == merger.zones else merged
     else:
         hint = merger.merge(lists)
-    return Decision(hint, admits(policy, hint))
+    return TopologyDecision(hint, admits(policy, hint))

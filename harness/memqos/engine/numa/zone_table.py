@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["MEMORY", "Block", "Blocks", "Zone", "ZoneMemory", "ZoneTable"]
+__all__ = ["MEMORY", "Block", "Blocks", "ZoneMemory", "ZoneState", "ZoneTable"]
 
 MEMORY = "memory"
 """The memory type of ordinary pages; the others are named like resources: hugepages-2Mi."""
@@ -35,7 +35,7 @@ _NOTHING = ZoneMemory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
+class ZoneState:
     """One zone.
 
     assignments: how many (container, memory type) pairs hold memory here, also if it is 0 bytes.
@@ -52,7 +52,7 @@ class Zone:
         """The memory of one type; all zeros for a type that the zone does not have."""
         return self.memory.get(kind, _NOTHING)
 
-    def moved(self, kind: str, size: int, *, counted: int, cells: tuple[int, ...]) -> Zone:
+    def moved(self, kind: str, size: int, *, counted: int, cells: tuple[int, ...]) -> ZoneState:
         """With `size` bytes of a type turned from free to reserved (back if negative), and `counted` assignments more.
 
         A size of 0 leaves the memory as it is.
@@ -62,7 +62,7 @@ class Zone:
             old = self.of(kind)
             new = replace(old, reserved=old.reserved + size, free=old.free - size)
             memory = {**memory, kind: new}
-        return Zone(id=self.id, assignments=self.assignments + counted, cells=cells, memory=memory)
+        return ZoneState(id=self.id, assignments=self.assignments + counted, cells=cells, memory=memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ZoneTable:
     whole (its containers' blocks are then shares of these). distances: zone id to its distance to every zone, by id.
     """
 
-    zones: Mapping[int, Zone]
+    zones: Mapping[int, ZoneState]
     assignments: Mapping[str, Mapping[str, Blocks]] = field(default_factory=dict)
     pod_blocks: Mapping[str, Blocks] = field(default_factory=dict)
     distances: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)

@@ -22,7 +22,7 @@ from memqos.engine.plan import Expected, Input, PlannedPod, Reason
 from memqos.engine.pod.cgroup import PodConfig, pod_config
 from memqos.engine.pod.container import request_container
 from memqos.engine.releases.table import Family, Novelty
-from memqos.engine.resize.changes import Amounts, Change, Changes, resources_of
+from memqos.engine.resize.changes import Amounts, Changes, ContainerResize, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
 from memqos.engine.resize.outcome import ResizeStep, StepKind
 from memqos.engine.ruling import Ruling, Rulings, expected
@@ -61,7 +61,7 @@ class Actuation:
         for change in self._changes.restarted:
             yield self._restart(StepKind.START_CONTAINER, change, "it starts with its new resources")
 
-    def _restart(self, kind: StepKind, change: Change, rule: str) -> ResizeStep:
+    def _restart(self, kind: StepKind, change: ContainerResize, rule: str) -> ResizeStep:
         name = change.container.name
         message, knobs = None, dict[Knob, Expected]()
         if kind is StepKind.START_CONTAINER:
@@ -185,7 +185,7 @@ class Actuation:
             ),
         )
 
-    def _update(self, resource: str, change: Change) -> ResizeStep:
+    def _update(self, resource: str, change: ContainerResize) -> ResizeStep:
         name, desired, held = change.container.name, change.desired, self._held[change.container.name]
         if resource == "memory":
             now = replace(held, memory_request=desired.memory_request, memory_limit=desired.memory_limit)

@@ -23,11 +23,11 @@ from memqos.engine.swap import SwapCase, swaps
 from memqos.model.pod import Pod, QosClass, ResizePolicy
 from memqos.model.quantity import Quantity
 
-__all__ = ["Decision", "decide", "increases_requests", "kubelet_decision", "pending_order"]
+__all__ = ["ResizeDecision", "increases_requests", "kubelet_decision", "pending_order", "resize_decision"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class ResizeDecision:
     """What becomes of a resize before anything is carried out; message: as the kubelet or API server puts it."""
 
     outcome: ResizeOutcome
@@ -60,7 +60,7 @@ def increases_requests(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
     return any(amount(now, name) > amount(was, name) for name in ("memory", "cpu"))
 
 
-def decide(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
+def resize_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> ResizeDecision:
     """The kubelet's decision about one pod; others: every other pod of the node, with what it has allocated."""
     if _same(old, new):
         return _decision(
@@ -73,7 +73,7 @@ def decide(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decis
     return kubelet_decision(old, new, others, kubelet)
 
 
-def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> Decision:
+def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> ResizeDecision:
     """What the kubelet itself decides about a change that the API server let pass."""
     if old.static and not kubelet.release.has(Novelty.RESIZE_CONDITIONS):
         return _decision(
@@ -99,8 +99,8 @@ def _decision(
     *,
     inputs: tuple[Input, ...] = (),
     source: str = "kubelet allocation.manager, canResizePod",
-) -> Decision:
-    return Decision(
+) -> ResizeDecision:
+    return ResizeDecision(
         outcome=outcome,
         message=message,
         reason=Reason(rule=rule, revision=kubelet.revisions[Family.RESIZE], source=source, inputs=inputs),

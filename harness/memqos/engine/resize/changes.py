@@ -17,7 +17,7 @@ from memqos.engine.resize.forbidden import RESIZABLE
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity
 
-__all__ = ["Amounts", "Change", "Changes", "changes_of", "changes_pod_level", "resources_of"]
+__all__ = ["Amounts", "Changes", "ContainerResize", "changes_of", "changes_pod_level", "resources_of"]
 
 _LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = 2, 10
 
@@ -38,7 +38,7 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ContainerResize:
     """A running container whose resources change. current, desired: before and after the whole resize."""
 
     container: Container
@@ -53,8 +53,8 @@ class Changes:
     The order of updates: what is lowered before what is raised, the one named last first among what is lowered.
     """
 
-    restarted: tuple[Change, ...] = ()
-    updated: Mapping[str, tuple[Change, ...]]
+    restarted: tuple[ContainerResize, ...] = ()
+    updated: Mapping[str, tuple[ContainerResize, ...]]
 
     def touches(self, resource: str) -> bool:
         """Whether the pod's share of this resource is looked at again: a restart makes the kubelet look at both."""
@@ -63,8 +63,8 @@ class Changes:
 
 def changes_of(old: Pod, new: Pod, kubelet: Kubelet) -> Changes:
     """What changes from `old`, which runs, to `new`; init containers that are no sidecars have ended long ago."""
-    restarted: list[Change] = []
-    updated: dict[str, list[Change]] = {"memory": [], "cpu": []}
+    restarted: list[ContainerResize] = []
+    updated: dict[str, list[ContainerResize]] = {"memory": [], "cpu": []}
     for was, now in zip(old.init_containers + old.containers, new.init_containers + new.containers, strict=True):
         change = _change(was, now, old, new, kubelet)
         if change is None:
@@ -98,7 +98,7 @@ def resources_of(amounts: Amounts) -> Resources:
     )
 
 
-def _change(was: Container, now: Container, old: Pod, new: Pod, kubelet: Kubelet) -> Change | None:
+def _change(was: Container, now: Container, old: Pod, new: Pod, kubelet: Kubelet) -> ContainerResize | None:
     release = kubelet.release
     not_resized = {ContainerKind.INIT, *(() if release.has(Novelty.RESIZE_SIDECARS) else {ContainerKind.SIDECAR})}
     if was.kind in not_resized:
@@ -108,7 +108,7 @@ def _change(was: Container, now: Container, old: Pod, new: Pod, kubelet: Kubelet
     current, desired = _amounts(was, old, kubelet), _amounts(now, new, kubelet)
     if release.has(Novelty.RESIZE_READS_BACK) and not release.has(Novelty.RESIZE_EXACT_AMOUNTS):
         desired = _as_effective(current, desired)
-    return None if current == desired else Change(container=now, current=current, desired=desired)
+    return None if current == desired else ContainerResize(container=now, current=current, desired=desired)
 
 
 def _amounts(container: Container, pod: Pod, kubelet: Kubelet) -> Amounts:
@@ -134,7 +134,7 @@ def _as_effective(current: Amounts, desired: Amounts) -> Amounts:
     return desired
 
 
-def _kind(change: Change, resource: str, kubelet: Kubelet) -> int:
+def _kind(change: ContainerResize, resource: str, kubelet: Kubelet) -> int:
     """1 for a resource that is raised, -1 for one that is lowered, 0 for none; the limit decides before the request."""
     (old_request, old_limit), (new_request, new_limit) = change.current.of(resource), change.desired.of(resource)
     if old_limit != new_limit:

@@ -11,7 +11,7 @@ from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation
-from memqos.engine.resize.allocation import Decision, decide, pending_order
+from memqos.engine.resize.allocation import ResizeDecision, pending_order, resize_decision
 from memqos.engine.resize.changes import changes_of, changes_pod_level
 from memqos.engine.resize.hindrance import hindrance
 from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
@@ -47,7 +47,7 @@ def resize_pods(
     for old, new in pending_order(pairs, kubelet):
         others = [pod for pod in taken.values() if pod.uid != old.uid]
         one = _Case(old=old, new=new, before=before.pod(old.uid), usage=usage.get(old.uid, Usage()), kubelet=kubelet)
-        found.append(one.resize(decide(old, new, others, kubelet)))
+        found.append(one.resize(resize_decision(old, new, others, kubelet)))
         if found[-1].outcome.allocates:
             taken[old.uid] = new
     after = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
@@ -79,7 +79,7 @@ class _Case:
     usage: Usage
     kubelet: Kubelet
 
-    def resize(self, decision: Decision) -> Resize:
+    def resize(self, decision: ResizeDecision) -> Resize:
         """What becomes of it, once the kubelet has decided."""
         outcome, message, steps = decision.outcome, decision.message, tuple[ResizeStep, ...]()
         if outcome is ResizeOutcome.IN_PROGRESS:

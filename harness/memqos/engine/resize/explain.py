@@ -13,7 +13,7 @@ from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document, differences_text
 from memqos.engine.answer.document import FORMAT, cri_document, reason_document
-from memqos.engine.answer.explain import amount, reason_lines, written_text
+from memqos.engine.answer.explain import reason_lines, shown_amount, written_text
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Knob
 
@@ -40,7 +40,7 @@ def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
         for number, step in enumerate(one.steps, start=1):
             if knob in step.knobs:
                 written = step.knobs[knob]
-                text = written_text(written) if written.undecided else amount(written.written)
+                text = written_text(written) if written.undecided else shown_amount(written.written)
                 lines += [f"  {number}. {_title(step)}: {knob} {text}"]
                 lines += reason_lines(written.reason, indent="     ")
                 lines += reason_lines(step.reason, indent="     ")

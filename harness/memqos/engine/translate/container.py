@@ -8,10 +8,10 @@ from __future__ import annotations
 from memqos.engine.translate import docker, oci
 from memqos.engine.translate.cri import unsaid
 from memqos.engine.translate.resources import OciResources, OciTranslation
-from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.engine.translate.versions import Feature, Runtimes
-from memqos.engine.translate.writes import Host, RuntimeWrites
+from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver, CgroupVersion
 
@@ -21,7 +21,7 @@ _NO_RESOURCES = ContainerResources()
 _NOTHING_STORED = OciResources()
 
 
-def created(sent: ContainerResources, runtimes: Runtimes, host: Host) -> tuple[OciTranslation, RuntimeWrites]:
+def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> tuple[OciTranslation, RuntimeWrites]:
     """What CreateContainer with this message comes to: what reaches the OCI runtime, and what that writes.
 
     A refusal of either runtime is the refusal of what is written.
@@ -37,7 +37,7 @@ def created(sent: ContainerResources, runtimes: Runtimes, host: Host) -> tuple[O
 
 
 def updated(
-    sent: ContainerResources, runtimes: Runtimes, host: Host, *, stored: OciResources = _NOTHING_STORED
+    sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources = _NOTHING_STORED
 ) -> tuple[OciTranslation, RuntimeWrites]:
     """What UpdateContainerResources with this message comes to, as `created`.
 
@@ -47,13 +47,13 @@ def updated(
     return to_oci, _written(to_oci, runtimes, host)
 
 
-def _written(to_oci: OciTranslation, runtimes: Runtimes, host: Host) -> RuntimeWrites:
+def _written(to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost) -> RuntimeWrites:
     if to_oci.refusal:
         return RuntimeWrites(refusal=to_oci.refusal)
     return written(to_oci.resources, runtimes.oci, host)
 
 
-def translate(sent: ContainerResources, runtimes: Runtimes, host: Host) -> ContainerTranslation:
+def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> ContainerTranslation:
     """What these runtimes make of a message on this node.
 
     A runtime that refuses the message, or a kernel that refuses a text, is a `refusal` and no error.
@@ -78,13 +78,13 @@ def translate(sent: ContainerResources, runtimes: Runtimes, host: Host) -> Conta
     )
 
 
-def _held(writes: RuntimeWrites, host: Host) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...], str]:
+def _held(writes: RuntimeWrites, host: RuntimeHost) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...], str]:
     """The files of the container's own cgroup, those of a scope above it, and why there are none."""
     if writes.refusal:
         return (), (), writes.refusal
     texts, page_size = writes.texts, host.page_size
     try:
-        own = held(writes, page_size=page_size)
+        own = files_held(writes, page_size=page_size)
         reloaded = held_after_reload(writes, page_size=page_size, systemd=host.systemd)
         scope = scope_held(writes, page_size=page_size) if writes.subgroup else {}
     except ValueError as error:

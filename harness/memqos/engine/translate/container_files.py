@@ -17,7 +17,7 @@ from memqos.engine.ruling import Ruling, Rulings, Why
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.resources import OciTranslation
 from memqos.engine.translate.runtime_rules import source, values
-from memqos.engine.translate.versions import Feature, Runtime
+from memqos.engine.translate.versions import Feature, RuntimeName
 from memqos.engine.translate.writes import RuntimeWrites
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.pod import Pod
@@ -122,7 +122,10 @@ def _memory_limit(case: _Case, knob: Knob) -> Reason:
 
 
 _NO_SWAP = "a memory limit without a swap limit means no swap: the runtime sets memory+swap to the memory limit"
-_CRI_SOURCES = {Runtime.CONTAINERD: "containerd WithResources", Runtime.CRIO: "CRI-O SpecSetLinuxContainerResources"}
+_CRI_SOURCES = {
+    RuntimeName.CONTAINERD: "containerd WithResources",
+    RuntimeName.CRIO: "CRI-O SpecSetLinuxContainerResources",
+}
 
 
 def _swap(case: _Case, knob: Knob) -> Reason:

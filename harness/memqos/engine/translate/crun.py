@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_per_second
+from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_property
 from memqos.engine.translate.versions import Feature, Traits
-from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked_unified
+from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 
@@ -31,7 +31,7 @@ CRUN_SOURCES: Mapping[Knob, str] = {
 """Which of its functions writes a file, on either version of cgroups."""
 
 
-def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
+def crun_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
     """What crun writes when it creates a container.
 
     A memory amount that is in the document is written even if it is 0, unlike in runc; unified entries come last, in
@@ -51,7 +51,7 @@ def crun_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeW
     return RuntimeWrites(files=tuple(files), scope=(lambda: properties) if systemd else None, subgroup=subgroup)
 
 
-def _memory(resources: OciResources, traits: Traits, host: Host) -> list[tuple[str, str]]:
+def _memory(resources: OciResources, traits: Traits, host: RuntimeHost) -> list[tuple[str, str]]:
     files: list[tuple[str, str]] = []
     limit, both = resources.memory_limit, resources.memory_swap
     if limit is not None:
@@ -132,7 +132,7 @@ def _quota_and_cpuset(resources: OciResources) -> dict[str, int | str]:
     found: dict[str, int | str] = {}
     quota, period = resources.cpu_quota or 0, resources.cpu_period or 0
     if quota > 0 and period:
-        found["CPUQuotaPerSecUSec"] = quota_per_second(quota, period)
+        found["CPUQuotaPerSecUSec"] = quota_property(quota, period)
         found["CPUQuotaPeriodUSec"] = period
     for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
         if given:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, systemd_quota
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import Feature, Runtime, Traits
-from memqos.engine.translate.writes import Host, RuntimeWrites
+from memqos.engine.translate.versions import Feature, RuntimeName, Traits
+from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 
@@ -19,7 +19,7 @@ __all__ = ["written_on_v1"]
 _UNLIMITED = -1
 
 
-def written_on_v1(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
+def written_on_v1(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
     """One application of linux.resources to a new cgroup: 0 and "" are "not specified", -1 is "no limit".
 
     A limit that is taken off memory is taken off memory and swap together too, unless that has one of its own. Without
@@ -32,7 +32,7 @@ def written_on_v1(resources: OciResources, traits: Traits, host: Host) -> Runtim
     if limit == _UNLIMITED:
         total = total or (_UNLIMITED if host.swap_file else 0)
     if total and not host.swap_file:
-        if traits.runtime is Runtime.RUNC:
+        if traits.runtime is RuntimeName.RUNC:
             return RuntimeWrites(refusal=f"open {Knob.MEMORY_MEMSW_LIMIT_IN_BYTES}: no such file or directory")
         total = 0
     quota = resources.cpu_quota or 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
-from memqos.engine.translate.versions import Feature, Runtime, Traits
+from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
@@ -21,7 +21,7 @@ _MIB = 1 << 20
 _NOTHING_STORED = OciResources()
 
 # CRI-O refuses less memory than the OCI runtime itself needs to start a container.
-_CRIO_MINIMUM = {Runtime.RUNC: 12 * _MIB, Runtime.CRUN: 500 << 10}
+_CRIO_MINIMUM = {RuntimeName.RUNC: 12 * _MIB, RuntimeName.CRUN: 500 << 10}
 
 
 def create(
@@ -30,7 +30,7 @@ def create(
     *,
     swap_controller: bool = True,
     hugetlb: bool = False,
-    oci: Runtime = Runtime.RUNC,
+    oci: RuntimeName = RuntimeName.RUNC,
 ) -> OciTranslation:
     """What CreateContainer makes of a request.
 
@@ -38,7 +38,7 @@ def create(
     huge page limits on (`disable_hugetlb_controller = false`); CRI-O always does. oci: the OCI runtime that will run
     the container, for CRI-O's minimum of memory.
     """
-    if cri.runtime is Runtime.CRIO:
+    if cri.runtime is RuntimeName.CRIO:
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
     resources, unsayable = _containerd_merge(
         _NOTHING_STORED, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
@@ -59,7 +59,7 @@ def update(
     containerd merges the request into the `stored` specification and sends all of that; CRI-O sends what was
     requested. Neither changes oom_score_adj. Arguments else as for `create`.
     """
-    if cri.runtime is Runtime.CRIO:
+    if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)
     else:
         resources, unsayable = _containerd_merge(stored, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb)
@@ -127,7 +127,7 @@ def _containerd_merge(
     return merged, tuple(unsayable)
 
 
-def _crio_create(sent: ContainerResources, *, swap_controller: bool, oci: Runtime) -> OciTranslation:
+def _crio_create(sent: ContainerResources, *, swap_controller: bool, oci: RuntimeName) -> OciTranslation:
     limit, swap = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     unsayable: list[Unsayable] = []
     refusal = ""

@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_per_second
+from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_property
 from memqos.engine.translate.versions import Feature, Traits
-from memqos.engine.translate.writes import Host, Refused, RuntimeWrites, checked_unified
+from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 
@@ -36,7 +36,7 @@ RUNC_SOURCES: Mapping[Knob, str] = {
 """Which of its functions writes a file."""
 
 
-def runc_writes(resources: OciResources, traits: Traits, host: Host) -> RuntimeWrites:
+def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
     """What runc writes when it creates a container.
 
     To runc a field of zero is one that is not there. Unified entries are written last, in an order that is random in
@@ -98,7 +98,9 @@ def _swap(resources: OciResources, traits: Traits) -> KnobValue | None:
         raise Refused(str(error)) from error
 
 
-def _memory(resources: OciResources, swap: KnobValue | None, traits: Traits, host: Host) -> list[tuple[str, str]]:
+def _memory(
+    resources: OciResources, swap: KnobValue | None, traits: Traits, host: RuntimeHost
+) -> list[tuple[str, str]]:
     files: list[tuple[str, str]] = []
     if swap is not None:
         if host.swap_file:
@@ -163,7 +165,7 @@ def _quota(quota: int, period: int) -> dict[str, int | str]:
     if period:
         found["CPUQuotaPeriodUSec"] = period
     if quota or period:
-        found["CPUQuotaPerSecUSec"] = quota_per_second(quota, period or DEFAULT_PERIOD)
+        found["CPUQuotaPerSecUSec"] = quota_property(quota, period or DEFAULT_PERIOD)
     return found
 
 

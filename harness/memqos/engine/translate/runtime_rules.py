@@ -1,7 +1,7 @@
 """From OCI linux.resources to the files of a container's cgroup, and of its scope: the one entry.
 
-`written` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `held`, `scope_held`
-and `held_after_reload` tell what the files then show.
+`written` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `files_held`,
+`scope_held` and `held_after_reload` tell what the files then show.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes
 from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
-from memqos.engine.translate.versions import Runtime, Traits
-from memqos.engine.translate.writes import Host, RuntimeWrites
+from memqos.engine.translate.versions import RuntimeName, Traits
+from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupVersion
 
-__all__ = ["held", "held_after_reload", "scope_held", "source", "values", "written"]
+__all__ = ["files_held", "held_after_reload", "scope_held", "source", "values", "written"]
 
-_WRITERS = {Runtime.RUNC: runc_writes, Runtime.CRUN: crun_writes}
-_SOURCES = {Runtime.RUNC: RUNC_SOURCES, Runtime.CRUN: CRUN_SOURCES}
-_HOST = Host()
+_WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes}
+_SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES}
+_HOST = RuntimeHost()
 _KNOBS = {knob.value: knob for knob in Knob}
 
 
-def written(resources: OciResources, oci: Traits, host: Host = _HOST) -> RuntimeWrites:
+def written(resources: OciResources, oci: Traits, host: RuntimeHost = _HOST) -> RuntimeWrites:
     """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime."""
     if oci.runtime not in _WRITERS:
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
@@ -42,7 +42,7 @@ def source(oci: Traits, knob: Knob) -> str:
 
 
 def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
-    """What the kernel takes the texts for, of the files that plans are about; ValueError as `held`."""
+    """What the kernel takes the texts for, of the files that plans are about; ValueError as `files_held`."""
     found: dict[Knob, KnobValue] = {}
     for name, text in files:
         knob = _KNOBS.get(name)
@@ -54,7 +54,7 @@ def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
     return found
 
 
-def held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
+def files_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
     """What each written file of the container's own cgroup shows; files that nobody wrote are not in it.
 
     Raises ValueError, naming the file, for a text that the kernel refuses: the runtime then fails.
@@ -67,11 +67,11 @@ def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
 
     There the scope holds its properties alone, so memory.min and memory.low of the container have a parent with zero
     if the properties do not say them. Without systemd there is no scope: the container's own again. ValueError as
-    `held`.
+    `files_held`.
     """
     properties = writes.properties
     if not writes.subgroup or properties is None:
-        return held(writes, page_size=page_size)
+        return files_held(writes, page_size=page_size)
     names = {name: "" for name, prop in PROPERTY_OF.items() if prop in properties}
     texts = after_reload(names, properties)
     if "MemoryLimit" in properties:
@@ -82,10 +82,11 @@ def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
 def held_after_reload(writes: RuntimeWrites, *, page_size: int = 4096, systemd: int = SYSTEMD) -> dict[str, str]:
     """What the container's own files show after `systemctl daemon-reload`; systemd: its version.
 
-    Files below the scope are delegated: systemd leaves them alone, as it does without a scope. ValueError as `held`.
+    Files below the scope are delegated: systemd leaves them alone, as it does without a scope.
+    ValueError as `files_held`.
     """
     if writes.subgroup or writes.properties is None:
-        return held(writes, page_size=page_size)
+        return files_held(writes, page_size=page_size)
     return _shown(after_reload(writes.texts, writes.properties, systemd), page_size)
 
 

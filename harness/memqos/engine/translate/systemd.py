@@ -22,7 +22,7 @@ __all__ = [
     "after_reload",
     "known_properties",
     "property_number",
-    "quota_per_second",
+    "quota_property",
     "survival",
 ]
 
@@ -93,7 +93,7 @@ def property_number(name: str, text: str) -> int:
     return int(text)
 
 
-def quota_per_second(quota: int, period: int) -> int:
+def quota_property(quota: int, period: int) -> int:
     """CPUQuotaPerSecUSec in µs, a whole percent of one CPU rounded up; INFINITY without a (positive) quota."""
     return INFINITY if quota <= 0 else cpu.quota_per_second(quota, period)
 

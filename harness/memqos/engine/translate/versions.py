@@ -18,10 +18,10 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
-__all__ = ["TRIXIE", "Feature", "Runtime", "Runtimes", "Traits", "traits_of"]
+__all__ = ["TRIXIE", "Feature", "RuntimeName", "Runtimes", "Traits", "traits_of"]
 
 
-class Runtime(StrEnum):
+class RuntimeName(StrEnum):
     """Who translates: CRI to OCI (the first two), and OCI to control files (the others)."""
 
     CONTAINERD = "containerd"
@@ -51,18 +51,18 @@ class Feature(StrEnum):
 
 
 _ALWAYS = (0,)
-_SINCE: Mapping[Runtime, Mapping[Feature, tuple[int, ...]]] = {
-    Runtime.CONTAINERD: {
+_SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
+    RuntimeName.CONTAINERD: {
         Feature.SWAP_FOLLOWS_MEMORY: (1, 6, 13),
         Feature.SWAP_NEEDS_CONTROLLER: (1, 7),
         Feature.UPDATE_KEEPS_UNIFIED: _ALWAYS,
     },
-    Runtime.CRIO: {
+    RuntimeName.CRIO: {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
         Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
         Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
     },
-    Runtime.RUNC: {
+    RuntimeName.RUNC: {
         Feature.CPUSET_BYTES_IN_ORDER: (1, 1, 6),
         Feature.HUGETLB_RESERVATIONS: (1, 1, 10),
         Feature.MISSING_SWAP_FILE_TOLERATED: (1, 2),
@@ -70,7 +70,7 @@ _SINCE: Mapping[Runtime, Mapping[Feature, tuple[int, ...]]] = {
         Feature.QUADRATIC_WEIGHT: (1, 3, 2),
         Feature.ROUNDED_QUOTA_IN_FILE: (1, 3, 2),
     },
-    Runtime.CRUN: {
+    RuntimeName.CRUN: {
         Feature.SCOPE_HAS_MEMORY_LIMIT: (1, 8, 5),
         Feature.ZERO_SWAP_IS_ZERO: (1, 8, 6),
         Feature.SCOPE_HAS_QUOTA_AND_CPUSET: (1, 11),
@@ -82,7 +82,7 @@ _SINCE: Mapping[Runtime, Mapping[Feature, tuple[int, ...]]] = {
 }
 
 
-_NUMBERS = {Runtime.CRUN: 2}
+_NUMBERS = {RuntimeName.CRUN: 2}
 """How many numbers name a release, where it is not three."""
 
 _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
@@ -97,7 +97,7 @@ class Traits:
     that is not in the table, and is taken for one that is; "" for its own name and version.
     """
 
-    runtime: Runtime
+    runtime: RuntimeName
     version: str
     features: frozenset[Feature]
     in_doubt: frozenset[Feature] = frozenset()
@@ -136,7 +136,7 @@ class Traits:
 
         Every version of crun in the table makes one, unless the annotation `run.oci.systemd.subgroup` says otherwise.
         """
-        return "container" if self.runtime is Runtime.CRUN else ""
+        return "container" if self.runtime is RuntimeName.CRUN else ""
 
     def __str__(self) -> str:
         if self.called:
@@ -144,12 +144,12 @@ class Traits:
         return f"{self.runtime} {self.version}" if self.version else f"{self.runtime} of unknown version"
 
 
-def traits_of(runtime: Runtime | str, version: str) -> Traits:
+def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
     """The traits of a version such as "1.7.24", "v2.1.9" or Debian's "1.1.15+ds1-2+b4".
 
-    ValueError for a runtime that is not in `Runtime`.
+    ValueError for a runtime that is not in `RuntimeName`.
     """
-    runtime = Runtime(runtime)
+    runtime = RuntimeName(runtime)
     oldest, newest = _span(runtime, version)
     since = _SINCE[runtime]
     return Traits(
@@ -160,7 +160,7 @@ def traits_of(runtime: Runtime | str, version: str) -> Traits:
     )
 
 
-def _span(runtime: Runtime, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The oldest and the newest release whose behaviour a version may have; every one for a text that is none."""
     match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)(?!\d)", version, re.ASCII)
     if match is None:
@@ -191,7 +191,7 @@ class Runtimes:
     @property
     def passes_huge_pages(self) -> bool:
         """Whether huge page limits reach the container."""
-        return self.hugetlb or self.cri.runtime is Runtime.CRIO
+        return self.hugetlb or self.cri.runtime is RuntimeName.CRIO
 
     @property
     def candidates(self) -> tuple[Runtimes, ...]:
@@ -202,12 +202,12 @@ class Runtimes:
 
     def layout(self, driver: CgroupDriver) -> Layout:
         """Where they keep containers."""
-        flavour = RuntimeFlavour.CRIO if self.cri.runtime is Runtime.CRIO else RuntimeFlavour.CONTAINERD
+        flavour = RuntimeFlavour.CRIO if self.cri.runtime is RuntimeName.CRIO else RuntimeFlavour.CONTAINERD
         return Layout(driver=driver, flavour=flavour, subgroup=self.oci.subgroup)
 
     def __str__(self) -> str:
         return f"{self.cri} with {self.oci}"
 
 
-TRIXIE = Runtimes(cri=traits_of(Runtime.CONTAINERD, "1.7.24"), oci=traits_of(Runtime.RUNC, "1.1.15"))
+TRIXIE = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, "1.7.24"), oci=traits_of(RuntimeName.RUNC, "1.1.15"))
 """What Debian trixie has: meant where no runtime is said."""

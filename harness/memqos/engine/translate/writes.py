@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["Host", "Refused", "RuntimeWrites", "checked_unified"]
+__all__ = ["Refused", "RuntimeHost", "RuntimeWrites", "checked_unified"]
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this package as one
@@ -16,7 +16,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this packa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class RuntimeHost:
     """What of the node decides.
 
     driver: who makes the container's cgroup. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether

@@ -24,7 +24,7 @@ __all__ = [
     "images_of",
     "list_images",
     "load_image",
-    "seal",
+    "seal_image",
 ]
 
 DISK = "disk.img"
@@ -104,7 +104,7 @@ def load_image(folder: Path) -> Image | None:
     return Image(folder=folder, manifest=manifest)
 
 
-def seal(folder: Path, facts: Mapping[str, object]) -> None:
+def seal_image(folder: Path, facts: Mapping[str, object]) -> None:
     """Make the folder an image: its files are frozen, and the manifest is written, with when and with their hashes.
 
     An image may be copied to another cache, so its files' times are not held against it. The hashes of kernel and

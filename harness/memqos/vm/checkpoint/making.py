@@ -25,7 +25,7 @@ from memqos.vm.checkpoint.stored import (
     damaged_files,
     load_checkpoint,
     prune_checkpoints,
-    seal,
+    seal_checkpoint,
 )
 from memqos.vm.host.progress import Progress, step
 from memqos.vm.qemu.command import qemu_arguments
@@ -183,7 +183,7 @@ def _make(making: Making, folder: Path, cache: Cache) -> None:
             "seconds": seconds,
             "provenance": machine.provenance,
         }
-        seal(folder, facts)
+        seal_checkpoint(folder, facts)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ __all__ = [
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
-    "seal",
+    "seal_checkpoint",
     "useless_checkpoints",
 ]
 
@@ -135,7 +135,7 @@ def checkpoints_folder(cache: Cache) -> Path:
     return cache.folder("checkpoints", mode=0o700)
 
 
-def seal(folder: Path, facts: Mapping[str, object]) -> None:
+def seal_checkpoint(folder: Path, facts: Mapping[str, object]) -> None:
     """Make the folder a checkpoint: its files are frozen, and the manifest is written."""
     whole = {file.name: whole_digest(file) for file in sorted(folder.iterdir())}
     write_manifest(folder / MANIFEST, {**facts, "whole": whole}, mode=0o400, times=True)

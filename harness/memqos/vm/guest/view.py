@@ -17,7 +17,7 @@ from memqos.model.node import CgroupVersion
 from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
 from memqos.target.base import Target, checked
 
-__all__ = ["Declared", "GuestView", "differences", "parse_view", "read_view", "verify_guest"]
+__all__ = ["Declared", "GuestView", "parse_view", "read_view", "verify_guest", "view_differences"]
 
 NODES = "/sys/devices/system/node"
 CPUS = "/sys/devices/system/cpu"
@@ -98,7 +98,7 @@ def read_view(target: Target, *, deadline: Deadline) -> GuestView:
 
 def verify_guest(target: Target, declared: Declared, *, deadline: Deadline) -> None:
     """Raise MachineError, naming each difference, if the guest is not what was declared."""
-    found = list(differences(declared, read_view(target, deadline=deadline)))
+    found = list(view_differences(declared, read_view(target, deadline=deadline)))
     if found:
         name = declared.topology.name
         raise MachineError(
@@ -174,7 +174,7 @@ def _numbers(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def differences(declared: Declared, view: GuestView) -> Iterator[str]:
+def view_differences(declared: Declared, view: GuestView) -> Iterator[str]:
     """What differs, each as a clause: what the guest has, and what is declared."""
     yield from _hierarchy_differences(declared, view)
     topology = declared.topology

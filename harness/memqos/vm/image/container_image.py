@@ -10,12 +10,12 @@ import io
 import json
 import tarfile
 
-__all__ = ["container_image", "image_name"]
+__all__ = ["container_image", "container_image_name"]
 
 EPOCH = "1970-01-01T00:00:00Z"
 
 
-def image_name(program: str) -> str:
+def container_image_name(program: str) -> str:
     """The name that a program's image has in the guest's store: memqos.local/memload:1."""
     return f"memqos.local/{program}:1"
 
@@ -34,7 +34,7 @@ def container_image(program: str, binary: bytes, *, architecture: str = "amd64")
         }
     )
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = _json([{"Config": config_name, "RepoTags": [image_name(program)], "Layers": ["layer.tar"]}])
+    manifest = _json([{"Config": config_name, "RepoTags": [container_image_name(program)], "Layers": ["layer.tar"]}])
     return _tar(
         [_file(config_name, config), _file("layer.tar", layer), _file("manifest.json", manifest)],
     )

@@ -90,7 +90,7 @@ def ensure_derived_image(
                     base, profile, folder=finished, qemu=qemu, accelerator=accelerator, identity=identity
                 )
                 facts = install_kernel(ingredients, kernel_debs, folder=finished, cache=cache)
-            entry.seal(finished, {**base.manifest, **facts, "derived_from": base.name})
+            entry.seal_image(finished, {**base.manifest, **facts, "derived_from": base.name})
             finished.rename(folder)
     image = load_image(folder)
     if image is None:

@@ -129,7 +129,7 @@ class Build:
                     cache=self.cache,
                     log_dir=self.work,
                 )
-            entry.seal(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
+            entry.seal_image(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished
 
     def compile(self, group: ProcessGroup, program: Program) -> bytes:

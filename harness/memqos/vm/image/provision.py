@@ -59,12 +59,12 @@ def provision(
     deadline = Deadline.after(PROVISION_SECONDS)
     with launch(ingredients, cache=cache, deadline=deadline) as machine:
         target = machine.target
-        run(target, ["mkdir", "-p", PROBES], deadline)
+        run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
         for name, program in probes.items():
             target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
         for archive in images:
-            run(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
-        stored = run(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
+            run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
+        stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         versions = versions_of(target, deadline=deadline)
         facts: dict[str, object] = {
             "container_images": sorted(stored),
@@ -76,6 +76,6 @@ def provision(
     return facts
 
 
-def run(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
+def run_in_guest(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
     """A command's output in the guest; it must succeed."""
     return checked(target.run(argv, deadline=deadline, stdin=stdin), where=target.address).text

@@ -49,7 +49,7 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> Accelerator
     key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
     answer = _kept_answer(kept, key)
     if answer is None:
-        answer = Answer(obstacle=kvm_obstacle(qemu, kernel))
+        answer = KvmProbe(obstacle=kvm_obstacle(qemu, kernel))
         temporary = kept.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps({"key": key, "obstacle": answer.obstacle}))
         temporary.replace(kept)
@@ -64,13 +64,13 @@ def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> Accelerator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class KvmProbe:
     """What a probe found: why KVM cannot be used, or None if it can."""
 
     obstacle: str | None
 
 
-def _kept_answer(kept: Path, key: dict[str, object]) -> Answer | None:
+def _kept_answer(kept: Path, key: dict[str, object]) -> KvmProbe | None:
     try:
         answer = json.loads(kept.read_bytes())
     except (OSError, ValueError):
@@ -78,7 +78,7 @@ def _kept_answer(kept: Path, key: dict[str, object]) -> Answer | None:
     if not isinstance(answer, dict) or answer.get("key") != key or "obstacle" not in answer:
         return None
     obstacle = answer["obstacle"]
-    return Answer(obstacle=None if obstacle is None else str(obstacle))
+    return KvmProbe(obstacle=None if obstacle is None else str(obstacle))
 
 
 def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.numa.admit import Admitted, admit, container_hints, is_placed, pod_hints, release, start, started
+from memqos.engine.numa.admit import Admitted, admit, container_hints, is_placed, pod_hints, pod_started, release, start
 from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import Policies
@@ -141,7 +141,7 @@ def test_init_containers_make_room_for_the_next():
     own = pod("p", init("i", "4Gi"), container("c", "3Gi"))
     found = outcome(machine(4), policies("single-numa-node"), own)
     assert found.cpuset_mems == {"i": "0", "c": "0"}
-    running = started(own, found.table, policies())
+    running = pod_started(own, found.table, policies())
     assert running.zones[0].of("memory").free == GIB
     assert list(running.assignments["p"]) == ["c"]
 
@@ -167,7 +167,7 @@ def test_admitting_again_changes_nothing():
 def test_a_restarted_kubelet_asks_again_for_an_init_container_that_has_ended():
     rules = policies("single-numa-node")
     own = pod("p", init("i", "3Gi"), container("c", "2Gi"))
-    running = started(own, placed(machine(4, 4), rules, own), rules)
+    running = pod_started(own, placed(machine(4, 4), rules, own), rules)
     assert outcome(running, rules, own).table.zones_of("p", "i") == (1,)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.numa.first_table import empty_table, first_table
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.zone_table import Zone, ZoneMemory
+from memqos.engine.numa.zone_table import ZoneMemory, ZoneState
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
@@ -34,7 +34,7 @@ def test_allocatable_is_the_total_less_reserved_and_huge_pages():
     found = table(TWO, settings((0, "256Mi"), (1, "768Mi")))
     pages = ZoneMemory(total=GIB, allocatable=GIB, free=GIB)
     memory = ZoneMemory(total=4 * GIB, system_reserved=256 * MIB, allocatable=2816 * MIB, free=2816 * MIB)
-    assert found.zones[0] == Zone(
+    assert found.zones[0] == ZoneState(
         id=0, cells=(0,), memory={"hugepages-2Mi": pages, "hugepages-1Gi": ZoneMemory(), "memory": memory}
     )
     assert found.zones[1].of("memory").allocatable == 3328 * MIB

@@ -10,7 +10,7 @@ from memqos.engine.numa.bitmask import Mask, masks_of
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.hints import best, calculate, has_room, regenerate
 from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
-from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from tests.unit.engine.numa.builders import GIB, MIB, machine, placed, plain, policies
 
 NONE = policies()
@@ -99,7 +99,7 @@ def test_zones_need_not_be_numbered_from_zero():
 
 def test_cells_of_nothing_are_a_group_of_their_own():
     """Upstream's own tests record zones like this: in use, but with no cells."""
-    zone = Zone(id=0, assignments=1, cells=(), memory=machine(4).zones[0].memory)
+    zone = ZoneState(id=0, assignments=1, cells=(), memory=machine(4).zones[0].memory)
     other = machine(4, 4).zones[1]
     assert hinted(replace(machine(4), zones={0: zone, 1: other}), 1) == [((0,), True), ((1,), True)]
 
@@ -168,7 +168,7 @@ ZONES = st.builds(
 )
 TABLES = st.lists(ZONES, min_size=1, max_size=4).map(
     lambda zones: ZoneTable(
-        zones={zone_id: Zone(id=zone_id, **zone) for zone_id, zone in zip(IDS, zones, strict=False)}
+        zones={zone_id: ZoneState(id=zone_id, **zone) for zone_id, zone in zip(IDS, zones, strict=False)}
     )
 )
 LEFT = st.dictionaries(st.tuples(CELLS, st.sampled_from(KINDS)), AMOUNTS).map(Reusable)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.numa.admit import Admitted, admit, pod_hints, release, started
+from memqos.engine.numa.admit import Admitted, admit, pod_hints, pod_started, release
 from memqos.engine.numa.hint import NO_AFFINITY
 from memqos.engine.numa.pod_level import allocate_pod, pod_fault
 from memqos.engine.numa.requests import pod_request
@@ -57,7 +57,7 @@ def test_nothing_of_a_type_is_no_block():
 def test_it_goes_with_its_last_container():
     own = pod("p", init("i", "1Gi"), container("c", "1Gi"), container("d"), total="4Gi")
     table = placed(machine(8), WHOLE, own)
-    running = started(own, table, WHOLE)
+    running = pod_started(own, table, WHOLE)
     assert list(running.assignments["p"]) == ["c", "d"]
     assert running.zones == table.zones
     one_left = remove_container(running, "p", "c")

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from memqos.engine.numa.admit import Admitted, admit, release, started
+from memqos.engine.numa.admit import Admitted, admit, pod_started, release
 from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import PodLevel, TopologyPolicy, TopologyScope
 from memqos.engine.numa.restore import restore
-from memqos.engine.numa.state import render
+from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.plan import Refusal
 from memqos.model.pod import ContainerKind
 from tests.unit.engine.numa.builders import MANAGED, container, machine, pod, policies
@@ -159,7 +159,7 @@ class Node(RuleBasedStateMachine):
     @rule(own=pods)
     def start(self, own):
         before = sum(zone.of("memory").reserved for zone in self.table.zones.values())
-        self.table = started(own, self.table, self.rules)
+        self.table = pod_started(own, self.table, self.rules)
         assert sum(zone.of("memory").reserved for zone in self.table.zones.values()) <= before
 
     @rule(own=consumes(pods))
@@ -169,7 +169,7 @@ class Node(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        file = render("Static", self.table, with_pods=self.rules.pod_level is PodLevel.MANAGED)
+        file = checkpoint_text("Static", self.table, with_pods=self.rules.pod_level is PodLevel.MANAGED)
         restored = restore(file, self.fresh, self.rules)
         assert restored == self.table
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memqos.engine.numa.admit import Admitted, admit, container_hints, start, started
+from memqos.engine.numa.admit import Admitted, admit, container_hints, pod_started, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.restore import restore
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import parse, render
+from memqos.engine.numa.state import checkpoint_text, parse
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
@@ -84,10 +84,10 @@ def test_the_recorded_state_comes_out(kubelet):
             assert [(one.affinity.bits, one.preferred) for one in hints["memory"]] == logged_masks(name)
         outcome = admit(own, table=table, policies=rules)
         assert isinstance(outcome, Admitted)
-        table = started(own, outcome.table, rules)
+        table = pod_started(own, outcome.table, rules)
         pinned[name] = dict(outcome.cpuset_mems)
     assert pinned == {"g-two": {"a": "0", "b": "0"}, "g-big": {"a": "0"}, "g-small": {"a": "1"}, "burst": {}}
-    assert json.loads(render("Static", table)) == TREE["memory_manager_state"]
+    assert json.loads(checkpoint_text("Static", table)) == TREE["memory_manager_state"]
 
 
 def test_the_recorded_cgroups_are_pinned_like_that(kubelet):
@@ -118,5 +118,5 @@ def test_the_recorded_checksum_is_reproduced_and_the_kubelet_would_start_again(k
     checkpoint = parse(text)
     assert checkpoint.checksum == 3648945498
     assert checkpoint.intact(with_pods=False)
-    assert json.loads(render("Static", checkpoint.table))["checksum"] == 3648945498
+    assert json.loads(checkpoint_text("Static", checkpoint.table))["checksum"] == 3648945498
     assert restore(text, table, rules) == checkpoint.table

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.restore import Difference, StartRefusal, differences, restore
-from memqos.engine.numa.state import render
+from memqos.engine.numa.restore import StartRefusal, TableDifference, restore, table_differences
+from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.numa.zone_table import Block, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings
@@ -23,20 +23,20 @@ def test_without_a_file_the_table_is_fresh():
 
 def test_a_table_survives_a_restart():
     table = placed(FRESH, RULES, plain("p", "1Gi"), plain("q", "2Gi"))
-    assert restore(render("Static", table), FRESH, RULES) == table
+    assert restore(checkpoint_text("Static", table), FRESH, RULES) == table
 
 
 def test_distances_are_the_machines_not_the_files():
     fresh = replace(FRESH, distances={0: (10, 20), 1: (20, 10)})
     table = placed(FRESH, RULES, plain("p", "1Gi"))
-    assert restore(render("Static", table), fresh, RULES).distances == {0: (10, 20), 1: (20, 10)}
+    assert restore(checkpoint_text("Static", table), fresh, RULES).distances == {0: (10, 20), 1: (20, 10)}
 
 
 def test_a_group_is_compared_by_its_sums():
     """Giving back moved memory between the zones of the group: the sums are what they would be, and that is enough."""
     table = placed(FRESH, RULES, plain("p", "5Gi", "2Gi"))
     from_the_middle = placed(FRESH, RULES, plain("q", "5Gi"), plain("r", "2Gi"))
-    assert restore(render("Static", table), FRESH, RULES) == table
+    assert restore(checkpoint_text("Static", table), FRESH, RULES) == table
     zone = from_the_middle.zones[0]
     moved = replace(
         from_the_middle, zones={**from_the_middle.zones, 0: zone.moved("memory", -GIB, counted=0, cells=zone.cells)}
@@ -44,7 +44,7 @@ def test_a_group_is_compared_by_its_sums():
     other = moved.zones[1]
     moved = replace(moved, zones={**moved.zones, 1: other.moved("memory", GIB, counted=0, cells=other.cells)})
     assert moved.zones != from_the_middle.zones
-    assert restore(render("Static", moved), FRESH, RULES) == moved
+    assert restore(checkpoint_text("Static", moved), FRESH, RULES) == moved
 
 
 def refused(text, fresh=FRESH, rules=RULES):
@@ -56,12 +56,12 @@ def refused(text, fresh=FRESH, rules=RULES):
 def test_a_machine_that_changed():
     """A few MiB more after a reboot are enough (kubernetes/kubernetes issue 131253)."""
     table = placed(FRESH, RULES, plain("p", "1Gi"))
-    found = refused(render("Static", table), machine(5, 4))
+    found = refused(checkpoint_text("Static", table), machine(5, 4))
     assert found.message == "[memorymanager] the expected machine state is different from the real one"
     assert found.differences == (
-        Difference(zone=0, kind="memory", field="total", recorded=4 * GIB, expected=5 * GIB),
-        Difference(zone=0, kind="memory", field="allocatable", recorded=4 * GIB, expected=5 * GIB),
-        Difference(zone=0, kind="memory", field="free of the group", recorded=3 * GIB, expected=4 * GIB),
+        TableDifference(zone=0, kind="memory", field="total", recorded=4 * GIB, expected=5 * GIB),
+        TableDifference(zone=0, kind="memory", field="allocatable", recorded=4 * GIB, expected=5 * GIB),
+        TableDifference(zone=0, kind="memory", field="free of the group", recorded=3 * GIB, expected=4 * GIB),
     )
     assert str(found.differences[0]) == "zone 0 memory total: recorded 4294967296, expected 5368709120"
     assert [one.value for one in found.reason.inputs] == [str(one) for one in found.differences]
@@ -70,21 +70,21 @@ def test_a_machine_that_changed():
 def test_zones_cells_types_and_assignments_are_compared():
     table = placed(FRESH, RULES, plain("p", "5Gi"))
     alone = placed(machine(8, 4, 1), RULES, plain("p", "5Gi"))
-    found = {(one.zone, one.field): (one.recorded, one.expected) for one in differences(table, alone)}
+    found = {(one.zone, one.field): (one.recorded, one.expected) for one in table_differences(table, alone)}
     assert found[2, "zone"] == (False, True)
     assert found[0, "cells"] == ((0, 1), (0,))
     assert found[1, "assignments"] == (1, 0)
-    pages = differences(machine(4), machine(4, pages=1))
+    pages = table_differences(machine(4), machine(4, pages=1))
     assert "zone 0 hugepages-2Mi total: recorded 0, expected 2097152" in map(str, pages)
     fewer = replace(machine(4), zones={0: replace(machine(4).zones[0], memory={})})
-    assert str(differences(fewer, machine(4))[0]) == (
+    assert str(table_differences(fewer, machine(4))[0]) == (
         "zone 0 memory types: recorded (), expected ('hugepages-2Mi', 'memory')"
     )
 
 
 def test_cells_may_name_zones_that_the_machine_lacks():
     zone = replace(machine(4).zones[0], cells=(0, 9))
-    [found] = differences(replace(machine(4), zones={0: zone}), machine(4))
+    [found] = table_differences(replace(machine(4), zones={0: zone}), machine(4))
     assert str(found) == "zone 0 cells: recorded (0, 9), expected (0,)"
 
 
@@ -97,27 +97,27 @@ def test_cells_may_name_zones_that_the_machine_lacks():
 )
 def test_blocks_that_the_machine_cannot_hold(block, words):
     table = placed(FRESH, RULES, plain("p", "1Gi"))
-    found = refused(render("Static", table.holding("p", "c0", (block,))))
+    found = refused(checkpoint_text("Static", table.holding("p", "c0", (block,))))
     assert words in found.message
     assert found.differences == ()
 
 
 def test_zones_can_be_missing_but_not_under_blocks():
-    assert restore(render("Static", ZoneTable(zones={})), FRESH, RULES) is FRESH
+    assert restore(checkpoint_text("Static", ZoneTable(zones={})), FRESH, RULES) is FRESH
     held = ZoneTable(zones={}, assignments={"p": {"c": (Block((0,), "memory", 1),)}})
-    assert refused(render("Static", held)).message == (
+    assert refused(checkpoint_text("Static", held)).message == (
         "[memorymanager] machine state can not be empty when it has memory assignments"
     )
 
 
 def test_another_policy():
-    found = refused(render("None", ZoneTable(zones={})))
+    found = refused(checkpoint_text("None", ZoneTable(zones={})))
     assert 'configured policy "Static" differs from state checkpoint policy "None"' in found.message
 
 
 def test_the_policy_none_compares_nothing():
     none = Policies.of(KubeletSettings(), Release(36))
-    assert restore(render("None", ZoneTable(zones={})), FRESH, none) == ZoneTable(zones={})
+    assert restore(checkpoint_text("None", ZoneTable(zones={})), FRESH, none) == ZoneTable(zones={})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
@@ -128,14 +128,14 @@ def test_a_file_that_is_no_checkpoint(text):
 
 
 def test_a_file_that_was_changed():
-    text = render("Static", placed(FRESH, RULES, plain("p", "1Gi"))).replace("1073741824", "1073741825")
+    text = checkpoint_text("Static", placed(FRESH, RULES, plain("p", "1Gi"))).replace("1073741824", "1073741825")
     assert "checkpoint is corrupted" in refused(text).message
 
 
 def test_a_pod_that_was_placed_as_a_whole_counts_once():
     rules = policies("restricted", "pod", gates=MANAGED)
     table = placed(FRESH, rules, pod("p", container("c", "1Gi"), container("d"), total="4Gi"))
-    text = render("Static", table, with_pods=True)
+    text = checkpoint_text("Static", table, with_pods=True)
     assert restore(text, FRESH, rules) == table
     assert "checkpoint is corrupted" in refused(text).message
 
@@ -143,6 +143,6 @@ def test_a_pod_that_was_placed_as_a_whole_counts_once():
 def test_without_the_gate_pod_entries_are_not_seen():
     rules = policies("restricted", "pod", gates=MANAGED)
     table = placed(FRESH, rules, pod("p", container("c", "4Gi"), total="4Gi"))
-    unsigned = json.loads(render("Static", table, with_pods=True)) | {"checksum": 0}
+    unsigned = json.loads(checkpoint_text("Static", table, with_pods=True)) | {"checksum": 0}
     found = restore(json.dumps(unsigned), FRESH, RULES)
     assert found == replace(table, pod_blocks={})

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from memqos.engine.numa.checksum import fnv1a_32, picture
-from memqos.engine.numa.state import CheckpointError, parse, render
-from memqos.engine.numa.zone_table import Block, Zone, ZoneMemory, ZoneTable
+from memqos.engine.numa.state import CheckpointError, checkpoint_text, parse
+from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from tests.unit.engine.numa.builders import MANAGED, container, init, machine, placed, plain, pod, policies
 
-ZONE = Zone(
+ZONE = ZoneState(
     id=0,
     assignments=1,
     cells=(0,),
@@ -34,14 +34,14 @@ def test_the_picture_that_is_hashed():
 
 
 def test_zones_are_in_the_order_of_numbers_in_the_picture_and_of_texts_in_the_file():
-    zones = {one: Zone(id=one, cells=(one,)) for one in (10, 2)}
+    zones = {one: ZoneState(id=one, cells=(one,)) for one in (10, 2)}
     text = picture("Static", ZoneTable(zones=zones), with_pods=False)
     assert text.index("2:<*>") < text.index("10:<*>")
-    assert list(json.loads(render("Static", ZoneTable(zones=zones)))["machineState"]) == ["10", "2"]
+    assert list(json.loads(checkpoint_text("Static", ZoneTable(zones=zones)))["machineState"]) == ["10", "2"]
 
 
 def test_a_file_as_the_kubelet_writes_it():
-    text = render("Static", SMALL)
+    text = checkpoint_text("Static", SMALL)
     assert text == (
         '{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":9,'
         '"systemReserved":1,"allocatable":8,"reserved":3,"free":5}},"cells":[0]}},"entries":{"u":{"c":'
@@ -55,31 +55,31 @@ def test_a_file_as_the_kubelet_writes_it():
 
 
 def test_a_table_without_pods_has_no_entries():
-    assert "entries" not in json.loads(render("Static", machine(4)))
+    assert "entries" not in json.loads(checkpoint_text("Static", machine(4)))
 
 
 def test_both_formats_are_read_by_the_newer_kubelet_and_one_by_the_older():
     rules = policies("restricted", "pod", gates=MANAGED)
     table = placed(machine(8), rules, pod("p", init("i", "1Gi"), container("c", "2Gi"), total="4Gi"))
-    newer = parse(render("Static", table, with_pods=True))
+    newer = parse(checkpoint_text("Static", table, with_pods=True))
     assert newer.table == table
     assert newer.with_pods
     assert newer.intact(with_pods=True)
     assert not newer.intact(with_pods=False)
-    older = parse(render("Static", placed(machine(8), policies(), plain("p", "1Gi"))))
+    older = parse(checkpoint_text("Static", placed(machine(8), policies(), plain("p", "1Gi"))))
     assert older.intact(with_pods=True)
     assert older.intact(with_pods=False)
 
 
 @pytest.mark.parametrize("with_pods", [True, False])
 def test_a_changed_byte_shows(with_pods):
-    text = render("Static", SMALL, with_pods=with_pods)
+    text = checkpoint_text("Static", SMALL, with_pods=with_pods)
     assert not parse(text.replace('"size":3', '"size":4')).intact(with_pods=with_pods)
     assert parse(text).intact(with_pods=with_pods)
 
 
 def test_a_file_without_a_checksum_is_taken():
-    given = json.loads(render("Static", SMALL))
+    given = json.loads(checkpoint_text("Static", SMALL))
     del given["checksum"]
     assert parse(json.dumps(given)).intact(with_pods=False)
 
@@ -87,7 +87,7 @@ def test_a_file_without_a_checksum_is_taken():
 def test_missing_and_unknown_fields_are_passed_over():
     found = parse('{"machineState":{"0":{"memoryMap":{"memory":{}}}},"entries":{"u":null,"v":{"c":null,"d":[]}},"x":1}')
     assert found.policy == ""
-    assert found.table.zones == {0: Zone(id=0, memory={"memory": ZoneMemory()})}
+    assert found.table.zones == {0: ZoneState(id=0, memory={"memory": ZoneMemory()})}
     assert found.table.assignments == {"u": {}, "v": {"d": ()}}
 
 

@@ -10,9 +10,9 @@ from memqos.engine.numa.static import (
     Allocation,
     Rejection,
     allocate,
+    container_started,
     mixes_groups,
     remove_container,
-    start_container,
 )
 from memqos.engine.numa.zone_table import Block
 from memqos.model.pod import Container, Resources
@@ -202,9 +202,9 @@ def test_regular_init_containers_end_when_the_next_container_starts():
     own = pod("p", init("i", "1Gi"), sidecar("s", "1Gi"), init("j", "3Gi"), container("c", "1Gi"))
     table = placed(machine(8), RULES, own)
     assert list(table.assignments["p"]) == ["i", "s", "j", "c"]
-    assert list(start_container(table, own, "i", RULES).assignments["p"]) == ["i", "s", "j", "c"]
-    assert list(start_container(table, own, "s", RULES).assignments["p"]) == ["s", "j", "c"]
-    after = start_container(table, own, "c", RULES)
+    assert list(container_started(table, own, "i", RULES).assignments["p"]) == ["i", "s", "j", "c"]
+    assert list(container_started(table, own, "s", RULES).assignments["p"]) == ["s", "j", "c"]
+    after = container_started(table, own, "c", RULES)
     assert list(after.assignments["p"]) == ["s", "c"]
     assert free(after) == [6 * GIB]
 

@@ -6,7 +6,7 @@ from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.merge import Merger
 from memqos.engine.numa.policies import TopologyPolicy
-from memqos.engine.numa.topology_manager import Decision, decide
+from memqos.engine.numa.topology_manager import TopologyDecision, topology_decision
 
 TWO = Merger(zones=Mask.of([0, 1]))
 ONE = Merger(zones=Mask.of([0]))
@@ -42,11 +42,15 @@ OTHER_ZONE = {"cpu": [hint([1])]}
     ],
 )
 def test_policies_decide(policy, providers, affinity, preferred, admitted):
-    assert decide(TopologyPolicy(policy), providers, TWO) == Decision(hint(affinity, preferred=preferred), admitted)
+    assert topology_decision(TopologyPolicy(policy), providers, TWO) == TopologyDecision(
+        hint(affinity, preferred=preferred), admitted
+    )
 
 
 def test_on_one_zone_single_numa_node_leaves_the_affinity_open():
-    assert decide(TopologyPolicy.SINGLE_NUMA_NODE, [{"memory": [hint([0])]}], ONE) == Decision(
+    assert topology_decision(TopologyPolicy.SINGLE_NUMA_NODE, [{"memory": [hint([0])]}], ONE) == TopologyDecision(
         hint(None), admitted=True
     )
-    assert decide(TopologyPolicy.RESTRICTED, [{"memory": [hint([0])]}], ONE) == Decision(hint([0]), admitted=True)
+    assert topology_decision(TopologyPolicy.RESTRICTED, [{"memory": [hint([0])]}], ONE) == TopologyDecision(
+        hint([0]), admitted=True
+    )

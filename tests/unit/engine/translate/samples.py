@@ -2,7 +2,7 @@
 
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver
 
 MIB = 1 << 20
@@ -14,7 +14,7 @@ RUNC_1_3_6 = traits_of("runc", "1.3.6")
 CRUN_1_8_1 = traits_of("crun", "1.8.1")
 CRUN_1_21 = traits_of("crun", "1.21")
 CRUN_1_28 = traits_of("crun", "1.28")
-CGROUPFS = Host(driver=CgroupDriver.CGROUPFS)
+CGROUPFS = RuntimeHost(driver=CgroupDriver.CGROUPFS)
 TYPICAL = OciResources(
     memory_limit=256 * MIB,
     memory_swap=256 * MIB,

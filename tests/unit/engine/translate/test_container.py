@@ -16,7 +16,7 @@ from memqos.engine.releases.release import Variant
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, translation_lines
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
@@ -266,6 +266,6 @@ def test_the_document_of_files_and_properties():
 
 def test_an_unlimited_amount_is_infinity_to_systemd():
     sent = ContainerResources(memory_limit_in_bytes=4096, memory_swap_limit_in_bytes=-1)
-    found = translate(sent, TRIXIE, Host())
+    found = translate(sent, TRIXIE, RuntimeHost())
     lines = list(translation_lines(sent, found, [Language.FILES]))
     assert "  properties of the scope: MemoryMax=4096 MemorySwapMax=infinity" in lines

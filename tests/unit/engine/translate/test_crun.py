@@ -3,10 +3,10 @@
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, CRUN_1_21, CRUN_1_28, TYPICAL
 
 
@@ -25,7 +25,7 @@ def test_crun_keeps_files_below_the_scope():
         ("memory.min", "134217728"),
         ("memory.high", "248303616"),
     )
-    assert held_after_reload(found) == held(found)
+    assert held_after_reload(found) == files_held(found)
     # The scope's swap limit is memory and swap together.
     assert scope_held(found) == {
         "memory.min": "134217728",
@@ -78,18 +78,18 @@ def test_a_shares_field_of_zero_hides_the_unified_weight_from_the_scope():
     resources = OciResources(cpu_shares=0, unified={"cpu.weight": "7"})
     found = written(resources, CRUN_1_28)
     assert found.properties == {}
-    assert held(found) == {"cpu.weight": "7"}
+    assert files_held(found) == {"cpu.weight": "7"}
 
 
 def test_crun_without_the_cgroup_below():
-    found = written(TYPICAL, CRUN_1_28, Host(subgroup=""))
+    found = written(TYPICAL, CRUN_1_28, RuntimeHost(subgroup=""))
     assert found.subgroup == ""
-    assert scope_held(found) == held(found)
+    assert scope_held(found) == files_held(found)
     after = held_after_reload(found)
     assert (after["memory.swap.max"], after["memory.oom.group"]) == ("268435456", "0")
-    assert written(TYPICAL, CRUN_1_28, Host(subgroup="inner")).subgroup == "inner"
+    assert written(TYPICAL, CRUN_1_28, RuntimeHost(subgroup="inner")).subgroup == "inner"
     assert written(TYPICAL, CRUN_1_28, CGROUPFS).subgroup == ""
-    assert scope_held(written(TYPICAL, CRUN_1_28, CGROUPFS)) == held(written(TYPICAL, CRUN_1_28))
+    assert scope_held(written(TYPICAL, CRUN_1_28, CGROUPFS)) == files_held(written(TYPICAL, CRUN_1_28))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_memory_of_crun(traits, limit, both, files, refusal):
 def test_a_reservation_without_limit_overflows_in_crun():
     found = written(OciResources(memory_reservation=-1), CRUN_1_28)
     assert found.files == (("memory.low", "18446744073709551615"),)
-    assert held(found) == {"memory.low": "max"}
+    assert files_held(found) == {"memory.low": "max"}
     assert scope_held(found) == {"memory.low": "max"}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runtime_rules import written
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver, CgroupVersion
 from tests.unit.engine.translate.samples import CRUN_1_28, RUNC, RUNC_1_3_6
 
@@ -13,7 +13,7 @@ MI = 1 << 20
 
 def written_on(resources, runtime=RUNC, **host):
     return written(
-        resources, runtime, Host(**{"driver": CgroupDriver.CGROUPFS, "cgroup_version": CgroupVersion.V1, **host})
+        resources, runtime, RuntimeHost(**{"driver": CgroupDriver.CGROUPFS, "cgroup_version": CgroupVersion.V1, **host})
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.translate.oci import OciTranslation, create, unclearable, update
 from memqos.engine.translate.resources import OciResources, Unsayable
-from memqos.engine.translate.versions import Runtime, traits_of
+from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.model.cri import ContainerResources
 
 MIB = 1 << 20
@@ -107,11 +107,16 @@ def test_swap_in_crio(limit, swap, controller, result, unsaid):
 @pytest.mark.parametrize(
     ("limit", "swap", "oci", "refusal"),
     [
-        (12 * MIB - 1, 0, Runtime.RUNC, "set memory limit 12582911 too low; should be at least 12582912 bytes"),
-        (12 * MIB, 0, Runtime.RUNC, ""),
-        (512_000, 0, Runtime.CRUN, ""),
-        (511_999, 0, Runtime.CRUN, "set memory limit 511999 too low; should be at least 512000 bytes"),
-        (64 * MIB, 32 * MIB, Runtime.RUNC, "memory swap limit (33554432) cannot be lower than memory limit (67108864)"),
+        (12 * MIB - 1, 0, RuntimeName.RUNC, "set memory limit 12582911 too low; should be at least 12582912 bytes"),
+        (12 * MIB, 0, RuntimeName.RUNC, ""),
+        (512_000, 0, RuntimeName.CRUN, ""),
+        (511_999, 0, RuntimeName.CRUN, "set memory limit 511999 too low; should be at least 512000 bytes"),
+        (
+            64 * MIB,
+            32 * MIB,
+            RuntimeName.RUNC,
+            "memory swap limit (33554432) cannot be lower than memory limit (67108864)",
+        ),
     ],
 )
 def test_crio_refuses(limit, swap, oci, refusal):

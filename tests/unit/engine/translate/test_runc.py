@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver
 from tests.unit.engine.translate.samples import (
     CGROUPFS,
@@ -59,7 +59,7 @@ def test_the_same_files_without_systemd():
     found = written(TYPICAL, RUNC, CGROUPFS)
     assert found.files == written(TYPICAL, RUNC).files
     assert found.properties is None
-    assert held_after_reload(found) == held(found) == scope_held(found)
+    assert held_after_reload(found) == files_held(found) == scope_held(found)
 
 
 def test_newer_runc():
@@ -86,7 +86,7 @@ def test_a_reservation_is_low(traits):
 
 def test_older_runc_writes_no_reservations_of_huge_pages():
     assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC_1_1_5).texts
-    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC, Host(hugetlb_reservations=False)).texts
+    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC, RuntimeHost(hugetlb_reservations=False)).texts
 
 
 @pytest.mark.parametrize("row", ROWS["cpu_weight"], ids=lambda row: str(row["shares"]))
@@ -155,7 +155,7 @@ def test_to_runc_zero_is_absent_and_minus_one_is_max():
 )
 def test_without_a_swap_file(traits, limit, both, refused):
     resources = OciResources(memory_limit=limit, memory_swap=both)
-    found = written(resources, traits, Host(driver=CgroupDriver.CGROUPFS, swap_file=False))
+    found = written(resources, traits, RuntimeHost(driver=CgroupDriver.CGROUPFS, swap_file=False))
     assert bool(found.refusal) is refused
     if not refused:
         assert found.files == (("memory.max", "100"),)
@@ -183,7 +183,7 @@ def test_unified_entries_as_properties_of_runc(unified, properties):
 def test_unified_wins_over_the_field():
     resources = OciResources(memory_limit=100 * MIB, memory_swap=100 * MIB, unified={"memory.max": str(200 * MIB)})
     found = written(resources, RUNC)
-    assert held(found)["memory.max"] == "209715200"
+    assert files_held(found)["memory.max"] == "209715200"
     assert found.properties["MemoryMax"] == 209715200
 
 
@@ -210,7 +210,7 @@ def test_entries_that_runc_refuses_with_systemd(unified):
 @pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
 def test_kernel_suffixes_pass_without_systemd_only(traits):
     resources = OciResources(unified={"memory.high": "1G"})
-    assert held(written(resources, traits, CGROUPFS)) == {"memory.high": "1073741824"}
+    assert files_held(written(resources, traits, CGROUPFS)) == {"memory.high": "1073741824"}
     assert written(resources, traits).refusal
 
 
@@ -223,5 +223,5 @@ def test_runc_refuses_what_is_no_list_with_systemd_only():
 def test_old_runc_hands_systemd_cpu_sets_in_the_wrong_order():
     resources = OciResources(cpus="8-9", mems="0")
     found = written(resources, RUNC_1_1_5)
-    assert (held(found)["cpuset.cpus"], held_after_reload(found)["cpuset.cpus"]) == ("8-9", "0-1")
+    assert (files_held(found)["cpuset.cpus"], held_after_reload(found)["cpuset.cpus"]) == ("8-9", "0-1")
     assert held_after_reload(written(resources, RUNC))["cpuset.cpus"] == "8-9"

@@ -6,9 +6,9 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.oci import create
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import held, values, written
+from memqos.engine.translate.runtime_rules import files_held, values, written
 from memqos.engine.translate.versions import Runtimes, traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from tests.unit.engine.pods import NODE, ON, container, equal, pod
@@ -18,13 +18,13 @@ from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, RUNC, RUNC
 def test_what_the_kernel_refuses_is_named():
     found = written(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
-        held(found)
+        files_held(found)
 
 
 @pytest.mark.parametrize(("page_size", "high"), [(4096, "248303616"), (16384, "248299520"), (65536, "248250368")])
 def test_page_sizes(page_size, high):
     found = written(OciResources(unified={"memory.high": "248304500"}), RUNC, CGROUPFS)
-    assert held(found, page_size=page_size) == {"memory.high": high}
+    assert files_held(found, page_size=page_size) == {"memory.high": high}
 
 
 def test_only_oci_runtimes_write_files():
@@ -56,7 +56,7 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
     for planned in plan.pods:
         for one in planned.containers:
             translated = create(one.resources, cri, hugetlb=True)
-            files = held(written(translated.resources, oci, Host(driver=driver)))
+            files = files_held(written(translated.resources, oci, RuntimeHost(driver=driver)))
             for knob, expected in one.cgroup.knobs.items():
                 assert files.get(knob, str(knob.kernel_default)) == str(expected.value), (planned.name, knob)
             assert set(files) - set(one.cgroup.knobs) <= {"hugetlb.2MB.rsvd.max", "hugetlb.1GB.rsvd.max"}

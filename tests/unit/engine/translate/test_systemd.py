@@ -3,16 +3,16 @@
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import held, held_after_reload, written
-from memqos.engine.translate.systemd import INFINITY, Survival, property_number, quota_per_second, survival
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, written
+from memqos.engine.translate.systemd import INFINITY, Survival, property_number, quota_property, survival
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import Host
+from memqos.engine.translate.writes import RuntimeHost
 from tests.unit.engine.translate.samples import CRUN_1_21, MIB, RUNC, TYPICAL
 
 
 def test_a_daemon_reload_undoes_what_is_no_property():
     found = written(TYPICAL, RUNC)
-    assert held(found) == {
+    assert files_held(found) == {
         "memory.swap.max": "0",
         "memory.max": "268435456",
         "cpu.weight": "39",
@@ -92,7 +92,7 @@ def test_survival(name, properties, fate):
     ],
 )
 def test_quota_as_a_property(quota, period, number):
-    assert quota_per_second(quota, period) == number
+    assert quota_property(quota, period) == number
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_quota_as_a_property(quota, period, number):
 )
 def test_older_systemd_knows_fewer_properties(version, known, reloaded):
     """What it does not know is not set, and the file behind it is left alone."""
-    writes = written(TYPICAL, RUNC, Host(systemd=version))
+    writes = written(TYPICAL, RUNC, RuntimeHost(systemd=version))
     newer = {"CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes"}
     assert newer & writes.properties.keys() == known
     found = held_after_reload(writes, systemd=version)
@@ -115,7 +115,7 @@ def test_older_systemd_knows_fewer_properties(version, known, reloaded):
 
 def test_zswap_is_systemds_from_253_on():
     wish = OciResources(unified={"memory.zswap.max": "4096"})
-    old, new = (written(wish, CRUN_1_21, Host(systemd=version, subgroup="")) for version in (252, 253))
+    old, new = (written(wish, CRUN_1_21, RuntimeHost(systemd=version, subgroup="")) for version in (252, 253))
     assert ("MemoryZSwapMax" in old.properties, "MemoryZSwapMax" in new.properties) == (False, True)
     assert held_after_reload(old, systemd=252) == {"memory.zswap.max": "4096"}
     assert survival("memory.zswap.max", {}, 252) is Survival.UNKNOWN

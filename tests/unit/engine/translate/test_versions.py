@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.translate.versions import TRIXIE, Feature, Runtime, Runtimes, traits_of
+from memqos.engine.translate.versions import TRIXIE, Feature, RuntimeName, Runtimes, traits_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
 
@@ -99,7 +99,7 @@ def test_two_runtimes_stand_for_every_pair():
 
 
 @pytest.mark.parametrize(
-    ("runtime", "linear", "quadratic"), [(Runtime.RUNC, "1.3.1", "1.3.2"), (Runtime.CRUN, "1.22", "1.23")]
+    ("runtime", "linear", "quadratic"), [(RuntimeName.RUNC, "1.3.1", "1.3.2"), (RuntimeName.CRUN, "1.22", "1.23")]
 )
 def test_weights(runtime, linear, quadratic):
     assert traits_of(runtime, linear).weight is WeightConversion.LINEAR

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError
-from memqos.vm.cache.entry import Image, images_of, load_image, seal, sparse_hash
+from memqos.vm.cache.entry import Image, images_of, load_image, seal_image, sparse_hash
 from memqos.vm.cache.store import Cache
 from memqos.vm.image.derived import derived_name
 from memqos.vm.options import Brought
@@ -42,7 +42,7 @@ def test_a_last_block_that_is_not_whole_counts_as_it_is(tmp_path):
 def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
     for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
         (tmp_path / name).write_bytes(name.encode())
-    seal(tmp_path, {"profile": "trixie"})
+    seal_image(tmp_path, {"profile": "trixie"})
     manifest = load_image(tmp_path).manifest
     sizes = {name: told["bytes"] for name, told in manifest["files"].items()}
     assert sizes == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
-from memqos.vm.cache.entry import MANIFEST, list_images, load_image, seal
+from memqos.vm.cache.entry import MANIFEST, list_images, load_image, seal_image
 from memqos.vm.cache.store import LOCK_NAME, Cache, default_cache, locked_folder, need_space, remove_entry, sweep
 from memqos.vm.host.progress import SILENT
 
@@ -133,7 +133,7 @@ def entry(tmp_path):
     files = {"disk.img": b"disk", "vmlinuz": b"kernel", "initrd.img": b"initrd", "known_hosts": b"key"}
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    seal(folder, {"profile": "trixie", "versions": {"runc": "1.1.15"}})
+    seal_image(folder, {"profile": "trixie", "versions": {"runc": "1.1.15"}})
     return folder
 
 

@@ -14,7 +14,7 @@ from memqos.vm.checkpoint.stored import (
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
-    seal,
+    seal_checkpoint,
 )
 
 MIB = 1 << 20
@@ -38,7 +38,7 @@ def make(cache):
             ram.truncate(64 * MIB)
             ram.seek(32 * MIB)
             ram.write(b"x" * MIB)
-        seal(folder, {"image": image, "provenance": {"accelerator": "tcg"}})
+        seal_checkpoint(folder, {"image": image, "provenance": {"accelerator": "tcg"}})
         os.utime(folder / "checkpoint.json", (used, used))
         return folder
 

@@ -9,7 +9,7 @@ from memqos.errors import MachineError
 from memqos.model.node import CgroupVersion
 from memqos.model.topology import HugePages, Processors, SwapDevice, Topology, Zone
 from memqos.target.fake import FakeTarget
-from memqos.vm.guest.view import Declared, differences, parse_view, verify_guest
+from memqos.vm.guest.view import Declared, parse_view, verify_guest, view_differences
 
 MIB = 1 << 20
 
@@ -65,7 +65,7 @@ V1 = """\
 def found(old="", new="", topology=TOPOLOGY, **options):
     assert old in TEXT
     return list(
-        differences(Declared(topology=topology, **options), parse_view(TEXT.replace(old, new) if old else TEXT))
+        view_differences(Declared(topology=topology, **options), parse_view(TEXT.replace(old, new) if old else TEXT))
     )
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_declared_is_linux_own_choice():
     quiet = replace(TOPOLOGY, distances=(), zswap=None, processors=None)
     assert found("enabled:Y", "enabled:N", topology=quiet)[0].startswith("zone 0 has the distances [10, 20, 40]")
     usual = TEXT.replace("10 20 40", "10 20 20").replace("20 10 40", "20 10 20").replace("40 40 10", "20 20 10")
-    assert list(differences(Declared(topology=quiet), parse_view(usual))) == []
+    assert list(view_differences(Declared(topology=quiet), parse_view(usual))) == []
 
 
 def test_the_hierarchy_is_that_which_was_asked_for():

@@ -3,7 +3,7 @@ import io
 import json
 import tarfile
 
-from memqos.vm.image.container_image import container_image, image_name
+from memqos.vm.image.container_image import container_image, container_image_name
 
 
 def unpack(archive: bytes) -> dict[str, bytes]:
@@ -36,4 +36,4 @@ def test_layer_holds_the_program_and_a_folder_for_temporary_files():
 
 
 def test_name_is_the_one_that_manifests_use():
-    assert image_name("pause") == "memqos.local/pause:1"
+    assert container_image_name("pause") == "memqos.local/pause:1"

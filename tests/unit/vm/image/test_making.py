@@ -7,7 +7,7 @@ import pytest
 from memqos.catalog.profiles import load_profile
 from memqos.errors import ImageError
 from memqos.ownership import ProcessGroup
-from memqos.vm.cache.entry import load_image, seal
+from memqos.vm.cache.entry import load_image, seal_image
 from memqos.vm.cache.store import Cache
 from memqos.vm.host import programs
 from memqos.vm.host.progress import SILENT
@@ -45,7 +45,7 @@ def cache(tmp_path):
     folder.mkdir()
     for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
         (folder / name).write_bytes(name.encode())
-    seal(folder, {"profile": "trixie"})
+    seal_image(folder, {"profile": "trixie"})
     return cache
 
 

@@ -1,0 +1,50 @@
+"""No public name of a module is the name of anything else in the package, and no module is imported by a string."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.meta.test_layers import PACKAGE, modules
+
+ONE_PER_REVISION = ("engine/memory_qos", "engine/swap")
+"""Folders of revisions: each module answers the same questions, and a release takes one."""
+
+GUEST_PROGRAMS = ("enforce/agent.py", "enforce/agent_cgroup.py")
+"""Programs that travel into the machine and are run there alone: the package never imports their names."""
+
+PAGES = "cli"
+"""Each module with a page of the command line calls it `command`."""
+
+
+def public_definitions(path: Path) -> Iterator[str]:
+    """Classes and functions at the top of a module, but for those that begin with an underscore."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def is_page(path: str, name: str) -> bool:
+    return path.startswith(f"{PAGES}/") and name == "command"
+
+
+def test_no_public_class_or_function_is_defined_twice():
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        where = path.relative_to(PACKAGE).as_posix()
+        if where in GUEST_PROGRAMS or where.startswith(ONE_PER_REVISION):
+            continue
+        for name in public_definitions(path):
+            if not is_page(where, name):
+                places[name].append(where)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not twice, "one name, one thing: give each the field's own term"
+
+
+def test_what_the_exceptions_are_for_is_there():
+    for folder in ONE_PER_REVISION:
+        assert list((PACKAGE / folder).glob("v*.py"))
+    for program in GUEST_PROGRAMS:
+        assert (PACKAGE / program).is_file()
+    pages = [path for path in (PACKAGE / PAGES).glob("*.py") if "command" in public_definitions(path)]
+    assert len(pages) > 1
