@@ -48,3 +48,13 @@ def test_what_the_exceptions_are_for_is_there():
         assert (PACKAGE / program).is_file()
     pages = [path for path in (PACKAGE / PAGES).glob("*.py") if "command" in public_definitions(path)]
     assert len(pages) > 1
+
+
+def test_no_module_is_imported_by_a_string():
+    """Such an import is Any to the type checker and no edge to the test of layers; one in a function is both."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+            assert name not in {"import_module", "__import__"}, f"{path}:{node.lineno}: imports a module by a string"
+            if isinstance(node, ast.ImportFrom) and node.module == "importlib":
+                assert not {alias.name for alias in node.names} & {"import_module", "__import__"}, path

@@ -6,7 +6,6 @@ command takes is spent on imports.
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -189,10 +188,12 @@ class _Order(Asked):
 
     def resizes(self) -> str:
         """The answer about pods that change while they run."""
+        from memqos.cli.expect_resize import resizes_text
+
         knob = _knob(self.why)
         pods = self._pods()
         kubelet = self._kubelet()
-        answer: str = importlib.import_module("memqos.cli.expect_resize").resizes_text(
+        return resizes_text(
             pods,
             self.manifests.load([self.resize or ""]),
             kubelet,
@@ -200,10 +201,11 @@ class _Order(Asked):
             knob=knob,
             as_json=self.as_json,
         )
-        return answer
 
     def changes(self) -> str:
         """The answer about two plans."""
+        from memqos.cli.expect_changes import changes_text
+
         pods = self._pods()
         releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
@@ -220,10 +222,7 @@ class _Order(Asked):
             f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
             for plan, config in zip(plans, configs, strict=True)
         ]
-        answer: str = importlib.import_module("memqos.cli.expect_changes").changes_text(
-            plans, names, running=self.running, as_json=self.as_json
-        )
-        return answer
+        return changes_text(plans, names, running=self.running, as_json=self.as_json)
 
     def _pods(self) -> tuple[Pod, ...]:
         pods = pods_of_one_node(self.manifests.load(self.files), self.node_name)

@@ -6,7 +6,6 @@ Pages are loaded when their verb is used, so that `memqos expect` does not pay f
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import os
 import sys
@@ -25,14 +24,30 @@ from memqos.version import __version__
 
 __all__ = ["cli", "main"]
 
-PAGES: dict[str, tuple[str, str]] = {
-    "run": ("memqos.cli.run", "Boot a machine, run the conformance suites in it, print the verdict."),
-    "expect": ("memqos.cli.expect", "Print what every control file must hold for these pods, and why."),
-    "audit": ("memqos.cli.audit", "Judge a recorded tree of cgroups: which control file deviates, and why."),
-    "vm": ("memqos.cli.vm", "Build, list, enter and remove the virtual machines' images."),
-    "doctor": ("memqos.cli.doctor", "Say whether this host can run memqos, and what to install."),
+PAGES: dict[str, str] = {
+    "run": "Boot a machine, run the conformance suites in it, print the verdict.",
+    "expect": "Print what every control file must hold for these pods, and why.",
+    "audit": "Judge a recorded tree of cgroups: which control file deviates, and why.",
+    "vm": "Build, list, enter and remove the virtual machines' images.",
+    "doctor": "Say whether this host can run memqos, and what to install.",
 }
-"""Verb to the module that holds its click command (`command`) and the line that `--help` shows."""
+"""Verb to the line that `--help` shows; `_page` has its command."""
+
+
+def _page(verb: str) -> click.Command:
+    """The command of a verb; its page is imported only now."""
+    match verb:
+        case "run":
+            from memqos.cli.run import command
+        case "expect":
+            from memqos.cli.expect import command
+        case "audit":
+            from memqos.cli.audit import command
+        case "vm":
+            from memqos.cli.vm import command
+        case _:
+            from memqos.cli.doctor import command
+    return command
 
 
 HELP = """Test and prove Kubernetes memory QoS on cgroup v2.
@@ -59,16 +74,14 @@ class Verbs(KnownVerbs):
         """The page of a verb, or None for a word that is none."""
         if cmd_name not in PAGES:
             return None
-        command = importlib.import_module(PAGES[cmd_name][0]).command
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{PAGES[cmd_name][0]}.command is not a click command")
+        command = _page(cmd_name)
         _with_debug(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         """The verbs with their lines, without importing their pages."""
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, line) for verb, (_, line) in PAGES.items()])
+            formatter.write_dl(list(PAGES.items()))
 
 
 def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001 - click's

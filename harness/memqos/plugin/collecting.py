@@ -1,8 +1,11 @@
-"""From settings and markers to tests: parameters, checks of markers, grouping for xdist."""
+"""From settings and markers to tests: parameters, checks of markers, grouping for xdist.
+
+The catalogue reads YAML and is imported when a test or a setting asks for it: every pytest run of an environment that
+has memqos installed loads this module.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -41,21 +44,23 @@ def check_settings(settings: Settings) -> None:
     """
     given = {key for key, value in settings.items() if value.origin != "default"}
     if given & _OF_MACHINES:
-        importlib.import_module("memqos.place.opening").check_places(settings)
+        from memqos.place.opening import check_places
+
+        check_places(settings)
     if "topology" in given:
-        importlib.import_module("memqos.catalog.topologies").load_topology(settings.word("topology"))
+        from memqos.catalog.topologies import load_topology
+
+        load_topology(settings.word("topology"))
     if settings.kubernetes:
         _kubelets(settings)
 
 
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
     """The catalogue's kubelets for the machines' cgroup version, narrowed to the releases that were asked for."""
-    # The catalogue reads YAML; a pytest run without memqos tests must not pay for that.
-    catalogue = importlib.import_module("memqos.catalog.kubelets")
-    where = settings["kubernetes"].origin
-    known = catalogue.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
-    chosen: tuple[KubeletCase, ...] = catalogue.select(known, settings.kubernetes, where=where)
-    return chosen
+    from memqos.catalog.kubelets import load_kubelets, select_kubelets
+
+    known = load_kubelets(on=CgroupVersion(settings.word("cgroup")))
+    return select_kubelets(known, settings.kubernetes, where=settings["kubernetes"].origin)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -66,7 +71,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ids = [kubelet.id for kubelet in chosen]
         metafunc.parametrize("qos_kubelet", chosen, ids=ids, indirect=True, scope="module")
     if "qos_pod" in names:
-        pods = importlib.import_module("memqos.catalog.pods").load_pod_catalog()
+        from memqos.catalog.pods import load_pod_catalog
+
+        pods = load_pod_catalog()
         metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
     if "qos_class" in names:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
@@ -221,7 +228,9 @@ def needs_of(item: pytest.Item) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _kubelet_ids() -> tuple[str, ...]:
-    return tuple(kubelet.id for kubelet in importlib.import_module("memqos.catalog.kubelets").load_kubelets())
+    from memqos.catalog.kubelets import load_kubelets
+
+    return tuple(kubelet.id for kubelet in load_kubelets())
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,6 @@ and changes nothing for tests that are not memqos tests.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Generator
 
 import pytest
@@ -59,8 +58,9 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
         option.dist = "loadgroup"
         option.maxworkerrestart = str(CRASHES) if option.maxworkerrestart is None else option.maxworkerrestart
         # Profiles and the state of the cache are read only in a run that starts machines.
-        workers = importlib.import_module("memqos.plugin.workers")
-        option.numprocesses, config.stash[WORKERS] = workers.limit_workers(config, option.numprocesses)
+        from memqos.plugin.workers import limit_workers
+
+        option.numprocesses, config.stash[WORKERS] = limit_workers(config, option.numprocesses)
         option.dist = option.dist if option.numprocesses else "no"
     error: BaseException | None = None
     code: object = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +41,9 @@ __all__ = [
 @pytest.fixture(scope="session")
 def qos_lane(request: pytest.FixtureRequest) -> Iterator[Lane]:
     """This worker's machines: `qos_node` and `qos_fresh_node` are taken from here."""
-    lane: Lane
-    with importlib.import_module("memqos.plugin.lane").Lane(request.config) as lane:
+    from memqos.plugin.lane import Lane
+
+    with Lane(request.config) as lane:
         request.config.stash[LANE] = lane
         yield lane
 
@@ -75,8 +75,9 @@ def _machine(request: pytest.FixtureRequest) -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def qos_catalog() -> Catalogue:
     """The pods and kubelets of the catalogue, by name."""
-    catalogue: Catalogue = importlib.import_module("memqos.plugin.catalogue").Catalogue()
-    return catalogue
+    from memqos.plugin.catalogue import Catalogue
+
+    return Catalogue()
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +124,11 @@ def qos_population(
 
     All of them, unless only tests of single pods were selected: then the pods of these tests.
     """
+    from memqos.plugin.populating import populated
+
     station = request.config.stash[LANE].station
-    populating = importlib.import_module("memqos.plugin.populating")
     pods = _selected(request, qos_catalog.pods, qos_kubelet)
-    with populating.populated(request.config, station, pods, qos_kubelet) as population:
+    with populated(request.config, station, pods, qos_kubelet) as population:
         yield population
 
 
@@ -146,10 +148,11 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
-    evidence = importlib.import_module("memqos.plugin.evidence")
+    from memqos.plugin.evidence import Evidence, Folder
+
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
-    folder = evidence.Folder(config.stash[RESULTS] / "tests" / slug(item.nodeid))
+    folder = Folder(config.stash[RESULTS] / "tests" / slug(item.nodeid))
     lane = config.stash.get(LANE, None)
     station = lane.station if lane is not None and "qos_population" not in item.fixturenames else None
 
@@ -163,6 +166,6 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         station.log.go_to(folder)
     if item.get_closest_marker("behaviour"):
         Telling(config).line(f"{item.name} …")
-    yield evidence.Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
+    yield Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
     if station is not None:
         station.log.go_to(None)
