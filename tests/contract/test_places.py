@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import MachineError, MachineryError
-from memqos.place.base import Condition, Sources
+from memqos.place.base import PlaceState, Sources
 from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.fake import FAKE_RUNTIME, FakePlace
 from memqos.runtime.fake import FakeRuntime
@@ -105,8 +105,8 @@ class NeverHearsOfItsLoss(FakePlace):
 
 class LooksWellWhenLost(FakePlace):
     @property
-    def condition(self) -> Condition:
-        return Condition.SPOILT if self.spoilt else Condition.SOUND
+    def condition(self) -> PlaceState:
+        return PlaceState.SPOILT if self.spoilt else PlaceState.SOUND
 
 
 @pytest.mark.parametrize(

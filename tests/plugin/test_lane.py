@@ -8,7 +8,7 @@ import pytest
 
 from memqos.config.settings import resolve
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, UnfitFileError, UsageError
-from memqos.place.base import Kept
+from memqos.place.base import KeptPlace
 from memqos.place.fake import FakePlace
 from memqos.plugin import keeping
 from memqos.plugin import lane as module
@@ -280,7 +280,7 @@ def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
 
 
 def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_path):
-    kept = Kept(
+    kept = KeptPlace(
         name="kept-ab",
         machine="trixie-two-zones",
         enter="memqos vm shell kept-ab",

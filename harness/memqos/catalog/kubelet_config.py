@@ -18,7 +18,7 @@ from typing import TypeVar
 from memqos.catalog.kubelet_fields import KUBELET_FIELDS
 from memqos.catalog.kubelet_overrides import overlaid
 from memqos.catalog.pods import read_text
-from memqos.catalog.schema import Place, check, parse_fields
+from memqos.catalog.schema import FieldPath, check, parse_fields
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
@@ -72,7 +72,7 @@ def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> Kubele
     takes.
     """
     documents = parse_documents(data, file)
-    place = Place(file)
+    place = FieldPath(file)
     if len(documents) != 1 or not isinstance(documents[0], MappingNode):
         found = f"{len(documents)} documents" if len(documents) != 1 else "something else than a mapping of fields"
         raise place.error(f"expected one {_KIND}, got {found}.", 0)
@@ -92,7 +92,7 @@ def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> Kubele
 class _Reader:
     """Takes typed values out of a checked document, and remembers where they were."""
 
-    def __init__(self, node: MappingNode, place: Place, overridden: Mapping[str, str]) -> None:
+    def __init__(self, node: MappingNode, place: FieldPath, overridden: Mapping[str, str]) -> None:
         self._node = node
         self._place = place
         self._overridden = overridden
@@ -149,7 +149,7 @@ class _Reader:
         line = node.line if node is not None else self._node.line
         origin = self._origin.get(name, "")
         file, line = (origin, 0) if origin.startswith("--") else (self._place.file, line)
-        return Place(file, name).error(what, line, got=got, next_step=next_step)
+        return FieldPath(file, name).error(what, line, got=got, next_step=next_step)
 
     def _scalar(self, name: str) -> ScalarNode | None:
         node = self._node.get(name)

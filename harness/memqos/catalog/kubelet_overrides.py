@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memqos.catalog.schema import Place, check
+from memqos.catalog.schema import FieldPath, check
 from memqos.catalog.yaml_nodes import Entry, MappingNode, Node, ScalarNode, parse_documents
 from memqos.errors import UsageError
 
@@ -35,7 +35,7 @@ def overlaid(
         label = f"{OPTION} {key}"
         path, leaf = _path(key, fields, kind)
         value = _value(text, leaf, label)
-        check(_nested(path, value), kind, fields, Place(label))
+        check(_nested(path, value), kind, fields, FieldPath(label))
         node = _merged(node, path, value)
         origin[".".join(path)] = label
     return node, origin

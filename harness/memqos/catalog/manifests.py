@@ -18,7 +18,7 @@ from memqos.catalog.pod_containers import check_names, containers_of
 from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_objects import Found, objects_in
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
-from memqos.catalog.schema import Place, check, parse_fields
+from memqos.catalog.schema import FieldPath, check, parse_fields
 from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
 from memqos.catalog.yaml_nodes import MappingNode, parse_objects
@@ -115,7 +115,7 @@ def stable_uid(key: str) -> str:
     return str(uuid.uuid5(_UID_SPACE, key))
 
 
-def _pod(node: MappingNode, identity: Identity, place: Place) -> Pod:
+def _pod(node: MappingNode, identity: Identity, place: FieldPath) -> Pod:
     """The pod that a manifest or a template describes; its uid is still to be given."""
     annotations = strings(mapping(node, "metadata").get("annotations"))
     spec, spec_place = _section(node, "spec", "Pod", place), place.child("spec")
@@ -145,7 +145,7 @@ def _pod(node: MappingNode, identity: Identity, place: Place) -> Pod:
     return pod
 
 
-def _section(node: MappingNode, name: str, kind: str, place: Place) -> MappingNode:
+def _section(node: MappingNode, name: str, kind: str, place: FieldPath) -> MappingNode:
     value = node.get(name)
     if not isinstance(value, MappingNode):
         raise place.child(name).error(f"a {kind} needs {name}.", node.line_of(name))

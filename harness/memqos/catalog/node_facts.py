@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memqos.catalog.pods import read_text
-from memqos.catalog.schema import Place, check, parse_fields, quantity_of
+from memqos.catalog.schema import FieldPath, check, parse_fields, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
@@ -49,7 +49,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     Raises ManifestError naming file, line and field.
     """
     documents = parse_documents(data, file)
-    place = Place(file)
+    place = FieldPath(file)
     if len(documents) != 1 or not isinstance(documents[0], MappingNode):
         found = f"{len(documents)} documents" if len(documents) != 1 else "something else"
         raise place.error(f"expected one mapping of facts, got {found}.", 0)
@@ -99,7 +99,7 @@ def _distances(index: int, count: int) -> tuple[int, ...]:
     return tuple(_NEAR if other == index else _FAR for other in range(count))
 
 
-def _zones(node: MappingNode, place: Place) -> Iterator[NumaZone]:
+def _zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
     given = node.get("zones")
     items = given.items if isinstance(given, SequenceNode) else ()
     seen: set[int] = set()
@@ -124,7 +124,7 @@ def _zones(node: MappingNode, place: Place) -> Iterator[NumaZone]:
         )
 
 
-def _hugepages(zone: MappingNode, place: Place) -> Iterator[tuple[int, int]]:
+def _hugepages(zone: MappingNode, place: FieldPath) -> Iterator[tuple[int, int]]:
     given = zone.get("hugepages")
     for entry in given.entries if isinstance(given, MappingNode) else ():
         here = place.child("hugepages", entry.key)
@@ -138,7 +138,7 @@ def _hugepages(zone: MappingNode, place: Place) -> Iterator[tuple[int, int]]:
         yield size, count
 
 
-def _bytes(node: MappingNode, name: str, place: Place) -> int:
+def _bytes(node: MappingNode, name: str, place: FieldPath) -> int:
     """An amount of memory in bytes, 0 if it is not given."""
     given = node.get(name)
     if given is None:
@@ -149,7 +149,7 @@ def _bytes(node: MappingNode, name: str, place: Place) -> int:
     return size
 
 
-def _whole(node: MappingNode, name: str, place: Place, allowed: range | tuple[int, ...], default: int) -> int:
+def _whole(node: MappingNode, name: str, place: FieldPath, allowed: range | tuple[int, ...], default: int) -> int:
     given = node.get(name)
     value = given.value if isinstance(given, ScalarNode) else None
     if value is None:
@@ -160,11 +160,11 @@ def _whole(node: MappingNode, name: str, place: Place, allowed: range | tuple[in
     return int(value)
 
 
-def _pids(node: MappingNode, place: Place) -> int | None:
+def _pids(node: MappingNode, place: FieldPath) -> int | None:
     return None if node.get("pids") is None else _whole(node, "pids", place, range(1, _MOST_PIDS + 1), 1)
 
 
-def _version(node: MappingNode, place: Place) -> CgroupVersion:
+def _version(node: MappingNode, place: FieldPath) -> CgroupVersion:
     text = _word(node, "cgroup") or CgroupVersion.V2.value
     if text not in {*CgroupVersion}:
         raise place.child("cgroup").error(f"'{text[:40]}' is neither v1 nor v2.", node.line_of("cgroup"), got=text)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from memqos.catalog.node_values import mapping, text
-from memqos.catalog.schema import Place
+from memqos.catalog.schema import FieldPath
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["Identity", "check_label", "controller_of", "identity_of", "uid_of"]
@@ -30,7 +30,7 @@ class Identity:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def identity_of(kind: str, meta: MappingNode, place: Place) -> Identity:
+def identity_of(kind: str, meta: MappingNode, place: FieldPath) -> Identity:
     """The names in an object's metadata; ManifestError for one that is missing, or that Kubernetes does not take."""
     name, namespace = text(meta, "name"), text(meta, "namespace") or "default"
     if not name and (prefix := text(meta, "generateName")):
@@ -43,7 +43,7 @@ def identity_of(kind: str, meta: MappingNode, place: Place) -> Identity:
     return Identity(kind, namespace, name)
 
 
-def uid_of(meta: MappingNode, place: Place) -> str:
+def uid_of(meta: MappingNode, place: FieldPath) -> str:
     """The uid that was given, "" if none was; it becomes part of a cgroup's name."""
     uid = text(meta, "uid")
     if uid and not _UID.fullmatch(uid):
@@ -66,12 +66,12 @@ def controller_of(node: MappingNode, namespace: str) -> Identity | None:
     return None
 
 
-def check_label(name: str, place: Place, line: int) -> None:
+def check_label(name: str, place: FieldPath, line: int) -> None:
     """Raise ManifestError for what is no DNS label."""
     _check(name, _LABEL, _LONGEST_LABEL, place, line)
 
 
-def _check(name: str, form: re.Pattern[str], longest: int, place: Place, line: int) -> None:
+def _check(name: str, form: re.Pattern[str], longest: int, place: FieldPath, line: int) -> None:
     if len(name) > longest or not form.fullmatch(name):
         raise place.error(
             f"'{name[:80]}' is not a name that Kubernetes takes here.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memqos.catalog.node_values import text, text_list
 from memqos.catalog.object_names import check_label
 from memqos.catalog.pod_resources import ResourceReader
-from memqos.catalog.schema import Place
+from memqos.catalog.schema import FieldPath
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 from memqos.engine.releases.defaulting import with_requests
 from memqos.model.pod import Container, ContainerKind, ResizePolicy, Resources
@@ -17,7 +17,7 @@ __all__ = ["check_names", "containers_of"]
 _KINDS = {"containers": ContainerKind.APP, "ephemeralContainers": ContainerKind.EPHEMERAL}
 
 
-def containers_of(spec: MappingNode, field: str, place: Place) -> Iterator[Container]:
+def containers_of(spec: MappingNode, field: str, place: FieldPath) -> Iterator[Container]:
     """The containers in one of a pod's three lists (`field`), after API defaulting."""
     value = spec.get(field)
     items = value.items if isinstance(value, SequenceNode) else ()
@@ -28,7 +28,7 @@ def containers_of(spec: MappingNode, field: str, place: Place) -> Iterator[Conta
         yield _container(item, field, own)
 
 
-def _container(node: MappingNode, field: str, place: Place) -> Container:
+def _container(node: MappingNode, field: str, place: FieldPath) -> Container:
     name = text(node, "name")
     if not name:
         raise place.child("name").error("a container needs a name.", node.line)
@@ -61,7 +61,7 @@ def _container(node: MappingNode, field: str, place: Place) -> Container:
     )
 
 
-def _resize_policy(node: MappingNode, place: Place) -> dict[str, ResizePolicy]:
+def _resize_policy(node: MappingNode, place: FieldPath) -> dict[str, ResizePolicy]:
     given = node.get("resizePolicy")
     found: dict[str, ResizePolicy] = {}
     for index, item in enumerate(given.items if isinstance(given, SequenceNode) else ()):
@@ -80,7 +80,7 @@ def _resize_policy(node: MappingNode, place: Place) -> dict[str, ResizePolicy]:
     return found
 
 
-def check_names(spec: MappingNode, place: Place) -> None:
+def check_names(spec: MappingNode, place: FieldPath) -> None:
     """Raise ManifestError for a pod without a container, and for two containers of one name."""
     required = spec.get("containers")
     if not isinstance(required, SequenceNode) or not required.items:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from memqos.catalog.node_values import text
-from memqos.catalog.schema import Place
+from memqos.catalog.schema import FieldPath
 from memqos.catalog.workloads import KINDS
 from memqos.catalog.yaml_nodes import Item, MappingNode, Node, ScalarNode, SequenceNode
 
@@ -35,7 +35,7 @@ class Found:
 
     kind: str
     node: MappingNode
-    place: Place
+    place: FieldPath
 
     @property
     def makes_pods(self) -> bool:
@@ -52,7 +52,7 @@ def objects_in(parts: Iterable[Item | Node], file: str, *, strict: bool) -> Iter
     strict: what has no apiVersion and kind is an error; else it is found as what it is, no object. Raises ManifestError
     for a kind that its API version does not have.
     """
-    place = Place(file)
+    place = FieldPath(file)
     nameless: Found | None = None
     for part in parts:
         if isinstance(part, Item):
@@ -68,7 +68,7 @@ def objects_in(parts: Iterable[Item | Node], file: str, *, strict: bool) -> Iter
         nameless = None
 
 
-def _element(part: Item, place: Place, *, strict: bool) -> Iterator[Found]:
+def _element(part: Item, place: FieldPath, *, strict: bool) -> Iterator[Found]:
     """An element of the `items` of a document that has not ended: what that is may not be known yet."""
     own = place.child("items").item(part.index)
     if part.kind and not part.kind.endswith(_LIST):
@@ -84,7 +84,7 @@ def _element(part: Item, place: Place, *, strict: bool) -> Iterator[Found]:
     # Else the document as a whole is no object, which its end says.
 
 
-def _opened(node: MappingNode, place: Place, nameless: Found | None) -> Iterator[Found]:
+def _opened(node: MappingNode, place: FieldPath, nameless: Found | None) -> Iterator[Found]:
     """An object, or those in a list. nameless: an element of it that was taken for a pod."""
     kind, version = _word(node, "kind", place), _word(node, "apiVersion", place)
     if not kind.endswith(_LIST):
@@ -107,14 +107,14 @@ def _is_object(node: Node) -> bool:
     return isinstance(node, MappingNode) and bool(text(node, "kind") and text(node, "apiVersion"))
 
 
-def _object(node: Node, place: Place) -> MappingNode:
+def _object(node: Node, place: FieldPath) -> MappingNode:
     if not isinstance(node, MappingNode):
         step = "Give a v1 Pod, or an object that makes pods."
         raise place.error("expected an object with apiVersion and kind.", node.line, next_step=step)
     return node
 
 
-def _word(node: MappingNode, name: str, place: Place) -> str:
+def _word(node: MappingNode, name: str, place: FieldPath) -> str:
     """A required word of an object's head."""
     found = text(node, name)
     if not found:
@@ -125,7 +125,7 @@ def _word(node: MappingNode, name: str, place: Place) -> str:
     return found
 
 
-def _known(kind: str, version: str, node: MappingNode, place: Place) -> str:
+def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
     """What this kind is called here; ManifestError if its version, one that memqos knows whole, has no such kind."""
     versions = _VERSIONS.get(kind, ())
     if version in versions:

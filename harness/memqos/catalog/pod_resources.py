@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from memqos.catalog.schema import Place, quantity_of
+from memqos.catalog.schema import FieldPath, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.sums import aggregate, supported_at_pod_level
@@ -19,11 +19,11 @@ _STANDARD = ("cpu", "memory", "ephemeral-storage")
 class ResourceReader:
     """Reads resource lists and remembers where each amount was written."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FieldPath) -> None:
         self._file = place.file
         self.lines: dict[str, str] = {}
 
-    def resources(self, node: MappingNode, place: Place, prefix: str) -> Resources:
+    def resources(self, node: MappingNode, place: FieldPath, prefix: str) -> Resources:
         """Both lists, checked one by one and, as the API server rounds them, against each other."""
         requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
@@ -48,7 +48,7 @@ class ResourceReader:
         section = node.get(part)
         return section.line_of(name) if isinstance(section, MappingNode) else node.line
 
-    def amounts(self, node: Node | None, place: Place, prefix: str) -> dict[str, Quantity]:
+    def amounts(self, node: Node | None, place: FieldPath, prefix: str) -> dict[str, Quantity]:
         """One resource list: known names, amounts of at least zero, and their lines kept under `prefix.name`."""
         if not isinstance(node, MappingNode):
             return {}
@@ -68,7 +68,7 @@ class ResourceReader:
         return found
 
 
-def _check_resource(name: str, place: Place, line: int) -> None:
+def _check_resource(name: str, place: FieldPath, line: int) -> None:
     """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
     if name in _STANDARD or name.startswith(PREFIX) or "/" in name:
         return
@@ -81,7 +81,7 @@ def _check_resource(name: str, place: Place, line: int) -> None:
     )
 
 
-def check_pod_level(pod: Pod, spec: MappingNode, place: Place) -> None:
+def check_pod_level(pod: Pod, spec: MappingNode, place: FieldPath) -> None:
     """Pod-level resources: supported names, requests that cover the containers', limits that no container exceeds."""
     if pod.resources is None:
         return

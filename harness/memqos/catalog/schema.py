@@ -11,7 +11,7 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNod
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["LARGEST", "Place", "check", "parse_fields", "quantity_of"]
+__all__ = ["LARGEST", "FieldPath", "check", "parse_fields", "quantity_of"]
 
 LARGEST = 2**63 - 1
 
@@ -22,24 +22,24 @@ _HEAD = re.compile(r"^(\w+):", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPath:
     """Where a value is: file and dotted field; its line belongs to the node."""
 
     file: str
     field: str = ""
 
-    def child(self, *names: str) -> Place:
+    def child(self, *names: str) -> FieldPath:
         """A field of this value, and so on down. A name with dots or slashes is put in brackets."""
         field = self.field
         for name in names:
             bracketed = "." in name or "/" in name
             dotted = f"{field}.{name}" if field else name
             field = f"{field}[{name}]" if bracketed else dotted
-        return Place(self.file, field)
+        return FieldPath(self.file, field)
 
-    def item(self, index: int) -> Place:
+    def item(self, index: int) -> FieldPath:
         """An element of this list."""
-        return Place(self.file, f"{self.field}[{index}]")
+        return FieldPath(self.file, f"{self.field}[{index}]")
 
     def error(self, what: str, line: int, *, got: object = None, next_step: str = "") -> ManifestError:
         """An error at this place; a value out of an option has no line."""
@@ -57,7 +57,7 @@ def parse_fields(text: str) -> dict[str, dict[str, str]]:
     return table
 
 
-def check(node: Node, kind: str, fields: Fields, place: Place) -> None:
+def check(node: Node, kind: str, fields: Fields, place: FieldPath) -> None:
     """Raise ManifestError for the first unknown field or wrong type below `node`, which must be a `kind`.
 
     A null counts as a field that was not given, as in Kubernetes.
@@ -76,7 +76,7 @@ def check(node: Node, kind: str, fields: Fields, place: Place) -> None:
         _CHECKS[kind](node, place)
 
 
-def _check_fields(node: MappingNode, kind: str, fields: Fields, place: Place) -> None:
+def _check_fields(node: MappingNode, kind: str, fields: Fields, place: FieldPath) -> None:
     known = fields[kind]
     for entry in node.entries:
         if entry.key not in known:
@@ -84,7 +84,7 @@ def _check_fields(node: MappingNode, kind: str, fields: Fields, place: Place) ->
         check(entry.value, known[entry.key], fields, place.child(entry.key))
 
 
-def _unknown(name: str, line: int, known: list[str], place: Place) -> ManifestError:
+def _unknown(name: str, line: int, known: list[str], place: FieldPath) -> ManifestError:
     near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5)
     same = [one for one in known if one.lower() == name.lower()]
     hint = (same or near)[:1]
@@ -94,19 +94,19 @@ def _unknown(name: str, line: int, known: list[str], place: Place) -> ManifestEr
     )
 
 
-def _mapping(node: Node, place: Place) -> MappingNode:
+def _mapping(node: Node, place: FieldPath) -> MappingNode:
     if not isinstance(node, MappingNode):
         raise _wrong(node, "a mapping of fields", place)
     return node
 
 
-def _sequence(node: Node, place: Place) -> SequenceNode:
+def _sequence(node: Node, place: FieldPath) -> SequenceNode:
     if not isinstance(node, SequenceNode):
         raise _wrong(node, "a list", place)
     return node
 
 
-def _wrong(node: Node, wanted: str, place: Place) -> ManifestError:
+def _wrong(node: Node, wanted: str, place: FieldPath) -> ManifestError:
     next_step = ""
     if isinstance(node, ScalarNode):
         got = f"'{node.text[:80]}'"
@@ -117,7 +117,7 @@ def _wrong(node: Node, wanted: str, place: Place) -> ManifestError:
     return place.error(f"expected {wanted}, got {got}.", node.line, got=got, next_step=next_step)
 
 
-def quantity_of(node: Node, place: Place) -> Quantity:
+def quantity_of(node: Node, place: FieldPath) -> Quantity:
     """The quantity in a scalar; ManifestError if it is none."""
     if not isinstance(node, ScalarNode) or isinstance(node.value, bool) or node.value is None:
         raise _wrong(node, "a quantity", place)
@@ -140,8 +140,8 @@ def _json_number(value: float) -> str:
     return text.removesuffix(".0").replace("e+", "e")
 
 
-def _scalar(kinds: tuple[type, ...], wanted: str) -> Callable[[Node, Place], None]:
-    def checked(node: Node, place: Place) -> None:
+def _scalar(kinds: tuple[type, ...], wanted: str) -> Callable[[Node, FieldPath], None]:
+    def checked(node: Node, place: FieldPath) -> None:
         right = isinstance(node, ScalarNode) and isinstance(node.value, kinds)
         if right and isinstance(node, ScalarNode) and isinstance(node.value, bool) and bool not in kinds:
             right = False
@@ -151,25 +151,25 @@ def _scalar(kinds: tuple[type, ...], wanted: str) -> Callable[[Node, Place], Non
     return checked
 
 
-def _int(node: Node, place: Place) -> None:
+def _int(node: Node, place: FieldPath) -> None:
     _scalar((int,), "a whole number")(node, place)
     if isinstance(node, ScalarNode) and isinstance(node.value, int) and not -LARGEST <= node.value <= LARGEST:
         raise place.error(f"{node.text[:40]} is not a number that 64 bits hold.", node.line, got=node.text[:80])
 
 
-def _quantity(node: Node, place: Place) -> None:
+def _quantity(node: Node, place: FieldPath) -> None:
     quantity_of(node, place)
 
 
-def _object(node: Node, place: Place) -> None:
+def _object(node: Node, place: FieldPath) -> None:
     _mapping(node, place)
 
 
-def _any(node: Node, place: Place) -> None:
+def _any(node: Node, place: FieldPath) -> None:
     del node, place
 
 
-_CHECKS: dict[str, Callable[[Node, Place], None]] = {
+_CHECKS: dict[str, Callable[[Node, FieldPath], None]] = {
     "string": _scalar((str,), "a string"),
     "bool": _scalar((bool,), "true or false"),
     "int": _int,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from memqos.catalog.node_values import mapping, strings, text, text_list, whole
 from memqos.catalog.object_names import Identity
-from memqos.catalog.schema import Place
+from memqos.catalog.schema import FieldPath
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 
 __all__ = ["KINDS", "MOST_PODS", "Replicas", "Workload", "made_name", "made_names", "template_of"]
@@ -66,7 +66,7 @@ class Replicas:
         return self.named.get((identity.namespace, identity.name), self.every)
 
 
-def template_of(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode, Place]:
+def template_of(node: MappingNode, kind: str, place: FieldPath) -> tuple[MappingNode, FieldPath]:
     """The pod template of a checked object of this kind, with its place.
 
     Raises ManifestError for an object without one, and for a template that its object cannot have.
@@ -86,7 +86,7 @@ def template_of(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode
     return template, place
 
 
-def made_names(node: MappingNode, identity: Identity, place: Place, replicas: Replicas) -> Iterator[str]:
+def made_names(node: MappingNode, identity: Identity, place: FieldPath, replicas: Replicas) -> Iterator[str]:
     """The names of the pods that a workload has on one node, always the same.
 
     Those of a StatefulSet are the real ones. Other controllers append what is random; here the pods are counted from 1.
@@ -121,7 +121,7 @@ def made_name(name: str, ending: str) -> str:
     return f"{name[: _LONGEST_NAME - len(ending)].rstrip('.-')}{ending}"
 
 
-def _holder(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode, Place]:
+def _holder(node: MappingNode, kind: str, place: FieldPath) -> tuple[MappingNode, FieldPath]:
     """What the template and the counts are fields of."""
     for name in KINDS[kind].spec:
         value, place = node.get(name), place.child(name)
@@ -131,14 +131,14 @@ def _holder(node: MappingNode, kind: str, place: Place) -> tuple[MappingNode, Pl
     return node, place
 
 
-def _count(node: MappingNode, name: str, place: Place, absent: int) -> int:
+def _count(node: MappingNode, name: str, place: FieldPath, absent: int) -> int:
     count = whole(node, name)
     if count is not None and count < 0:
         raise place.child(name).error(f"{count} is negative.", node.line_of(name), got=count)
     return absent if count is None else count
 
 
-def _check_restarts(spec: MappingNode, kind: str, place: Place) -> None:
+def _check_restarts(spec: MappingNode, kind: str, place: FieldPath) -> None:
     known, given = KINDS[kind].restarts, text(spec, "restartPolicy") or "Always"
     if given not in known:
         raise place.child("restartPolicy").error(
@@ -148,9 +148,9 @@ def _check_restarts(spec: MappingNode, kind: str, place: Place) -> None:
         )
 
 
-def _check_selector(holder: MappingNode, template: MappingNode, place: Place) -> None:
+def _check_selector(holder: MappingNode, template: MappingNode, place: FieldPath) -> None:
     """A selector is needed, is not empty, and the template's labels fit it."""
-    own = Place(place.file, place.field.removesuffix("template") + "selector")
+    own = FieldPath(place.file, place.field.removesuffix("template") + "selector")
     selector = mapping(holder, "selector")
     expressions = selector.get("matchExpressions")
     wanted = strings(selector.get("matchLabels"))

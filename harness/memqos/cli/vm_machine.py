@@ -22,7 +22,7 @@ from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
-from memqos.vm.kept import Kept, keep, list_kept
+from memqos.vm.kept import KeptMachine, keep, list_kept
 from memqos.vm.options import boot_options
 from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
@@ -94,7 +94,7 @@ def print_ssh_config(name: str | None) -> None:
     click.echo(config_file(kept[name]).read_text(), nl=False)
 
 
-def config_file(kept: Kept) -> Path:
+def config_file(kept: KeptMachine) -> Path:
     """The ssh_config that a kept machine's shell command names."""
     words = shlex.split(kept.shell)
     return Path(words[words.index("-F") + 1])

@@ -22,7 +22,17 @@ from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Runtime
 from memqos.target.base import Target
 
-__all__ = ["Condition", "Kept", "OciProgram", "OfferedRuntime", "Place", "PlaceKey", "Recorder", "Sources", "offered"]
+__all__ = [
+    "KeptPlace",
+    "OciProgram",
+    "OfferedRuntime",
+    "Place",
+    "PlaceKey",
+    "PlaceState",
+    "Recorder",
+    "Sources",
+    "offered",
+]
 
 PlaceKey = tuple[str, str]
 """Which sort of place is meant: a profile and a topology."""
@@ -31,7 +41,7 @@ Recorder = Callable[[object], None]
 """Is given each request to a runtime with its reply, for evidence."""
 
 
-class Condition(StrEnum):
+class PlaceState(StrEnum):
     """How a place is: as it was when it was lent, changed but of use, or of no use any more."""
 
     SOUND = "sound"
@@ -41,7 +51,7 @@ class Condition(StrEnum):
     @property
     def is_usable(self) -> bool:
         """Whether commands can be run on it."""
-        return self is not Condition.BROKEN
+        return self is not PlaceState.BROKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +94,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptPlace:
     """A place that was left to a person. enter, end: the commands for it; document: what a bundle says of it."""
 
     name: str
@@ -141,7 +151,7 @@ class Place(Protocol):
         ...
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> PlaceState:
         """Whether it is as it was when it was lent, as far as it was told so."""
         ...
 
@@ -168,7 +178,7 @@ class Place(Protocol):
         """What explains a failure on it."""
         ...
 
-    def keep(self) -> Kept:
+    def keep(self) -> KeptPlace:
         """Leave it to a person, as it is, when the loan ends. MachineryError if it was not lent to be kept."""
         ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline, wait
 from memqos.errors import MachineryError, UsageError
 from memqos.model.node import CgroupDriver
-from memqos.place.base import Condition, Place
+from memqos.place.base import Place, PlaceState
 
 __all__ = ["PlaceCase", "check_place_contract"]
 
@@ -47,11 +47,11 @@ def check_place_contract(factory: Callable[[], AbstractContextManager[PlaceCase]
 
 
 def _is_as_it_was(place: Place) -> None:
-    _promise(place.condition is Condition.SOUND and place.spoilt == "", "a place is sound when it is lent")
+    _promise(place.condition is PlaceState.SOUND and place.spoilt == "", "a place is sound when it is lent")
     place.check_alive()
     place.examine(MachineryError("something went wrong elsewhere."))
     _promise(place.origin_is_whole(), "what a place was made of is whole when it is lent")
-    _promise(place.condition is Condition.SOUND, "looking at a place does not change it")
+    _promise(place.condition is PlaceState.SOUND, "looking at a place does not change it")
 
 
 def _tells_what_the_target_has(place: Place) -> None:
@@ -106,7 +106,7 @@ def _is_not_kept_unless_it_was_lent_so(place: Place) -> None:
 def _is_spoilt_for_the_first_reason(place: Place) -> None:
     place.spoil("a test left something behind")
     place.spoil("and another did")
-    _promise(place.condition is Condition.SPOILT, "a place that was spoilt is that")
+    _promise(place.condition is PlaceState.SPOILT, "a place that was spoilt is that")
     _promise(place.spoilt == "a test left something behind", f"the first reason stays, and told is {place.spoilt!r}")
     place.check_alive()
     _promise(place.target.run(["true"], deadline=_soon()).status == 0, "a spoilt place can still be asked things")
@@ -118,12 +118,12 @@ def _stays_broken(case: PlaceCase) -> None:
     _promise(_failure(lambda: target.run(["true"], deadline=_soon())) is not None, "a lost place answers nothing")
     first = _promised(lambda: place.examine(MachineryError("the connection is gone.")), "examine tells a lost place")
     wait("the place is known to be lost", lambda: _failure(place.check_alive) is not None, deadline=_soon())
-    _promise(place.condition is Condition.BROKEN, f"a place that is lost is broken, and told is {place.condition}")
+    _promise(place.condition is PlaceState.BROKEN, f"a place that is lost is broken, and told is {place.condition}")
     again = _promised(place.check_alive, "check_alive tells a lost place")
     _promise(str(first) == str(again), f"a failure is repeated as it was: first {first}, then {again}")
     _promised(lambda: place.target, "the target of a lost place repeats its failure")
     place.spoil("a third reason")
-    _promise(place.condition is Condition.BROKEN, "nothing mends a lost place")
+    _promise(place.condition is PlaceState.BROKEN, "nothing mends a lost place")
 
 
 def _promised(act: Callable[[], object], promise: str) -> MachineryError:

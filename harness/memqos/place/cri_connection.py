@@ -12,13 +12,13 @@ from memqos.runtime.base import Runtime
 from memqos.runtime.cri import connect
 from memqos.target.base import Target
 
-__all__ = ["CONTAINERD_SOCKET", "connected"]
+__all__ = ["CONTAINERD_SOCKET", "cri_connected"]
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
 @contextlib.contextmanager
-def connected(
+def cri_connected(
     target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
 ) -> Iterator[Runtime]:
     """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""

@@ -14,7 +14,7 @@ from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text, read_back
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
-from memqos.place.base import Condition, Kept, OciProgram, OfferedRuntime, Recorder, Sources, offered
+from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, Recorder, Sources, offered
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
@@ -123,22 +123,22 @@ class FakePlace:
         self.check_alive()
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> PlaceState:
         """As it was told."""
         if self._failure is not None:
-            return Condition.BROKEN
-        return Condition.SPOILT if self.spoilt else Condition.SOUND
+            return PlaceState.BROKEN
+        return PlaceState.SPOILT if self.spoilt else PlaceState.SOUND
 
     def spoil(self, reason: str) -> None:
         """Remember the first reason."""
-        if self.condition is Condition.SOUND:
+        if self.condition is PlaceState.SOUND:
             self.spoilt = reason
 
     def origin_is_whole(self) -> bool:
         """It was made of nothing."""
         return True
 
-    def keep(self) -> Kept:
+    def keep(self) -> KeptPlace:
         """It cannot be kept."""
         raise MachineryError("a place in memory ends with the process that it is in.")
 

@@ -15,18 +15,18 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["Room", "room_for"]
+__all__ = ["RunCapacity", "room_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class RunCapacity:
     """most: as many as fit on this host; best: as many as are fastest."""
 
     most: Capacity
     best: Capacity
 
 
-def room_for(settings: Settings) -> Room:
+def room_for(settings: Settings) -> RunCapacity:
     """The room for this run's machines. Raises MemqosError for settings that name no machine."""
     topology = load_topology(settings.word("topology"))
     cache, host = default_cache(os.environ), read_host()
@@ -36,7 +36,7 @@ def room_for(settings: Settings) -> Room:
         if one.profile in settings.profiles and one.topology == topology.name
     ]
     most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
-    return Room(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache)))
+    return RunCapacity(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache)))
 
 
 def _is_emulated(settings: Settings, cache: Cache) -> bool:

@@ -13,8 +13,8 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
-from memqos.place.base import Condition, Kept, OciProgram, OfferedRuntime, PlaceKey, Recorder, Sources, offered
-from memqos.place.cri_connection import CONTAINERD_SOCKET, connected
+from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceKey, PlaceState, Recorder, Sources, offered
+from memqos.place.cri_connection import CONTAINERD_SOCKET, cri_connected
 from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
@@ -81,7 +81,7 @@ class VmPlace:
         self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Speak to containerd with this OCI runtime below it."""
-        return connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
+        return cri_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
 
     @property
     def is_disposable(self) -> bool:
@@ -97,10 +97,10 @@ class VmPlace:
         self._machine.examine(error)
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> PlaceState:
         """As the machine's state has it."""
-        return {MachineState.READY: Condition.SOUND, MachineState.DIRTY: Condition.SPOILT}.get(
-            self._machine.state, Condition.BROKEN
+        return {MachineState.READY: PlaceState.SOUND, MachineState.DIRTY: PlaceState.SPOILT}.get(
+            self._machine.state, PlaceState.BROKEN
         )
 
     @property
@@ -127,10 +127,10 @@ class VmPlace:
         """What the guest says of itself, and its console."""
         return Sources(commands=MACHINE_LOGS, files=(self._machine.console.path,))
 
-    def keep(self) -> Kept:
+    def keep(self) -> KeptPlace:
         """Leave it running; only one that was opened as keepable."""
         kept = keep(self._machine)
-        return Kept(
+        return KeptPlace(
             name=kept.name,
             machine=kept.machine,
             enter=f"memqos vm shell {kept.name}",

@@ -18,13 +18,13 @@ from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import RUN_PREFIX, runtime_folder
 
-__all__ = ["Kept", "end_kept", "keep", "list_kept"]
+__all__ = ["KeptMachine", "end_kept", "keep", "list_kept"]
 
 END_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptMachine:
     """A machine that was left running.
 
     name: what `memqos vm rm` takes. machine: its profile and topology. guard: the process that ends it when it gets a
@@ -40,13 +40,13 @@ class Kept:
     console: str
 
 
-def keep(machine: Machine) -> Kept:
+def keep(machine: Machine) -> KeptMachine:
     """Leave a machine running when its context ends, until `end_kept`, or the guest's own end.
 
     Raises MachineryError for a machine that was not started to be kept, WrongStateError for one that is not usable.
     """
     sockets, disks = machine.spec.qmp_socket.parent, machine.spec.disk.parent
-    kept = Kept(
+    kept = KeptMachine(
         name=f"kept-{sockets.name.removeprefix(RUN_PREFIX)}",
         machine=machine.spec.name,
         since=utc_now().isoformat(timespec="seconds"),
@@ -60,15 +60,15 @@ def keep(machine: Machine) -> Kept:
     return kept
 
 
-def list_kept(environment: Mapping[str, str]) -> Iterator[Kept]:
+def list_kept(environment: Mapping[str, str]) -> Iterator[KeptMachine]:
     """This user's kept machines, by name."""
     for folder in sorted(runtime_folder(environment).glob(f"{RUN_PREFIX}*")):
         with contextlib.suppress(OSError):
             if folder.stat().st_uid == os.geteuid() and kept_guard(folder) is not None:
-                yield Kept(**json.loads((folder / KEPT_NAME).read_bytes()))
+                yield KeptMachine(**json.loads((folder / KEPT_NAME).read_bytes()))
 
 
-def end_kept(name: str, environment: Mapping[str, str]) -> Kept:
+def end_kept(name: str, environment: Mapping[str, str]) -> KeptMachine:
     """End a kept machine; its folders are gone too when this returns.
 
     Raises UnknownNameError naming those there are, DeadlineError if the guard does not do its work.

@@ -11,7 +11,7 @@ import pytest
 from memqos.errors import UnknownNameError
 from memqos.ownership import ProcessGroup
 from memqos.vm.cache.store import KEPT_NAME, kept_guard, locked_folder, sweep
-from memqos.vm.kept import Kept, end_kept, list_kept
+from memqos.vm.kept import KeptMachine, end_kept, list_kept
 from memqos.vm.qemu.run import RUN_PREFIX
 
 
@@ -32,7 +32,7 @@ def kept(environment):
         ProcessGroup(folders=(folder, base / "disks"), keepable=True) as group,
     ):
         member = group.start(["sleep", "100"])
-        one = Kept(  # noqa: S604 - its shell is a text
+        one = KeptMachine(  # noqa: S604 - its shell is a text
             name=f"kept-{folder.name.removeprefix(RUN_PREFIX)}",
             machine="trixie-one-zone",
             since="2026-01-01T00:00:00+00:00",
