@@ -63,8 +63,12 @@ def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_pa
         "runtime_debs": (package,), "containerd_binary": wrapper, "containerd_config": config, "kernel_image": kernel,
         "initrd": initrd,
     }  # fmt: skip
-    with start(tmp_path / "log", checkpoint=False, **brought) as machine:
+    # A topology that no other test here boots: a machine that differs from it would not come up.
+    with start(tmp_path / "log", topology="four-zones", checkpoint=False, **brought) as machine:
+        zones = output(machine, "sh", "-c", "ls -d /sys/devices/system/node/node[0-9]*").split()
+        assert len(zones) == 4
         known = machine.provenance
+        assert "checkpoint" not in known
         assert known["versions"]["runc"] == "9.9.9"
         assert known["packages"]["vendor-runtime"] == "1.0"
         assert known["containerd_config"]["hugetlb"] is False
@@ -107,7 +111,7 @@ def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
 
 
 def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package):
-    """One machine, and two things that dpkg and containerd refuse."""
+    """What dpkg and containerd refuse: a machine is booted for packages, and restored for a file."""
     broken = tmp_path / "broken.deb"
     broken.write_bytes(package.read_bytes()[:200])
     with (
@@ -119,6 +123,6 @@ def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package)
     config.write_text("version = 2\n[grpc]\naddress = 7\n")
     with (
         pytest.raises(UsageError, match="--containerd-config: containerd does not start"),
-        start(tmp_path / "log", checkpoint=False, containerd_config=config),
+        start(tmp_path / "log", containerd_config=config),
     ):
         pass

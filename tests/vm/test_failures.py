@@ -60,6 +60,7 @@ def starved(machine):
             one.wait()
 
 
+@pytest.mark.alone
 def test_a_guest_on_a_busy_host_is_not_taken_for_a_silent_one(tmp_path):
     """It gets hardly any processor for longer than a silent guest would be given."""
     with start(tmp_path) as machine:

@@ -143,10 +143,8 @@ def test_a_machine_that_dies_is_recognised_and_named(tmp_path, how):
         else:
             number = signal.SIGKILL if how == "killed" else signal.SIGSTOP
             threading.Timer(1, os.kill, (machine.pid, number)).start()
-        noticed = Deadline.after(11)
         with pytest.raises(MachineError) as caught:
             machine.target.run(["sleep", "50"], deadline=soon())
-        assert not noticed.expired
         words = {
             "killed": "QEMU ended with status -9 while running 'sleep 50'",
             "panicked": "the guest's kernel panicked: sysrq triggered crash while running 'sleep 50'",

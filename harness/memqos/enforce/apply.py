@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -158,16 +159,23 @@ def sweep_cgroups(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: 
     To be called only when the enforcement that made them cannot be alive any more.
     """
     killed: list[int] = []
-    for leftover in reversed(leftovers):
-        path = leftover.path
-        unit = path.name if path.name.endswith(".slice") else ""
-        action = Action.GIVE_BACK if leftover.adopted else Action.REMOVE
-        step = Step(action=action, subject=f"the leftover of '{leftover.name}'", path=path, unit=unit)
-        answer = _perform(tree, leftover.name, [step], deadline=deadline)
+    for name, left in itertools.groupby(reversed(leftovers), key=lambda leftover: leftover.name):
+        todo = [_removing(leftover) for leftover in left]
+        answer = _perform(tree, name, todo, deadline=deadline)
         if answer.failure:
-            raise answer.failure.error(tree, [step])
+            raise answer.failure.error(tree, todo)
         killed += answer.killed
     return tuple(killed)
+
+
+def _removing(leftover: Leftover) -> Step:
+    path = leftover.path
+    return Step(
+        action=Action.GIVE_BACK if leftover.adopted else Action.REMOVE,
+        subject=f"the leftover of '{leftover.name}'",
+        path=path,
+        unit=path.name if path.name.endswith(".slice") else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

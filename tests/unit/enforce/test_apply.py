@@ -175,6 +175,7 @@ def test_leftovers_are_found_and_swept(agent: Agent) -> None:
             ["/kubepods.slice", "run 3", False],
             ["/kubepods.slice/a", "run 3", False],
             ["/system.slice", "run 3", True],
+            ["/user.slice", "run 2", True],
         ]
     }
     found = find_leftovers(agent.tree, deadline=soon())
@@ -182,16 +183,18 @@ def test_leftovers_are_found_and_swept(agent: Agent) -> None:
         Leftover(path=CgroupPath.parse("/kubepods.slice"), name="run 3"),
         Leftover(path=CgroupPath.parse("/kubepods.slice/a"), name="run 3"),
         Leftover(path=CgroupPath.parse("/system.slice"), name="run 3", adopted=True),
+        Leftover(path=CgroupPath.parse("/user.slice"), name="run 2", adopted=True),
     )
     agent.answer = {"done": 2, "killed": [], "failure": None}
     sweep_cgroups(agent.tree, found, deadline=soon())
     steps = [step for request in agent.requests[1:] for step in request["steps"]]
     assert [(step["action"], step["path"], step["unit"]) for step in steps] == [
+        ("give back", "/user.slice", "user.slice"),
         ("give back", "/system.slice", "system.slice"),
         ("remove", "/kubepods.slice/a", ""),
         ("remove", "/kubepods.slice", "kubepods.slice"),
     ]
-    assert {request["mark"] for request in agent.requests[1:]} == {"run 3"}
+    assert [request["mark"] for request in agent.requests[1:]] == ["run 2", "run 3"]
 
 
 def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Machines for tests, and turns: a test that needs the host for itself waits until no other runs, and they for it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.target.base import Target
+from tests.vm.machines import start
+from tests.vm.runtimes import SOCKET, soon
+
+
+@contextlib.contextmanager
+def held(path: Path, *, alone: bool) -> Iterator[None]:
+    """A lock that this process has for itself, or with others."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where tests run in several processes: one at a time for those that are marked `alone`."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    folder = tmp_path_factory.getbasetemp().parent
+    alone = request.node.get_closest_marker("alone") is not None
+    with contextlib.ExitStack() as room:
+        # Whoever waits for the room keeps the door, so that the others do not go on past a test that needs it empty.
+        with held(folder / "door", alone=True):
+            room.enter_context(held(folder / "room", alone=alone))
+        yield
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with start(tmp_path_factory.mktemp("log"), topology="two-zones") as machine:
+        yield machine.target
+
+
+@pytest.fixture(scope="module")
+def tree(target: Target) -> CgroupTree:
+    return CgroupTree.of(target, deadline=soon())
+
+
+@pytest.fixture(scope="module")
+def socket(target: Target) -> Iterator[Path]:
+    with target.forward(SOCKET) as path:
+        yield path

@@ -1,0 +1,36 @@
+"""What the tests of one machine's runtimes, cgroups and workloads start from."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.model.path import CgroupPath
+from memqos.runtime.base import ContainerHandle
+from memqos.runtime.cri import CriRuntime, connect
+
+SOCKET = "/run/containerd/containerd.sock"
+IMAGE = "memqos.local/memload:1"
+MI = 1 << 20
+
+
+def soon(seconds: float = 180) -> Deadline:
+    return Deadline.after(seconds)
+
+
+@contextlib.contextmanager
+def runtime_of(socket: Path, handler: str) -> Iterator[CriRuntime]:
+    """A runtime that leaves no sandbox behind, whatever a test did."""
+    with connect(socket, name=f"containerd+{handler}", handler=handler, deadline=soon()) as runtime:
+        try:
+            yield runtime
+        finally:
+            for sandbox in runtime.sandboxes(deadline=soon()):
+                runtime.remove_sandbox_by_id(sandbox, deadline=soon())
+
+
+def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle) -> CgroupPath:
+    return tree.cgroup_of(runtime.pid(container, deadline=soon()), deadline=soon())
