@@ -31,13 +31,29 @@ def shown_progress() -> ShownProgress:
     return _Spinner(console) if console.is_terminal else _Lines(console)
 
 
-class _Lines:
-    """One line when a step begins, one with its time when it ends."""
+class _Steps:
+    """When each step began, and the notes that were told."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started: dict[str, float] = {}
         self._told: set[str] = set()
+
+    def _begin(self, name: str) -> None:
+        self._started[name] = SYSTEM_CLOCK.now()
+
+    def _seconds(self, name: str) -> str:
+        return f"{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s"
+
+    def _is_new(self, text: str) -> bool:
+        """Whether a note is told for the first time, however many machines it is true of."""
+        told = text in self._told
+        self._told.add(text)
+        return not told
+
+
+class _Lines(_Steps):
+    """One line when a step begins, one with its time when it ends."""
 
     def __enter__(self) -> Progress:
         return self
@@ -49,31 +65,28 @@ class _Lines:
 
     def start(self, name: str) -> None:
         """The step's line."""
-        self._started[name] = SYSTEM_CLOCK.now()
+        self._begin(name)
         self._say(f"{name} ...")
 
     def done(self, name: str) -> None:
         """How long it took."""
-        self._say(f"{name}: done in {SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s")
+        self._say(f"{name}: done in {self._seconds(name)}")
 
     def note(self, text: str) -> None:
-        """The sentence, once, however many machines it is true of."""
-        if text not in self._told:
-            self._told.add(text)
+        """The sentence, once."""
+        if self._is_new(text):
             self._say(text)
 
     def _say(self, text: str) -> None:
         self._console.print(f"memqos: {harmless(text)}", markup=False)
 
 
-class _Spinner:
+class _Spinner(_Steps):
     """The step that is being done, live; the ones that ended as lines above it."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._status = Status("", console=console)
-        self._started: dict[str, float] = {}
-        self._told: set[str] = set()
 
     def __enter__(self) -> Progress:
         return self
@@ -85,17 +98,16 @@ class _Spinner:
 
     def start(self, name: str) -> None:
         """The step becomes the live line."""
-        self._started[name] = SYSTEM_CLOCK.now()
+        self._begin(name)
         self._status.update(name)
         self._status.start()
 
     def done(self, name: str) -> None:
         """The step becomes a line with its time."""
         self._status.stop()
-        self._console.print(f"[green]✓[/green] {name} [dim]{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s[/dim]")
+        self._console.print(f"[green]✓[/green] {name} [dim]{self._seconds(name)}[/dim]")
 
     def note(self, text: str) -> None:
         """The sentence, above the live line; once."""
-        if text not in self._told:
-            self._told.add(text)
+        if self._is_new(text):
             self._console.print(harmless(text), markup=False, style="yellow")

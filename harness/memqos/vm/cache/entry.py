@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memqos.clock import utc_now
 from memqos.vm.cache.manifest import read_manifest, write_manifest
-from memqos.vm.cache.store import Cache, disk_bytes
+from memqos.vm.cache.store import Cache, Entry, whole_entries
 
 __all__ = [
     "DISK",
@@ -39,20 +39,12 @@ FILES = frozenset({DISK, KERNEL, INITRD, KNOWN_HOSTS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """A whole image. Its files are frozen: machines write to overlays.
+class Image(Entry):
+    """A whole image, named PROFILE-FINGERPRINT. Its files are frozen: machines write to overlays.
 
     manifest: image.json as it was written: profile, suite, created, versions, packages, and of the files their sizes
     and hashes; what the machine brings up first (kernel, initrd) and what it runs from (disk).
     """
-
-    folder: Path
-    manifest: Mapping[str, object]
-
-    @property
-    def name(self) -> str:
-        """PROFILE-FINGERPRINT."""
-        return self.folder.name
 
     @property
     def profile(self) -> str:
@@ -89,11 +81,6 @@ class Image:
     def known_hosts(self) -> Path:
         """The machine's host key, for ssh's UserKnownHostsFile; the host's name there is `memqos`."""
         return self.folder / KNOWN_HOSTS
-
-    @property
-    def used_bytes(self) -> int:
-        """What the entry takes of the host's disk, in bytes; the disk is sparse."""
-        return disk_bytes(self.folder)
 
 
 def load_image(folder: Path) -> Image | None:
@@ -150,6 +137,4 @@ def images_of(cache: Cache, profile: str) -> list[Path]:
 
 def list_images(cache: Cache) -> Iterator[Image]:
     """The whole images in the cache, by name; folders under construction and damaged ones are passed over."""
-    for folder in sorted(cache.images.iterdir()):
-        if not folder.name.startswith(".") and (image := load_image(folder)):
-            yield image
+    return whole_entries(cache.images, load_image)

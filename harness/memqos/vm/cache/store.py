@@ -3,7 +3,7 @@
 $MEMQOS_CACHE, else $XDG_CACHE_HOME/memqos, else ~/.cache/memqos
 ├── images/PROFILE-FINGERPRINT/   whole entries only: made beside as .building-…, renamed when finished
 ├── keys/                         one client key pair, 0600
-├── locks/                        one file a thing that is made once
+├── locks/                        one file per thing that is made once
 └── machines/                     disks of machines that run now
 """
 
@@ -16,9 +16,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from memqos.clock import utc_now
 from memqos.errors import EnvironmentNotAbleError, NoSpaceError
@@ -27,6 +28,7 @@ from memqos.vm.host.progress import Progress
 __all__ = [
     "KEPT_NAME",
     "Cache",
+    "Entry",
     "default_cache",
     "disk_bytes",
     "kept_guard",
@@ -36,6 +38,7 @@ __all__ = [
     "no_space",
     "remove_entry",
     "sweep",
+    "whole_entries",
 ]
 
 LOCK_NAME = "owner.lock"
@@ -177,8 +180,36 @@ def kept_guard(folder: Path) -> int | None:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What an entry's files take of the host's disk, in bytes; sparse files take less than their size."""
+    """What the files in a folder take of the host's disk, in bytes; sparse files take less than their size."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A folder of the cache whose files are what its manifest says."""
+
+    folder: Path
+    manifest: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        """What it was made of, and a fingerprint of all of that: the folder's name."""
+        return self.folder.name
+
+    @property
+    def used_bytes(self) -> int:
+        """What its files take of the host's disk, in bytes; sparse files take less than their size."""
+        return disk_bytes(self.folder)
+
+
+_Whole = TypeVar("_Whole", bound=Entry)
+
+
+def whole_entries(folder: Path, load: Callable[[Path], _Whole | None]) -> Iterator[_Whole]:
+    """The whole entries in a folder, by name; damaged ones and those under construction are passed over."""
+    for path in sorted(folder.iterdir()):
+        if not path.name.startswith(".") and (entry := load(path)):
+            yield entry
 
 
 def remove_entry(folder: Path) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.vm.cache.manifest import read_manifest, whole_digest, write_manifest
-from memqos.vm.cache.store import Cache, disk_bytes, remove_entry
+from memqos.vm.cache.store import Cache, Entry, remove_entry, whole_entries
 from memqos.vm.qemu.launch import ROOT_OVERLAY
 
 __all__ = [
@@ -48,20 +48,12 @@ KEPT_BYTES = 12 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint whose files are what its manifest says.
+class Checkpoint(Entry):
+    """A whole checkpoint, named PROFILE-TOPOLOGY-KEY.
 
     manifest: checkpoint.json: image, profile, topology, created, seconds (what making it took, by step), provenance
     (of the machine that was saved), and size, time and hash of each file.
     """
-
-    folder: Path
-    manifest: Mapping[str, object]
-
-    @property
-    def name(self) -> str:
-        """PROFILE-TOPOLOGY-KEY."""
-        return self.folder.name
 
     @property
     def image(self) -> str:
@@ -105,12 +97,6 @@ class Checkpoint:
         known = self.provenance.get("versions")
         return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
 
-    @property
-    def used_bytes(self) -> int:
-        """What it takes of the host's disk, in bytes; the files are sparse."""
-        return disk_bytes(self.folder)
-
-    @property
     def used_at(self) -> float:
         """When a machine was last restored from it, in seconds of the wall clock."""
         return (self.folder / MANIFEST).stat().st_mtime
@@ -167,9 +153,7 @@ def _holds(path: Path, digest: object) -> bool:
 
 def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
     """The whole checkpoints, by name; damaged ones and those under construction are passed over."""
-    for folder in sorted(checkpoints_folder(cache).iterdir()):
-        if not folder.name.startswith(".") and (checkpoint := load_checkpoint(folder)):
-            yield checkpoint
+    return whole_entries(checkpoints_folder(cache), load_checkpoint)
 
 
 def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[Path]:
