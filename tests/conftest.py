@@ -10,7 +10,11 @@ inherit that, and go on through the interrupts that tests send them.
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXAMPLES = os.environ.get("MEMQOS_TEST_EXAMPLES")
@@ -21,3 +25,22 @@ settings.load_profile("explore" if EXAMPLES else "same")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+TABLES = "tests/vectors/"
+
+
+class ByFile(LoadScopeScheduling):
+    """Gives the tests of a file to one process, and those of all tables: they share an account of their rows."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TABLES if nodeid.startswith(TABLES) else nodeid.split("::", maxsplit=1)[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    return ByFile(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput["by_file"] = node.config.option.dist == "loadfile"
