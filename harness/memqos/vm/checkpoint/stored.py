@@ -97,6 +97,7 @@ class Checkpoint(Entry):
         known = self.provenance.get("versions")
         return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
 
+    @property
     def used_at(self) -> float:
         """When a machine was last restored from it, in seconds of the wall clock."""
         return (self.folder / MANIFEST).stat().st_mtime
