@@ -45,6 +45,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),
     "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
     "enforce": frozenset({"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base"}),
+    "enactor": frozenset(
+        {
+            "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target.base", "runtime.base",
+            "runtime.fake_cgroups", "workload", "enforce",
+        }
+    ),
     # L5: what composes them
     "place": frozenset(
         {"errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "probe", "third:testinfra"}
@@ -63,7 +69,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "node": frozenset(
         {
             "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe",
-            "enforce", "catalog", "claims", "config", "place.base", "place.fake",
+            "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
         }
     ),
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config"}),

@@ -10,7 +10,7 @@ from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.in_creation import unmade_unseen
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import Unsure, judge
+from memqos.engine.answer.verdict import Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -22,6 +22,7 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
+from memqos.node.recorded import recorded_population
 
 __all__ = ["Audit", "Question", "judged"]
 
@@ -82,12 +83,12 @@ def judged(question: Question) -> Audit:
     planned = {pod.uid for pod in plan.pods}
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
-    reading = question.tree.reading
-    findings = judge(plan, reading, enacted_by=Setter.KUBELET, ids=found.ids, unsure=_unsure(question, len(strangers)))
+    population = recorded_population(question.tree, plan, (*present, *absent), found.ids)
+    findings = population.judge(unsure=_unsure(question, len(strangers)))
     return Audit(
         plan=plan,
         findings=(
-            *unmade_unseen(findings, reading),
+            *unmade_unseen(findings, population.reading),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(_missing_pod(pod, several=pod.name in found.ambiguous) for pod in missing),
         ),

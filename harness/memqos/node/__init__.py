@@ -1,8 +1,9 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
+from memqos.enactor.base import AdmittedPod
 from memqos.node.conditions import Condition, counted, ended, exceeds, reaches, rises
 from memqos.node.course import Course
-from memqos.node.population import AdmittedPod, Population
+from memqos.node.population import Population
 from memqos.node.resizing import Resized
 from memqos.node.under_test import NodeUnderTest
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.enactor.kubelets_place import KubeletsPlace
+from memqos.enactor.patience import Patience
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
-from memqos.node.patience import Patience
 from memqos.node.recorder import Recorder
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
@@ -29,20 +31,28 @@ def node_on(
     lingers: Callable[[], bool] = lambda: False,
     patience: Patience | None = None,
 ) -> NodeUnderTest:
-    """A place with one of its runtimes as the node of tests. facts: where somebody knows better than the place."""
+    """A place with one of its runtimes as the node of tests, and memqos in the kubelet's place.
+
+    facts: where somebody knows better than the place.
+    """
     return NodeUnderTest(
         target=place.target,
         runtime=runtime,
+        enactor=KubeletsPlace(
+            runtime=runtime,
+            tree=CgroupTree(place.target, place.facts.hierarchy),
+            layout=runtimes.layout(driver),
+            parallel=parallel,
+            patience=patience,
+        ),
         sampler=place.sampler,
         facts=place.facts if facts is None else dataclasses.replace(place.facts, node=facts),
         recorder=recorder,
         driver=driver,
         runtimes=runtimes,
-        parallel=parallel,
         disposable=place.is_disposable,
         check_alive=place.check_alive,
         examine=place.examine,
         leaves=leaves,
         lingers=lingers,
-        patience=patience,
     )

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
-from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
-from memqos.errors import MachineryError
-from memqos.model.knob import knobs_of
-from memqos.model.node import CgroupVersion
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
-from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 
-__all__ = ["AdmittedPod", "Population", "knob_files", "read_population"]
-
-
-def knob_files(version: CgroupVersion) -> tuple[str, ...]:
-    """The control files that a judgement needs."""
-    return tuple(str(knob) for knob in knobs_of(version))
-
-
-@dataclass(slots=True, kw_only=True)
-class AdmittedPod:
-    """One pod on the node: its handles as far as it came, and why it came no further.
-
-    early: cgroups that were read while they existed (init containers end before the pod is complete).
-    mounts: what containers see of the target, by their names.
-    """
-
-    pod: Pod
-    planned: PlannedPod
-    sandbox: SandboxHandle | None = None
-    containers: dict[str, ContainerHandle] = field(default_factory=dict)
-    early: dict[CgroupPath, CgroupReading] = field(default_factory=dict)
-    mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
-    failure: MachineryError | None = None
-
-    def require(self) -> AdmittedPod:
-        """The pod itself, if all of it was started; otherwise the error that kept it from that."""
-        if self.failure is not None:
-            raise self.failure
-        return self
+__all__ = ["Population", "read_population"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +46,10 @@ class Population:
     def failures(self) -> tuple[AdmittedPod, ...]:
         """The pods that did not come up."""
         return tuple(admitted for admitted in self.pods.values() if admitted.failure is not None)
+
+    def judge(self, *, unsure: Unsure) -> Sequence[Finding]:
+        """The findings for everything that is planned, as far as it is there; unsure: as for `verdict.judge`."""
+        return verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
 
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
@@ -111,7 +84,7 @@ def read_population(tree: CgroupTree, population: Population, *, deadline: Deadl
     containers = [
         population.path_of(admitted.pod, name) for admitted in population.pods.values() for name in admitted.containers
     ]
-    files = knob_files(tree.hierarchy.version)
+    files = judged_files(tree.hierarchy.version)
     reading = tree.read_cgroups(dict.fromkeys([*planned, *containers]), files, deadline=deadline)
     cgroups = dict(reading.cgroups)
     scores = tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)

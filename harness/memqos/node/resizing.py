@@ -7,22 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
+from memqos.enactor.base import AdmittedPod, Enactment
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
-from memqos.errors import RuntimeCallError, UsageError
+from memqos.errors import UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
-from memqos.node.admission import start_container
-from memqos.node.population import AdmittedPod, Population
-from memqos.node.standing import Standing
+from memqos.node.population import Population
 from memqos.runtime.base import ContainerState, Runtime
 
 __all__ = ["Moment", "Resized", "Resizing", "with_resources_of"]
 
-STEP_SECONDS = 60.0
+ASKING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +69,10 @@ class Resized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing:
-    """Carries the steps out. read: reads a population's cgroups now."""
+    """Has a resize carried out, and looks. read: reads a population's cgroups now."""
 
     runtime: Runtime
-    standing: Standing
+    standing: Enactment
     read: Callable[[Population], Reading]
 
     def carry_out(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Resized:
@@ -90,12 +89,12 @@ class Resizing:
             )
         admitted = population.pods[resize.uid].require()
         before = {name: handle.id for name, handle in admitted.containers.items()}
-        moments = []
-        for step in resize.steps:
-            self._do(step, admitted, desired)
+        moments: list[Moment] = []
+
+        def after(step: ResizeStep) -> None:
             moments.append(Moment(step=step, reading=self.read(population), ids=population.ids))
-        admitted.pod, admitted.planned = desired, plan.after.pod(resize.uid)
-        self.standing.bring(plan.after)
+
+        self.standing.resize(plan, resize, desired, after=after)
         complete = dataclasses.replace(population, plan=plan.after)
         running = [
             self._runs(admitted, name, container_id, f"container {name} of pod {resize.namespace}/{resize.name}")
@@ -110,40 +109,9 @@ class Resizing:
             population=dataclasses.replace(complete, reading=self.read(complete)),
         )
 
-    def _do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
-        deadline = Deadline.after(STEP_SECONDS)
-        match step.kind:
-            case StepKind.POD_CGROUP:
-                cgroup = dataclasses.replace(admitted.planned.cgroup, knobs=step.knobs)
-                self.standing.rewrite(cgroup, past_driver=step.past_driver)
-            case StepKind.UPDATE_CONTAINER:
-                assert step.message is not None  # noqa: S101 - an update is a message
-                self.runtime.update(admitted.containers[step.container], step.message, deadline=deadline)
-            case StepKind.UPDATE_SANDBOX:
-                self._tell(step, admitted, deadline)
-            case StepKind.STOP_CONTAINER:
-                handle = admitted.containers[step.container]
-                self.runtime.stop(handle, grace=0, deadline=deadline)
-                self.runtime.remove(handle, deadline=deadline)
-            case StepKind.START_CONTAINER:
-                assert step.message is not None  # noqa: S101 - what it is started with
-                container = next(one for one in desired.all_containers if one.name == step.container)
-                start_container(self.runtime, admitted, container, step.message, deadline=deadline)
-
-    def _tell(self, step: ResizeStep, admitted: AdmittedPod, deadline: Deadline) -> None:
-        """Tell the runtime of the pod's size; one that does not know the call is no obstacle, as to the kubelet."""
-        assert step.message is not None  # noqa: S101
-        assert admitted.sandbox is not None  # noqa: S101
-        overhead = admitted.planned.sandbox_overhead
-        try:
-            self.runtime.update_sandbox(admitted.sandbox, overhead=overhead, resources=step.message, deadline=deadline)
-        except RuntimeCallError as error:
-            if error.data.get("code") != "UNIMPLEMENTED":
-                raise
-
     def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: str) -> Finding:
         handle = admitted.containers[name]
-        status = self.runtime.status(handle, deadline=Deadline.after(STEP_SECONDS))
+        status = self.runtime.status(handle, deadline=Deadline.after(ASKING_SECONDS))
         same = handle.id == container_id and status.state is ContainerState.RUNNING
         return Finding(
             verdict=Verdict.CONFORMS if same else Verdict.DEVIATES,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.apply import find_leftovers
-from memqos.engine.answer.setter import Setter
+from memqos.enactor.base import AdmittedPod, Enactment, Enactor
+from memqos.enactor.steering import Steering
+from memqos.enactor.steering import steering as steering_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Refusal
@@ -21,17 +22,12 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.admission import Admission, patience_with_pods
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
-from memqos.node.patience import Patience
-from memqos.node.population import AdmittedPod, Population, read_population
+from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
 from memqos.node.resizing import Resized, Resizing, with_resources_of
-from memqos.node.standing import Standing
-from memqos.node.steering import Steering
-from memqos.node.steering import steering as steering_of
 from memqos.node.tidying import Tidying
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
@@ -50,8 +46,8 @@ class NodeUnderTest:
 
     Nothing of an earlier population is left on it when the next one is admitted. `check_alive` and `examine` raise the
     machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `runtimes`: what runs containers on it. `disposable`, `leaves`, `lingers`: as in Tidying. `patience`: with the
-    pods that are started, where nodes of one kind are used one after another.
+    `enactor`: who makes plans true on it. `runtimes`: what runs its containers. `disposable`, `leaves`, `lingers`: as
+    in Tidying.
     """
 
     def __init__(
@@ -59,18 +55,17 @@ class NodeUnderTest:
         *,
         target: Target,
         runtime: Runtime,
+        enactor: Enactor,
         sampler: Sampler,
         facts: TargetFacts,
         recorder: Recorder,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
         runtimes: Runtimes = TRIXIE,
-        parallel: int = 1,
         disposable: bool = False,
         check_alive: Callable[[], None] = lambda: None,
         examine: Callable[[MachineryError], None] | None = None,
         leaves: Callable[[], bool] = lambda: False,
         lingers: Callable[[], bool] = lambda: False,
-        patience: Patience | None = None,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -84,15 +79,9 @@ class NodeUnderTest:
         self._tidying = Tidying(disposable=disposable, leaves=leaves, lingers=lingers)
         self._check_alive = check_alive
         self._examine = examine or (lambda _: check_alive())
-        self._kept: Standing | None = None
-        self._standing: Standing | None = None
-        self._admission = Admission(
-            runtime=runtime,
-            tree=self.tree,
-            layout=runtimes.layout(driver),
-            parallel=parallel,
-            patience=patience or patience_with_pods(),
-        )
+        self._enactor = enactor
+        self._kept: Enactment | None = None
+        self._standing: Enactment | None = None
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
@@ -134,7 +123,7 @@ class NodeUnderTest:
     def keeping_pods(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
         self._tidying.clear_away()
-        standing = self._new_standing("memqos")
+        standing = self._enactor.begin("memqos")
         self._kept = standing
         try:
             with self._guarded(), self._clearing(standing):
@@ -170,17 +159,12 @@ class NodeUnderTest:
         self._tidying.clear_away()
         steering = steering or Steering()
         kept = self._kept
-        self._standing = standing = kept or self._new_standing(f"memqos {kubelet.id}")
+        self._standing = standing = kept or self._enactor.begin(f"memqos {kubelet.id}")
         ending = self._tidying.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
         with self._guarded(), ending:
             standing.bring(plan)
             beside(plan)
-            started: dict[str, AdmittedPod] = {}
-            try:
-                self._admission.start(plan, pods, standing=standing.pods, into=started, steering=steering)
-            finally:
-                standing.adopt(started)
-            yield self._population(plan, started)
+            yield self._population(plan, standing.admit(plan, pods, steering=steering))
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
@@ -207,12 +191,12 @@ class NodeUnderTest:
         self._recorder.reading(reading)
         return reading
 
-    def _population(self, plan: Plan, started: dict[str, AdmittedPod]) -> Population:
+    def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod]) -> Population:
         population = Population(
             plan=plan,
-            pods=started,
+            pods=pods,
             reading=Reading(source=self.target.address, at=0.0),
-            enacted_by=Setter.MEMQOS,
+            enacted_by=self._enactor.setter,
         )
         complete = dataclasses.replace(population, reading=self.read(population))
         self._recorder.reading(complete.reading)
@@ -259,7 +243,7 @@ class NodeUnderTest:
             watches: list[Watch] = []
 
             def beside(plan: Plan) -> None:
-                premises.extend(premises_of(plan, rests_on, Setter.MEMQOS))
+                premises.extend(premises_of(plan, rests_on, self._enactor.setter))
                 sampling = stack.enter_context(self._sampler.open([pod.cgroup.path for pod in plan.pods], files))
                 watches.append(
                     Watch(
@@ -278,19 +262,15 @@ class NodeUnderTest:
             yield watch
 
     def leftovers(self) -> Sequence[str]:
-        """The cgroups that enforcement made and did not remove: none on a node that is as it was."""
+        """The cgroups that were made for plans and not removed: none on a node that is as it was."""
         self._tidying.clear_away()
-        left = find_leftovers(self.tree, deadline=Deadline.after(READ_SECONDS))
-        return tuple(str(leftover.path) for leftover in left)
+        return tuple(map(str, self._enactor.leftovers()))
 
     def refusals(self, plan: Plan) -> Sequence[Refusal]:
         """The pods that the kubelet would not admit under a plan."""
         return plan.refusals
 
-    def _new_standing(self, name: str) -> Standing:
-        return Standing(tree=self.tree, admission=self._admission, name=name)
-
-    def _clearing(self, standing: Standing) -> contextlib.AbstractContextManager[None]:
+    def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""
         return self._tidying.ending(standing.clear, standing.clear)
 

@@ -108,7 +108,7 @@ def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..
 
 @pytest.fixture(scope="module")
 def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
-    """What stands on the node between the populations of a module: see memqos.node.standing."""
+    """What stands on the node between the populations of a module: see memqos.enactor.standing."""
     with qos_node.keeping_pods():
         yield
 

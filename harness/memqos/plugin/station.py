@@ -11,10 +11,10 @@ import pytest
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
+from memqos.enactor.admission import patience_with_pods
+from memqos.enactor.patience import Patience
 from memqos.model.node import CgroupDriver
-from memqos.node.admission import patience_with_pods
 from memqos.node.on_place import node_on
-from memqos.node.patience import Patience
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place, PlaceKey
 from memqos.place.opening import Places

@@ -9,7 +9,10 @@ from typing import Any
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.kubelets_place import KubeletsPlace
+from memqos.enactor.patience import Patience
 from memqos.engine.plan import Plan
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
@@ -19,7 +22,6 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
-from memqos.node.patience import Patience
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look
@@ -113,15 +115,21 @@ class Bench:
             "controllers": frozenset({"memory"}),
             "pressure": True,
         }
+        self.enactor = KubeletsPlace(
+            runtime=self.runtime,
+            tree=CgroupTree(self.target, self.cgroups.hierarchy),
+            layout=runtimes.layout(CgroupDriver.SYSTEMD),
+            patience=patience,
+        )
         self.node = NodeUnderTest(
             target=self.target,
             runtime=self.runtime,
+            enactor=self.enactor,
             sampler=FakeSampler(self.cgroups, self.target),
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             runtimes=runtimes,
-            patience=patience,
             disposable=disposable,
         )
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from memqos.enactor.patience import Patience
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import Runtimes, traits_of
@@ -16,7 +17,6 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
-from memqos.node.patience import Patience
 from memqos.place.fake_guest import FakeSampler
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
@@ -307,6 +307,7 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
     node = NodeUnderTest(
         target=bench.target,
         runtime=bench.runtime,
+        enactor=bench.enactor,
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=Bench().node._facts,
         recorder=bench.log,
@@ -330,6 +331,7 @@ def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkey
     node = NodeUnderTest(
         target=bench.target,
         runtime=bench.runtime,
+        enactor=bench.enactor,
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=bench.node._facts,
         recorder=bench.log,
@@ -356,6 +358,7 @@ class Wish:
         self.node = NodeUnderTest(
             target=self.bench.target,
             runtime=self.bench.runtime,
+            enactor=self.bench.enactor,
             sampler=FakeSampler(self.bench.cgroups, self.bench.target),
             facts=self.bench.node._facts,
             recorder=self.bench.log,

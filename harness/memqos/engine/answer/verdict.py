@@ -11,11 +11,22 @@ from dataclasses import dataclass
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter, setter_of
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.model.knob import Knob, KnobValue
+from memqos.model.knob import Knob, KnobValue, knobs_of
+from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
-__all__ = ["OOM_SCORE_ADJ", "ContainerIds", "Unsure", "judge", "judge_cgroup", "judge_node", "judge_pod", "subject"]
+__all__ = [
+    "OOM_SCORE_ADJ",
+    "ContainerIds",
+    "Unsure",
+    "judge",
+    "judge_cgroup",
+    "judge_node",
+    "judge_pod",
+    "judged_files",
+    "subject",
+]
 
 ContainerIds = Mapping[tuple[str, str], str]
 """(pod uid, container name) to the id that the runtime gave the container."""
@@ -27,6 +38,11 @@ OOM_SCORE_ADJ = "oom_score_adj"
 """Not a control file: a reading may keep the value of a container's first process under this name."""
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
+
+
+def judged_files(version: CgroupVersion) -> tuple[str, ...]:
+    """The control files that a reading needs for everything to be judged."""
+    return tuple(str(knob) for knob in knobs_of(version))
 
 
 def _sure(_cgroup: PlannedCgroup, _knob: Knob) -> str:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
+from memqos.enactor.base import AdmittedPod
+from memqos.enactor.patience import Patience
+from memqos.enactor.steering import Steering
+from memqos.engine.answer.verdict import judged_files
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container, ContainerKind, Pod
-from memqos.node.patience import Patience
-from memqos.node.population import AdmittedPod, knob_files
-from memqos.node.steering import Steering
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -65,18 +66,15 @@ class Admission:
         *,
         standing: Mapping[str, AdmittedPod],
         into: dict[str, AdmittedPod],
-        steering: Steering | None = None,
+        steering: Steering,
     ) -> None:
         """Start every pod of the plan.
 
-        steering: which of their workloads take commands, None for none.
-
-        standing: pods whose sandboxes, and whose containers as far as they still have any, are used again.
-        into: receives each pod before it is started, so that whatever exists can be removed after any error. A pod
-        that does not come up keeps its MachineryError and does not keep the others from starting, unless several in a
-        row fail alike: then the rest is not tried, and has that failure as well.
+        steering: which of their workloads take commands. standing: pods whose sandboxes, and whose containers as far as
+        they still have any, are used again. into: receives each pod before it is started, so that whatever exists can
+        be removed after any error. A pod that does not come up keeps its MachineryError and does not keep the others
+        from starting, unless several in a row fail alike: then the rest is not tried, and has that failure as well.
         """
-        steering = steering or Steering()
         by_uid = {pod.uid: pod for pod in steering.pods(pods)}
         for planned in plan.pods:
             pod = by_uid[planned.uid]
@@ -174,7 +172,7 @@ class Admission:
         handle = start_container(self.runtime, admitted, container, planned.resources, deadline=deadline)
         if container.kind is ContainerKind.INIT:
             path = self.layout.container(planned.cgroup.path, handle.id)
-            reading = self.tree.read_cgroups([path], knob_files(self.tree.hierarchy.version), deadline=deadline)
+            reading = self.tree.read_cgroups([path], judged_files(self.tree.hierarchy.version), deadline=deadline)
             admitted.early.update(reading.cgroups)
             self._await_completion(handle, container.name, deadline)
 

@@ -1,4 +1,4 @@
-"""What stands on a node between populations: the cgroups of a plan and its pods.
+"""What memqos has standing on a node in the kubelet's place: the cgroups of a plan and its pods.
 
 A suite puts the same pods on the node under one kubelet after another, and making sandboxes and containers is most of
 its time. So a standing may be kept. Pod cgroups then get the next plan's values and, unlike a kubelet's, the kernel's
@@ -9,16 +9,20 @@ Containers are made anew, unless the runtime would be asked for exactly the same
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.admission import Admission
+from memqos.enactor.base import AdmittedPod
+from memqos.enactor.resizing import Stepping
+from memqos.enactor.steering import Steering
 from memqos.enforce.apply import Enforcement
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
-from memqos.node.admission import Admission
-from memqos.node.population import AdmittedPod
+from memqos.model.pod import Pod
 
 __all__ = ["Standing", "renewing"]
 
@@ -50,14 +54,30 @@ class Standing:
         for cgroup in renewed.cgroups():
             self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
-    def rewrite(self, cgroup: PlannedCgroup, *, past_driver: bool) -> None:
+    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
+        """Start every pod of the plan, in what stands of it already; see `Enactment.admit`."""
+        started: dict[str, AdmittedPod] = {}
+        try:
+            self._admission.start(plan, pods, standing=self._pods, into=started, steering=steering)
+        finally:
+            # Whatever there is of them has to be removed, and can be used again.
+            self._pods = dict(started)
+        return started
+
+    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+        """Every step in its order, as this kubelet does them."""
+        admitted = self._pods[resize.uid].require()
+        stepping = Stepping(runtime=self._admission.runtime, rewrite=self._rewrite)
+        for step in resize.steps:
+            stepping.do(step, admitted, desired)
+            after(step)
+        admitted.pod, admitted.planned = desired, plan.after.pod(resize.uid)
+        self.bring(plan.after)
+
+    def _rewrite(self, cgroup: PlannedCgroup, past_driver: bool) -> None:
         """Write these knobs of a pod's cgroup, as a resize does."""
         self._enforcement.rewrite(cgroup, past_driver=past_driver, deadline=Deadline.after(ENFORCE_SECONDS))
         self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
-
-    def adopt(self, pods: Mapping[str, AdmittedPod]) -> None:
-        """Take over pods that were started, so that they are removed, and what is left of them can be used again."""
-        self._pods = dict(pods)
 
     @property
     def pods(self) -> Mapping[str, AdmittedPod]:

@@ -1,8 +1,8 @@
 import pytest
 
 from memqos.clock import Deadline
+from memqos.enactor.patience import Patience
 from memqos.errors import DeadlineError
-from memqos.node.patience import Patience
 
 
 class Clock:

@@ -1,0 +1,114 @@
+"""The contract of the enactor port as a function, for our adapters, for the fake, and for anybody's own.
+
+def test_my_enactor() -> None:
+    check_enactor_contract(my_case)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from memqos.enactor.base import Enactment, Enactor
+from memqos.enactor.steering import Steering
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import Plan
+from memqos.engine.resize import ResizePlan, ResizeStep
+from memqos.errors import UsageError
+from memqos.model.pod import Pod
+from memqos.model.reading import Reading
+
+__all__ = ["EnactorCase", "check_enactor_contract"]
+
+_SETTERS = (Setter.MEMQOS, Setter.KUBELET)
+"""Who may set what is above containers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnactorCase:
+    """An enactor on a place with what the contract needs.
+
+    plan: of these pods, two at least; one of them, `broken`, does not come up ("" for none: then all of them do).
+    other: a plan of the same pods that gives them other values; None for an enactor that changes nothing. resized: one
+    that resizes the first of the pods, to `desired`. read: all files of all cgroups of the place that may be concerned.
+    """
+
+    enactor: Enactor
+    pods: Sequence[Pod]
+    plan: Plan
+    resized: ResizePlan
+    desired: Pod
+    read: Callable[[], Reading]
+    other: Plan | None = None
+    broken: str = ""
+
+
+def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorCase]]) -> None:
+    """Hold an adapter to what the port promises; AssertionError says which promise it breaks."""
+    with factory() as case:
+        _promise(case.enactor.setter in _SETTERS, f"the setter is a kubelet or stands in for one: {_SETTERS}")
+        before = _texts(case.read())
+        enactment = case.enactor.begin("contract")
+        try:
+            _promise(not enactment.pods, "it begins with no pods")
+            _makes_true(case, enactment, case.plan)
+            if case.other is not None:
+                _makes_true(case, enactment, case.other)
+                _makes_true(case, enactment, case.plan)
+            _resizes_or_refuses(case, enactment)
+        finally:
+            enactment.clear()
+        _promise(not enactment.pods, "nothing is told of pods that were cleared away")
+        _promise(_texts(case.read()) == before, "the place is as it was before, and every file holds what it held")
+        _promise(not case.enactor.leftovers(), "nothing is left over")
+        enactment.clear()
+
+
+def _makes_true(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
+    enactment.bring(plan)
+    admitted = enactment.admit(plan, case.pods, steering=Steering())
+    _promise(set(admitted) == {pod.uid for pod in plan.pods}, "every pod of the plan is admitted, and no other")
+    _promise(dict(enactment.pods) == dict(admitted), "it tells the pods that it admitted last")
+    for pod in admitted.values():
+        name = pod.planned.name
+        _promise((pod.failure is not None) == (name == case.broken), f"a pod that fails says so, and {name} does not")
+        if pod.failure is None:
+            there, planned = set(pod.containers), {one.name for one in pod.planned.containers}
+            _promise(there == planned, f"a pod that came up has all containers that it was planned with, not {there}")
+            _promise(pod.sandbox is not None, "a pod that came up has a sandbox")
+    _holds(case, enactment, plan)
+
+
+def _holds(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
+    """Everything of every pod that came up, and all above them, is as it is planned."""
+    reading, up = case.read(), [pod for pod in enactment.pods.values() if pod.failure is None]
+    ids = {(pod.planned.uid, name): handle.id for pod in up for name, handle in pod.containers.items()}
+    found = list(verdict.judge_node(plan, reading, enacted_by=case.enactor.setter))
+    for pod in up:
+        found += verdict.judge_pod(plan, pod.planned.uid, reading, enacted_by=case.enactor.setter, ids=ids)
+    wrong = [f"{one.knob} of {one.subject}: {one.observed}" for one in found if one.verdict is not Verdict.CONFORMS]
+    _promise(not wrong, f"what was enacted shows as planned, and not {'; '.join(wrong[:3])}")
+
+
+def _resizes_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
+    before, [resize], told = _texts(case.read()), case.resized.resizes, list[ResizeStep]()
+    try:
+        enactment.resize(case.resized, resize, case.desired, after=told.append)
+    except UsageError:
+        _promise(_texts(case.read()) == before and not told, "an enactor that refuses to resize does none of it")
+        return
+    _promise(tuple(told) == tuple(resize.steps), "every step of a resize is told after it was done")
+    _promise(enactment.pods[resize.uid].pod == case.desired, "a pod that was resized is told as what it became")
+    _holds(case, enactment, case.resized.after)
+
+
+def _texts(reading: Reading) -> Mapping[str, Mapping[str, object]]:
+    return {str(path): dict(cgroup.files) for path, cgroup in reading.cgroups.items()}
+
+
+def _promise(kept: bool, promise: str) -> None:
+    if not kept:
+        raise AssertionError(f"the enactor port's contract is broken: {promise}")

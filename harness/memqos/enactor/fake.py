@@ -1,0 +1,120 @@
+"""A kubelet in memory: it makes true whatever the engine plans, so it agrees with memqos about everything.
+
+It stands where a real kubelet will: its values are the kubelet's, and no finding about them says anything.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from memqos.enactor.base import AdmittedPod
+from memqos.enactor.steering import Steering
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep
+from memqos.errors import TargetError, UsageError
+from memqos.model.knob import ABSENT
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod
+from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
+from memqos.runtime.fake_cgroups import FakeCgroups
+
+__all__ = ["FakeEnactment", "FakeKubelet"]
+
+
+class FakeKubelet:
+    """An enactor on cgroups in memory. broken: names of pods that do not come up."""
+
+    setter = Setter.KUBELET
+
+    def __init__(self, cgroups: FakeCgroups, *, broken: Sequence[str] = ()) -> None:
+        self._cgroups = cgroups
+        self._broken = broken
+
+    def begin(self, name: str) -> FakeEnactment:  # noqa: ARG002 - memory is not shared
+        """Nothing yet."""
+        return FakeEnactment(self._cgroups, self._broken)
+
+    def leftovers(self) -> Sequence[CgroupPath]:
+        """None: what it makes is known to its enactment."""
+        return ()
+
+
+class FakeEnactment:
+    """The cgroups of a plan, in memory; they are made anew for every plan."""
+
+    def __init__(self, cgroups: FakeCgroups, broken: Sequence[str]) -> None:
+        self._cgroups = cgroups
+        self._broken = broken
+        self._made: list[CgroupPath] = []
+        self._pods: dict[str, AdmittedPod] = {}
+
+    @property
+    def pods(self) -> Mapping[str, AdmittedPod]:
+        """The pods of the last plan, by uid."""
+        return self._pods
+
+    def bring(self, plan: Plan) -> None:
+        """Make all anew."""
+        self.clear()
+        for cgroup in (*plan.reserved, plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)):
+            self._make(cgroup, cgroup.path)
+
+    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
+        """Have every pod running at once; init containers are not told apart from the others."""
+        if steering.controls:
+            raise UsageError("nothing runs here that could take commands.", next_step="Watch without steering.")
+        by_uid = {pod.uid: pod for pod in pods}
+        for planned in plan.pods:
+            admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
+            if planned.name in self._broken:
+                admitted.failure = TargetError(f"the pod {planned.name} is broken.")
+            else:
+                admitted.sandbox = SandboxHandle(id=f"sandbox-{planned.uid}", spec=_spec(planned))
+                admitted.containers = {one.name: one for one in self._run(plan, planned, admitted.sandbox)}
+            self._pods[planned.uid] = admitted
+        return self._pods
+
+    def _run(self, plan: Plan, pod: PlannedPod, sandbox: SandboxHandle) -> Iterator[ContainerHandle]:
+        for container in pod.containers:
+            handle = ContainerHandle(id=uuid.uuid4().hex, name=container.name, sandbox=sandbox, log_path="")
+            self._write(plan, container, handle)
+            yield handle
+
+    def _write(self, plan: Plan, container: PlannedContainer, handle: ContainerHandle) -> None:
+        path = plan.layout.container(container.cgroup.path, handle.id)
+        self._make(container.cgroup, path)
+        self._cgroups.run_in(path, container.oom_score_adj)
+
+    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+        """Everything of the pod and above it at once, then each step is told."""
+        admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)
+        for cgroup in (plan.after.node, *plan.after.qos, planned.cgroup):
+            self._make(cgroup, cgroup.path)
+        for container in planned.containers:
+            self._write(plan.after, container, admitted.containers[container.name])
+        admitted.pod, admitted.planned = desired, planned
+        for step in resize.steps:
+            after(step)
+
+    def clear(self) -> None:
+        """Remove what was made."""
+        for path in reversed(self._made):
+            self._cgroups.remove(path)
+        self._made.clear()
+        self._pods.clear()
+
+    def _make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
+        if path not in self._cgroups:
+            self._made.append(next(one for one in (*reversed(path.ancestors), path) if one not in self._cgroups))
+            self._cgroups.make(path)
+        for expected in cgroup.knobs.values():
+            if expected.written is not ABSENT:
+                self._cgroups.put(path, expected.knob, str(expected.written))
+
+
+def _spec(pod: PlannedPod) -> SandboxSpec:
+    return SandboxSpec(
+        name=pod.name, namespace=pod.namespace, uid=pod.uid, cgroup_parent=str(pod.cgroup.path), log_directory=""
+    )

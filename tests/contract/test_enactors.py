@@ -1,0 +1,199 @@
+"""The contract of the enactor port: memqos in the kubelet's place, nobody, the fake, and adapters with one fault."""
+
+import contextlib
+import dataclasses
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enactor.contract import EnactorCase, check_enactor_contract
+from memqos.enactor.fake import FakeEnactment, FakeKubelet
+from memqos.enactor.nobody import Nobody, Seen
+from memqos.enactor.steering import Steering
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import judged_files
+from memqos.engine.resize import resize_pods
+from memqos.model.knob import Knob
+from memqos.model.node import ReservationPolicy
+from memqos.model.path import ROOT
+from tests.unit.node.fakes import Bench, kubelet, pod
+
+TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
+WEB, OTHER = pod("web"), pod("other", "16Mi", "48Mi")
+LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
+
+
+def case_on(bench, enactor, pods=(WEB, OTHER), **changes):
+    """An enactor on the bench's cgroups. Its plans differ in all that memory QoS writes."""
+    tree = CgroupTree(bench.target, bench.cgroups.hierarchy)
+    under = kubelet("1.36", **TIERED)
+    fields = {
+        "enactor": enactor,
+        "pods": pods,
+        "plan": bench.node.plan(pods, under),
+        "other": bench.node.plan(pods, kubelet("1.27")),
+        "resized": resize_pods(pods, [LARGER], bench.node.kubelet(under)),
+        "desired": LARGER,
+        "read": lambda: tree.read_tree(ROOT, judged_files(tree.hierarchy.version), deadline=Deadline.after(10)),
+    }
+    return EnactorCase(**{**fields, **changes})
+
+
+def check(bench, enactor, **changes):
+    check_enactor_contract(lambda: contextlib.nullcontext(case_on(bench, enactor, **changes)))
+
+
+def test_memqos_in_the_kubelets_place():
+    bench = Bench()
+    check(bench, bench.enactor)
+
+
+def test_memqos_in_the_kubelets_place_where_a_pod_does_not_come_up():
+    bench = Bench()
+    bench.runtime.broken = {"other"}
+    check(bench, bench.enactor, broken="other")
+
+
+def test_the_fake_kubelet():
+    bench = Bench()
+    check(bench, FakeKubelet(bench.cgroups))
+    check(bench, FakeKubelet(bench.cgroups, broken=["other"]), broken="other")
+
+
+@contextlib.contextmanager
+def standing_already(bench, kind):
+    """Nobody, on a place where these pods were started by a kubelet in memory."""
+    case = case_on(bench, None, other=None)
+    made = FakeKubelet(bench.cgroups).begin("before")
+    made.bring(case.plan)
+    made.admit(case.plan, case.pods, steering=Steering())
+    enactor = kind(lambda: [one for admitted in made.pods.values() for one in admitted.containers.values()])
+    yield dataclasses.replace(case, enactor=enactor)
+    made.clear()
+
+
+def test_nobody_finds_what_a_kubelet_made_and_writes_nothing():
+    check_enactor_contract(lambda: standing_already(Bench(), Nobody))
+
+
+class Careless(FakeKubelet):
+    """A fake kubelet with one fault."""
+
+    fault = ""
+
+    def begin(self, name):  # noqa: ARG002
+        enactment = _CarelessEnactment(self._cgroups, self._broken)
+        enactment.fault = self.fault
+        return enactment
+
+    def leftovers(self):
+        return [ROOT] if self.fault == "leaves something over" else []
+
+
+class _CarelessEnactment(FakeEnactment):
+    fault = ""
+
+    def bring(self, plan):
+        if self.fault != "keeps the first plan" or not self._made:
+            super().bring(plan)
+
+    def admit(self, plan, pods, *, steering):
+        admitted = super().admit(plan, pods, steering=steering)
+        first = next(iter(admitted.values()))
+        if self.fault == "forgets a pod":
+            del admitted[first.planned.uid]
+        if self.fault == "forgets a container":
+            first.containers.clear()
+        if self.fault == "hides a failure":
+            for one in admitted.values():
+                one.failure = None
+        if self.fault == "forgets what it admitted":
+            return dict.fromkeys(admitted, dataclasses.replace(first))
+        return admitted
+
+    def _make(self, cgroup, path):
+        super()._make(cgroup, path)
+        if self.fault == "writes something else" and cgroup.pod and not cgroup.container:
+            self._cgroups.put(path, Knob.MEMORY_MAX, "4096")
+
+    def resize(self, plan, resize, desired, *, after):
+        if self.fault == "resizes without a word":
+            after = str
+        super().resize(plan, resize, desired, after=after)
+        if self.fault == "resizes to something else":
+            self._cgroups.put(plan.after.pod(resize.uid).cgroup.path, Knob.MEMORY_MAX, "4096")
+
+    def clear(self):
+        if self.fault == "leaves its cgroups":
+            self._made.clear()
+        super().clear()
+
+
+@pytest.mark.parametrize(
+    ("fault", "promise"),
+    [
+        ("keeps the first plan", "what was enacted shows as planned"),
+        ("writes something else", "what was enacted shows as planned, and not memory.max of pod"),
+        ("forgets a pod", "every pod of the plan is admitted"),
+        ("forgets a container", "all containers that it was planned with"),
+        ("forgets what it admitted", "it tells the pods that it admitted last"),
+        ("resizes without a word", "every step of a resize is told"),
+        ("resizes to something else", "what was enacted shows as planned"),
+        ("leaves its cgroups", "the place is as it was before"),
+        ("leaves something over", "nothing is left over"),
+    ],
+)
+def test_a_broken_adapter_is_told_which_promise_it_breaks(fault, promise):
+    bench = Bench()
+    careless = Careless(bench.cgroups)
+    careless.fault = fault
+
+    with pytest.raises(AssertionError, match=promise):
+        # A second plan would run into what is left of the first.
+        check(bench, careless, **{"other": None} if fault == "leaves its cgroups" else {})
+
+
+def test_a_failure_that_is_hidden_breaks_a_promise():
+    bench = Bench()
+    careless = Careless(bench.cgroups, broken=["other"])
+    careless.fault = "hides a failure"
+
+    with pytest.raises(AssertionError, match="a pod that fails says so"):
+        check(bench, careless, broken="other")
+
+
+def test_a_runtime_is_no_enactor():
+    bench = Bench()
+    kind = type("Wrong", (FakeKubelet,), {"setter": Setter.RUNTIME})
+
+    with pytest.raises(AssertionError, match="the setter is a kubelet or stands in for one"):
+        check(bench, kind(bench.cgroups))
+
+
+def test_nobody_who_writes_after_all_breaks_a_promise():
+    bench = Bench()
+
+    class Meddling(Nobody):
+        def begin(self, name):
+            bench.cgroups.put(bench.node.plan([WEB], kubelet("1.36", **TIERED)).node.path, Knob.MEMORY_HIGH, "4096")
+            return super().begin(name)
+
+    with pytest.raises(AssertionError, match=r"as it was before|shows as planned"):
+        check_enactor_contract(lambda: standing_already(bench, Meddling))
+
+
+def test_nobody_who_resizes_half_breaks_a_promise():
+    bench = Bench()
+
+    class Half(Seen):
+        def resize(self, plan, resize, desired, *, after):
+            after(resize.steps[0])
+            super().resize(plan, resize, desired, after=after)
+
+    class Resizing(Nobody):
+        def begin(self, name):  # noqa: ARG002
+            return Half(self._find)
+
+    with pytest.raises(AssertionError, match="does none of it"):
+        check_enactor_contract(lambda: standing_already(bench, Resizing))
