@@ -77,7 +77,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
-            "probe", "runtime.base", "target.base", "catalog", "claims", "config", "node", "place", "report",
+            "probe", "runtime.base", "target.base", "enactor", "catalog", "claims", "config", "node", "place", "report",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),
