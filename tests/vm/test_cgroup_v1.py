@@ -5,11 +5,9 @@ Not in the gate: run with `./memqos test -e profiles`.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,64 +26,45 @@ from memqos.probe.facts import target_facts
 from memqos.target.base import Target
 from memqos.vm.qemu.machine import Machine
 from tests.vm.machines import output, soon, start
+from tests.vm.runs import altering_runtime, bundle, memqos_run
 
 pytestmark = [pytest.mark.vm, pytest.mark.profiles]
 
 LEGACY = [name for name in profile_names() if not load_profile(name).cgroup_v1.refused]
-RUN_SECONDS = 1200
-
-FORGETS_SWAP = """\
-#!/usr/bin/python3
-# An OCI runtime that ignores linux.resources.memory.swap, and gives everyone the same share of the CPUs.
-import json, os, sys
-
-arguments = sys.argv[1:]
-if "create" in arguments and "--bundle" in arguments:
-    config = os.path.join(arguments[arguments.index("--bundle") + 1], "config.json")
-    with open(config) as file:
-        spec = json.load(file)
-    resources = spec.get("linux", {}).get("resources", {})
-    resources.get("memory", {}).pop("swap", None)
-    resources.setdefault("cpu", {})["shares"] = 100
-    with open(config, "w") as file:
-        json.dump(spec, file)
-os.execv(sys.argv[0] + ".dist", [sys.argv[0] + ".dist", *arguments])
-"""
+FORGETS_SWAP = 'resources.get("memory", {}).pop("swap", None); resources.setdefault("cpu", {})["shares"] = 100'
+"""Ignores linux.resources.memory.swap, and gives everyone the same share of the CPUs."""
 
 
-def memqos_run(folder: Path, profile: str, *arguments: str) -> tuple[int, dict, str]:
+def run_on_v1(folder: Path, profile: str, *arguments: str) -> tuple[int, dict[str, Any], str]:
     """A run with cgroup v1: its status, its bundle, and what it said."""
-    command = [sys.executable, "-m", "memqos", "run", "--profile", profile, "--cgroup", "v1", "--results", str(folder)]
-    done = subprocess.run(
-        [*command, *arguments], cwd=folder.parent, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-    )
+    done = memqos_run(folder, "--profile", profile, "--cgroup", "v1", *arguments)
     said = done.stdout + done.stderr
     assert (folder / "bundle.json").exists(), said
-    return done.returncode, json.loads((folder / "bundle.json").read_text()), said
+    return done.returncode, bundle(folder), said
 
 
 @pytest.mark.parametrize("driver", CgroupDriver)
 @pytest.mark.parametrize("profile", LEGACY)
 def test_every_file_of_the_v1_controllers_holds_its_value(tmp_path, profile, driver):
     chosen = "values and v1.24 and not swap"
-    status, bundle, said = memqos_run(tmp_path / "results", profile, "--driver", driver, "-k", chosen)
+    status, written, said = run_on_v1(tmp_path / "results", profile, "--driver", driver, "-k", chosen)
 
     assert status == 0, said
-    assert {result["outcome"] for result in bundle["results"]} == {"conforms"}
-    judged = {finding["knob"] for result in bundle["results"] for finding in result["findings"]}
+    assert {result["outcome"] for result in written["results"]} == {"conforms"}
+    judged = {finding["knob"] for result in written["results"] for finding in result["findings"]}
     assert judged >= {
         "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.swappiness", "cpu.shares", "cpu.cfs_quota_us",
         "cpu.cfs_period_us", "pids.max", "cpuset.mems", "hugetlb.2MB.limit_in_bytes", "oom_score_adj",
     }  # fmt: skip
-    assert bundle["machines"][0]["facts"]["cgroup_version"] == "v1"
+    assert written["machines"][0]["facts"]["cgroup_version"] == "v1"
 
 
 @pytest.mark.parametrize("profile", LEGACY)
 def test_limits_do_what_they_say_and_cgroup_v2_is_not_observable(tmp_path, profile):
-    status, bundle, said = memqos_run(tmp_path / "results", profile, "-m", "behaviour")
+    status, written, said = run_on_v1(tmp_path / "results", profile, "-m", "behaviour")
 
     assert status == 0, said
-    outcomes = {result["claim"]: (result["outcome"], result["reason"]) for result in bundle["results"]}
+    outcomes = {result["claim"]: (result["outcome"], result["reason"]) for result in written["results"]}
     shown = {claim for claim, (outcome, _) in outcomes.items() if outcome == "conforms"}
     assert shown == {"cgroup-v1/limit-kills", "cgroup-v1/memsw-bounds-swap", "cgroup-v1/no-memsw-swaps"}
     others = {claim: told for claim, told in outcomes.items() if claim not in shown}
@@ -96,15 +75,13 @@ def test_limits_do_what_they_say_and_cgroup_v2_is_not_observable(tmp_path, profi
 
 @pytest.mark.parametrize("profile", LEGACY)
 def test_a_runtime_that_forgets_the_limit_of_memory_and_swap_deviates(tmp_path, profile):
-    wrapper = tmp_path / "my-runc"
-    wrapper.write_text(FORGETS_SWAP)
-    wrapper.chmod(0o755)
+    wrapper = altering_runtime(tmp_path / "my-runc", FORGETS_SWAP)
 
     chosen = "values and v1.24-limited-swap-burstable and containers"
-    status, bundle, said = memqos_run(tmp_path / "results", profile, "--runtime-binary", str(wrapper), "-k", chosen)
+    status, written, said = run_on_v1(tmp_path / "results", profile, "--runtime-binary", str(wrapper), "-k", chosen)
 
     assert status == 1, said
-    [result] = bundle["results"]
+    [result] = written["results"]
     deviations = {one["knob"]: one for one in result["findings"] if one["verdict"] == "deviates"}
     assert set(deviations) == {"memory.memsw.limit_in_bytes", "cpu.shares"}
     assert deviations["memory.memsw.limit_in_bytes"]["observed"] == "9223372036854771712"

@@ -5,8 +5,6 @@ The gate runs trixie (the other tests here) and bookworm, whose suite does not c
 """
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -16,10 +14,10 @@ from memqos.catalog.topologies import load_topology, topology_names
 from memqos.clock import Deadline
 from memqos.model.node import CgroupVersion
 from tests.vm.machines import output, start
+from tests.vm.runs import bundle, memqos_run
 
 pytestmark = pytest.mark.vm
 
-RUN_SECONDS = 900
 IN_THE_GATE = {"bookworm"}
 DEFAULTS = {"trixie", "one-zone", "two-zones", "two-zones-no-swap", "four-zones"}
 """Booted by the tests beside these."""
@@ -37,10 +35,9 @@ def cases(names):
 
 def bundle_of(folder, *arguments):
     """The bundle of a `memqos run` in this folder that ends with 0."""
-    argv = [sys.executable, "-m", "memqos", "run", "--results", str(folder / "results"), *arguments]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = memqos_run(folder / "results", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads((folder / "results/bundle.json").read_text())
+    return bundle(folder / "results")
 
 
 @pytest.mark.parametrize("profile", cases(profile_names()))

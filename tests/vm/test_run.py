@@ -5,7 +5,6 @@ With a good runtime: test_profiles and test_tutorial.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,47 +14,15 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline, wait
+from tests.vm.runs import altering_runtime, bundle, memqos_run, program
 
 pytestmark = pytest.mark.vm
-
-RUN_SECONDS = 900
-
-DROPS_UNIFIED = """\
-#!/usr/bin/python3
-# An OCI runtime that ignores linux.resources.unified.
-import json, os, sys
-
-arguments = sys.argv[1:]
-if "create" in arguments and "--bundle" in arguments:
-    config = os.path.join(arguments[arguments.index("--bundle") + 1], "config.json")
-    with open(config) as file:
-        spec = json.load(file)
-    spec.get("linux", {}).get("resources", {}).pop("unified", None)
-    with open(config, "w") as file:
-        json.dump(spec, file)
-os.execv(sys.argv[0] + ".dist", [sys.argv[0] + ".dist", *arguments])
-"""
 
 ENDS_WITH_1 = "#!/bin/sh\necho 'this runtime does not work' >&2\nexit 1\n"
 
 
-def memqos_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "memqos", "run", "--results", str(folder), *arguments]
-    return subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
-
-
-def program(path: Path, text: str) -> Path:
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
-def bundle(folder: Path) -> dict:
-    return json.loads((folder / "bundle.json").read_text())
-
-
 def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path):
-    wrapper = program(tmp_path / "my-runc", DROPS_UNIFIED)
+    wrapper = altering_runtime(tmp_path / "my-runc", 'resources.pop("unified", None)')
     folder = tmp_path / "results"
 
     chosen = "v1.36-tiered and (burstable or guaranteed-one) and not overhead and containers or limited_swap"
