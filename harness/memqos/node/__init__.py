@@ -1,6 +1,7 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
 from memqos.enactor.base import AdmittedPod
+from memqos.node.combining import after, both, either
 from memqos.node.conditions import Condition, counted, ended, exceeds, reaches, rises
 from memqos.node.course import Course
 from memqos.node.population import Population
@@ -14,7 +15,10 @@ __all__ = [
     "NodeUnderTest",
     "Population",
     "Resized",
+    "after",
+    "both",
     "counted",
+    "either",
     "ended",
     "exceeds",
     "reaches",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memqos.errors import UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
+from memqos.node.combining import Combined
 from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
 from memqos.node.premises import Premises
@@ -17,7 +18,7 @@ from memqos.workload.command import Command, line
 from memqos.workload.control import Control
 from memqos.workload.report import ReportLine, parse_container_log
 
-__all__ = ["Sees", "WatchedContainer"]
+__all__ = ["Awaited", "Sees", "WatchedContainer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Sees:
     condition: Condition
 
 
+Awaited = Sees | Combined[Sees]
+"""What a watch waits for."""
+
+
 class WatchedContainer:
     """One container of a watched pod: what was seen of it so far, and its workload."""
 
@@ -35,7 +40,7 @@ class WatchedContainer:
         self,
         *,
         write: Callable[[str, str], None],
-        until: Callable[[Sequence[Sees]], None],
+        until: Callable[[Sequence[Awaited]], None],
         key: str,
         premises: Premises,
         handle: ContainerHandle,
@@ -62,11 +67,14 @@ class WatchedContainer:
         """The pod's cgroup."""
         return self.premises.pod.cgroup.path
 
-    def sees(self, condition: Condition) -> Sees:
-        """The condition, of this container, for a watch of several."""
-        return Sees(self, condition)
+    def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
+        """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
+        return condition.each(self._leaf) if isinstance(condition, Combined) else self._leaf(condition)
 
-    def until(self, *conditions: Condition) -> Course:
+    def _leaf(self, condition: Condition | Sees) -> Sees:
+        return condition if isinstance(condition, Sees) else Sees(self, condition)
+
+    def until(self, *conditions: Condition | Combined[Condition]) -> Course:
         """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
         self._until([self.sees(condition) for condition in conditions])
         return self.course

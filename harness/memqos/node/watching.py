@@ -13,10 +13,11 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.node.combining import Combined, Progress, both
 from memqos.node.conditions import Sample
 from memqos.node.population import Population
 from memqos.node.premises import Premises
-from memqos.node.watched import Sees, WatchedContainer
+from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import Runtime
@@ -70,7 +71,7 @@ class Watch:
             key = f"{premises.pod.name}/{name}"
             self._containers[key] = WatchedContainer(
                 write=self._sampling.write,
-                until=lambda sees: self.until(*sees),
+                until=lambda awaited: self.until(*awaited),
                 key=key,
                 premises=premises,
                 handle=admitted.containers[name],
@@ -94,15 +95,15 @@ class Watch:
         known = ", ".join(self._containers)
         raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")
 
-    def until(self, *sees: Sees) -> None:
-        """Wait until each of these had been seen, or nothing more could happen.
+    def until(self, *awaited: Awaited) -> None:
+        """Wait until each of these had been seen, or nothing more could happen; see `either`, `both` and `after`.
 
         Nothing more can happen when all containers that are asked about have ended, or SETTLE_SECONDS after their work
         was done; and nothing that says anything, once a knob that their behaviour rests on is not as planned. Raises
         DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
         is nothing to judge yet.
         """
-        waiting = _Waiting(sees)
+        waiting = _Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
         while not waiting.is_over():
             if deadline.expired:
@@ -164,10 +165,10 @@ class Watch:
 class _Waiting:
     """What is still waited for, and when there is nothing left to wait for."""
 
-    def __init__(self, sees: Sequence[Sees]) -> None:
-        self.containers = list(dict.fromkeys(one.container for one in sees))
-        self._sees = sees
-        self._unseen = {id(one): one for one in sees}
+    def __init__(self, awaited: Sequence[Awaited]) -> None:
+        self._awaited: Combined[Sees] = both(*awaited)
+        self.containers = list(dict.fromkeys(_container(one) for one in self._awaited.leaves()))
+        self._progress = Progress(self._awaited)
         self._judged = {container.key: 0 for container in self.containers}
         self._settled: Deadline | None = None
         self._next = Deadline.after(IDLE_SECONDS)
@@ -182,29 +183,42 @@ class _Waiting:
 
     def is_over(self) -> bool:
         """Judge the samples that came since the last time; whether that was enough."""
-        for container in self.containers:
-            for sample in container.samples[self._judged[container.key] :]:
-                self._judge(container, sample)
-            self._judged[container.key] = len(container.samples)
-        if not self._unseen or self._broken or all(container.has_ended for container in self.containers):
+        for container, sample in self._news():
+            self._broken = self._broken or bool(container.premises.broken(sample))
+            self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
+        if self._progress.is_seen or self._broken or all(container.has_ended for container in self.containers):
             return True
         if self._settled is None and all(one.work_is_done or one.has_ended for one in self.containers):
             self._settled = Deadline.after(SETTLE_SECONDS)
         return self._settled is not None and self._settled.expired
 
-    def _judge(self, container: WatchedContainer, sample: Sample) -> None:
-        self._broken = self._broken or bool(container.premises.broken(sample))
-        for key, one in list(self._unseen.items()):
-            if one.container is container and one.condition.holds(sample):
-                del self._unseen[key]
+    def _news(self) -> Sequence[tuple[WatchedContainer, Sample]]:
+        """The samples that came since the last time, as they came: of several containers the earlier ones first."""
+        news = [
+            (container, sample)
+            for container in self.containers
+            for sample in container.samples[self._judged[container.key] :]
+        ]
+        self._judged = {container.key: len(container.samples) for container in self.containers}
+        return sorted(news, key=lambda one: one[1].reading.at)
 
     def in_vain(self, deadline: Deadline) -> DeadlineError:
         """What was waited for, and what was seen last of what did not come."""
-        names = " and ".join(one.condition.name for one in self._sees)
+        names = self._awaited.told(lambda one: one.condition.name)
         last = "; ".join(
-            one.condition.shows(one.container.samples[-1]) for one in self._unseen.values() if one.container.samples
+            one.condition.shows(one.container.samples[-1]) for one in self._progress.unseen() if one.container.samples
         )
         return DeadlineError(
             f"waited {deadline.elapsed:.1f} s for '{names}'; the last observation was {last}.",
             data={"condition": names, "last": last, "elapsed": deadline.elapsed},
         )
+
+
+def _container(sees: Sees) -> WatchedContainer:
+    """Whose condition it is; UsageError for a condition of nobody's."""
+    if isinstance(sees, Sees):
+        return sees.container
+    raise UsageError(
+        f"of which container '{getattr(sees, 'name', sees)}' is to be seen is not said.",
+        next_step="Say it of one of those that are watched: container.sees(condition).",
+    )

@@ -1,0 +1,131 @@
+"""Conditions put together: any of them, all of them, one after another; as values, and on the fake node."""
+
+import pytest
+
+from memqos.errors import DeadlineError, UsageError
+from memqos.model.knob import Knob
+from memqos.node import after, both, either, ended, rises, watching
+from memqos.node.combining import Progress
+from tests.unit.node.fakes import Bench, kubelet, pod
+from tests.unit.node.samples import EVENTS
+
+PREMISES = [Knob.MEMORY_MAX]
+
+
+def seen(combined, *looks):
+    """After which look it was seen, counted from 1; None if it never was."""
+    progress = Progress(combined)
+    for number, look in enumerate(looks, 1):
+        progress.see(lambda one, look=look: one in look)
+        if progress.is_seen:
+            return number
+    return None
+
+
+@pytest.mark.parametrize(
+    ("combined", "looks", "number"),
+    [
+        (either("a", "b"), ["", "b"], 2),
+        (either("a", "b"), ["", ""], None),
+        (both("a", "b"), ["b", "", "a"], 3),
+        (both("a", "b"), ["b", "b"], None),
+        (after("a", "b"), ["a", "b"], 2),
+        # What was there before, or at the same time, came after nothing.
+        (after("a", "b"), ["b", "a"], None),
+        (after("a", "b"), ["ab"], None),
+        (after("a", "b"), ["ab", "b"], 2),
+        (after("a", "b", "c"), ["a", "c", "b", "", "c"], 5),
+        (after(either("a", "b"), both("c", "d")), ["b", "d", "c"], 3),
+        (both(either("a", "b"), after("c", "d")), ["ac", "d"], 2),
+        (either(after("a", "b"), "c"), ["a", "c"], 2),
+    ],
+)
+def test_parts_are_seen_as_they_are_put_together(combined, looks, number):
+    assert seen(combined, *looks) == number
+
+
+def test_what_is_waited_for_is_told_in_words():
+    combined = both("a", either("b", after("c", "d")), both("e"))
+
+    assert combined.told(str) == "a and (b or (c and later d)) and e"
+
+
+def test_what_was_seen_is_not_asked_for_again_and_what_comes_later_not_yet():
+    asked = []
+    progress = Progress(both("a", after("b", "c"), either("d", "e")))
+    progress.see(lambda one: asked.append(one) or one in "ad")
+    progress.see(lambda one: asked.append(one) or False)
+
+    assert asked == ["a", "b", "d", "e", "b"]
+    assert list(progress.unseen()) == ["b", "c"]
+
+
+def test_nothing_cannot_be_waited_for():
+    with pytest.raises(UsageError, match="no condition is named"):
+        either()
+    with pytest.raises(UsageError, match="nothing is said to come after it"):
+        after("a")
+
+
+def test_a_container_is_watched_until_either_of_two_things_happens():
+    bench, web = Bench(), pod("web")
+    with bench.node.watched(web, kubelet(), rests_on=PREMISES) as container:
+        bench.cgroups.show(container.path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
+        course = container.until(either(ended(), rises("memory.events", "high")))
+
+    assert course.samples[-1].status.exit_code is None
+
+
+def test_what_happens_to_one_container_is_waited_for_after_what_happens_to_another():
+    bench, web, other = Bench(), pod("web"), pod("other")
+    with bench.node.watched_pods([web, other], kubelet(), rests_on=PREMISES) as watch:
+        one, two = watch.container("web"), watch.container("other")
+        told = []
+        high, take = rises("memory.events", "high"), watch._take
+
+        def took(said):
+            """The second container is throttled once the first one's throttling was taken notice of."""
+            take(said)
+            if told == [] and high.holds(one.samples[-1]):
+                told.append("first")
+                bench.cgroups.show(two.path.parent, "memory.events", EVENTS.format(high=1, oom_kill=0))
+
+        watch._take = took
+        bench.cgroups.show(one.path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
+        watch.until(after(one.sees(high), two.sees(high)))
+
+    assert told == ["first"]
+    assert high.holds(two.samples[-1])
+
+
+def test_one_containers_conditions_may_hold_anothers():
+    bench, web, other = Bench(), pod("web"), pod("other")
+    with bench.node.watched_pods([web, other], kubelet(), rests_on=PREMISES) as watch:
+        one, two = watch.container("web"), watch.container("other")
+        bench.runtime.finish(two.handle, exit_code=0)
+        one.until(either(rises("memory.events", "high"), two.sees(ended())))
+
+    assert ended().holds(two.samples[-1])
+    assert not ended().holds(one.samples[-1])
+
+
+def test_a_wait_in_vain_says_what_was_waited_for_and_what_was_not_seen(monkeypatch):
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
+    bench, web = Bench(), pod("web")
+    with (
+        bench.node.watched(web, kubelet(), rests_on=PREMISES) as container,
+        pytest.raises(DeadlineError) as caught,
+    ):
+        container.until(after(rises("memory.events", "high"), either(ended(), rises("memory.events", "max"))))
+
+    expected = "memory.events high rises and later (the container has ended or memory.events max rises)"
+    assert caught.value.data["condition"] == expected
+
+
+def test_a_condition_of_nobodys_is_refused_with_what_to_write():
+    bench, web = Bench(), pod("web")
+    with (
+        bench.node.watched_pods([web], kubelet(), rests_on=PREMISES) as watch,
+        pytest.raises(UsageError, match=r"of which container 'the container has ended' is to be seen is not said"),
+    ):
+        watch.until(either(ended()))
