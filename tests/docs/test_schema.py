@@ -10,16 +10,11 @@ import pytest
 from memqos.catalog.data import data_root
 from memqos.cli.main import run
 from tests.docs.snippets import DOCS
+from tests.documents import FILE, SCHEMA, misfits
 
-SCHEMA = json.loads((DOCS / "reference" / "memqos.schema.json").read_text())
 PODS = [str(path) for path in sorted((data_root() / "fixtures" / "pods").glob("*.yaml"))]
 KUBELETS = sorted((data_root() / "fixtures" / "kubelet").glob("*.yaml"))
 TREES = sorted((Path(__file__).parents[1] / "trees").glob("*.json"))
-
-
-def errors(document, kind):
-    schema = {**SCHEMA, "anyOf": [{"$ref": f"#/$defs/{kind}"}]}
-    return [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(document)]
 
 
 @pytest.fixture
@@ -32,8 +27,15 @@ def printed(capsys):
     return call
 
 
-def test_the_schema_is_one():
+def test_the_schema_is_one_and_the_published_is_the_shipped():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert (DOCS / "reference" / "memqos.schema.json").read_text() == FILE.read_text()
+
+
+def test_the_page_names_every_document():
+    page = (DOCS / "reference" / "json.md").read_text()
+    documents = [one["$ref"].rpartition("/")[2] for one in SCHEMA["anyOf"]]
+    assert [name for name in documents if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("kubelet", KUBELETS, ids=lambda path: path.stem)
@@ -42,12 +44,12 @@ def test_plans(printed, kubelet):
     document = printed("expect", *PODS, "--kubernetes", release, "--kubelet-config", kubelet, "--swap", "1Gi",
                        "--zones", "4Gi,4Gi", "--cpus", "16")  # fmt: skip
     assert len(document["pods"]) == len(PODS)
-    assert errors(document, "plan") == []
+    assert misfits(document, "plan") == []
 
 
 def test_plans_without_reasons_or_knobs(printed):
-    assert errors(printed("expect", *PODS, "--kubernetes", "1.34", "--cgroup", "v1"), "plan") == []
-    assert errors(printed("expect", PODS[0], "--kubernetes", "1.36", "--why", "memory.max"), "plan") == []
+    assert misfits(printed("expect", *PODS, "--kubernetes", "1.34", "--cgroup", "v1"), "plan") == []
+    assert misfits(printed("expect", PODS[0], "--kubernetes", "1.36", "--why", "memory.max"), "plan") == []
 
 
 @pytest.mark.parametrize("runtime", ["runc@1.1.15", "crun@1.21", "cri-o@1.36+runc@1.3.6"])
@@ -55,18 +57,18 @@ def test_translations_and_protection(printed, runtime):
     """With pods that CRI-O refuses, since they have too little memory."""
     more = ("--kubernetes", "1.36", "--translate", "all", "--protection", "--runtime", runtime, "--driver", "systemd")
     document = printed("expect", *PODS, *more)
-    assert errors(document, "plan") == []
+    assert misfits(document, "plan") == []
     assert all("translation" in one for pod in document["pods"] for one in pod["containers"])
     document["protection"][0]["use"] = 5
-    assert errors(document, "plan") != []
+    assert misfits(document, "plan") != []
 
 
 def test_differences_errata_and_audits(printed):
-    assert errors(printed("expect", *PODS, "--diff", "1.22", "1.36", "--set", "featureGates.MemoryQoS=true"),
+    assert misfits(printed("expect", *PODS, "--diff", "1.22", "1.36", "--set", "featureGates.MemoryQoS=true"),
                   "differences") == []  # fmt: skip
-    assert errors(printed("expect", "--errata"), "errata") == []
+    assert misfits(printed("expect", "--errata"), "errata") == []
     for tree in TREES[-2:]:
-        assert errors(printed("audit", "--tree", tree), "audit") == []
+        assert misfits(printed("audit", "--tree", tree), "audit") == []
 
 
 def test_resizes(printed, tmp_path):
@@ -76,9 +78,9 @@ def test_resizes(printed, tmp_path):
     for release, outcome in (("1.26", "Forbidden"), ("1.36", "InProgress")):
         document = printed("expect", *arguments, "--kubernetes", release)
         assert [one["outcome"] for one in document["resizes"]] == [outcome]
-        assert errors(document, "resizes") == []
+        assert misfits(document, "resizes") == []
     document["resizes"][0]["steps"][0].update(kind="reboot")
-    assert errors(document, "resizes") != []
+    assert misfits(document, "resizes") != []
 
 
 def test_a_resize_of_a_pod_without_limits(printed, tmp_path):
@@ -88,7 +90,7 @@ def test_a_resize_of_a_pod_without_limits(printed, tmp_path):
     document = printed("expect", tmp_path / "pod.yaml", "--resize", tmp_path / "wanted.yaml", "--kubernetes", "1.36")
     told = [step for one in document["resizes"] for step in one["steps"] if "Sandbox" in step["kind"]]
     assert [step["cri"]["memory_limit_in_bytes"] for step in told] == [-1]
-    assert errors(document, "resizes") == []
+    assert misfits(document, "resizes") == []
 
 
 @pytest.mark.parametrize("spoil", [
@@ -103,6 +105,6 @@ def test_a_resize_of_a_pod_without_limits(printed, tmp_path):
 ])  # fmt: skip
 def test_a_spoiled_plan_does_not_fit(printed, spoil):
     document = copy.deepcopy(printed("expect", PODS[0], "--kubernetes", "1.36"))
-    assert errors(document, "plan") == []
+    assert misfits(document, "plan") == []
     spoil(document)
-    assert errors(document, "plan") != []
+    assert misfits(document, "plan") != []

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.documents import assert_fits
+
 CLAIMS = """
 [one]
 sentence = "One thing holds."
@@ -59,12 +61,14 @@ def suite(pytester: pytest.Pytester) -> Suite:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
-    """Run the miniature suites in a process of their own, with results in ./out."""
+    """Run the miniature suites in a process of their own, with results in ./out, which are as the schema says."""
     # pytest says more where these are set, and what the tests look at would depend on where they run.
     for name in ("CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 
     def go(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest_subprocess("suites", "--memqos-results=out", *arguments)
+        result = pytester.runpytest_subprocess("suites", "--memqos-results=out", *arguments)
+        assert_fits(pytester.path / "out")
+        return result
 
     return go

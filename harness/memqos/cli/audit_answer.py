@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from memqos.cli.auditing import Audit, Question
-from memqos.engine.answer.document import reason_document
+from memqos.engine.answer.document import FORMAT, finding_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
 
 __all__ = ["answer_document", "answer_text"]
-
-FORMAT = 1
 
 
 def answer_text(question: Question, answer: Audit) -> str:
@@ -51,20 +49,7 @@ def answer_document(question: Question, answer: Audit) -> dict[str, object]:
         "variant": kubelet.variant.value,
         "runtimes": [str(kubelet.runtimes.cri), str(kubelet.runtimes.oci)],
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
-        "findings": (
-            {
-                "verdict": one.verdict.value,
-                "subject": one.subject,
-                "cgroup": one.cgroup,
-                "knob": one.knob,
-                "set_by": one.set_by.value,
-                "expected": one.expected,
-                "observed": one.observed,
-                "why_not": one.why_not,
-                "reason": reason_document(one.reason) if one.reason else None,
-            }
-            for one in answer.findings
-        ),
+        "findings": (finding_document(one) for one in answer.findings),
         "not_judged": list(answer.strangers),
     }
 

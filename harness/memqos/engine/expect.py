@@ -110,6 +110,7 @@ class _Planner:
             pods=tuple([self._pod(pod, draft) for pod, draft in drafted]),
             refusals=self._placement.refusals,
             cgroup_version=kubelet.node.cgroup_version,
+            variant=kubelet.variant,
         )
         if not self._reasons:
             return plan

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memqos.engine.cgroup.layout import Layout
+from memqos.engine.releases.release import Variant
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
@@ -164,8 +165,9 @@ class Ignored:
 class Plan:
     """The expected state of one node with these pods under one release and configuration.
 
-    layout: the cgroup driver, and where the runtimes keep containers. node: the kubepods cgroup; qos: the burstable and
-    besteffort cgroups; reserved: kube- and system-reserved cgroups, if enforced.
+    variant: whose rules were followed. layout: the cgroup driver, and where the runtimes keep containers. node: the
+    kubepods cgroup; qos: the burstable and besteffort cgroups; reserved: those of kube- and system-reserved, if
+    enforced.
     revisions: rule family to revision, in the words that reasons use.
     unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
     ignored: what was given though the release does not know it.
@@ -182,6 +184,7 @@ class Plan:
     cgroup_version: CgroupVersion = CgroupVersion.V2
     unavailable: Mapping[Knob, Reason] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
+    variant: Variant = Variant.SHIPPED
 
     @property
     def driver(self) -> CgroupDriver:

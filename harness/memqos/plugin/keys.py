@@ -15,6 +15,7 @@ from memqos.config.settings import Settings
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
 from memqos.report.outcome import Outcome
+from memqos.report.phase import Phase
 
 __all__ = [
     "ATTRIBUTE",
@@ -31,6 +32,7 @@ __all__ = [
     "is_run_of_suites",
     "node_fixture",
     "outcome_of_phase",
+    "phase_of",
     "plain_id",
     "slug",
     "worker_id",
@@ -50,7 +52,7 @@ class Notes:
 
 
 ATTRIBUTE = "memqos"
-"""The name under which a report carries what memqos knows of its phase, as JSON."""
+"""The name under which a report carries its Phase; as JSON while it is on its way from a worker."""
 
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
@@ -104,8 +106,14 @@ def node_fixture(names: Iterable[str]) -> str:
 
 def outcome_of_phase(report: pytest.TestReport) -> Outcome | None:
     """What a phase of a memqos test says; None if it says nothing, or the test is not ours."""
-    phase = getattr(report, ATTRIBUTE, None)
-    return None if phase is None or phase["outcome"] is None else Outcome(phase["outcome"])
+    phase = phase_of(report)
+    return None if phase is None else phase.outcome
+
+
+def phase_of(report: pytest.TestReport) -> Phase | None:
+    """What memqos knows of a phase; None of a test that is not ours."""
+    phase: Phase | None = getattr(report, ATTRIBUTE, None)
+    return phase
 
 
 def plain_id(nodeid: str) -> str:

@@ -5,6 +5,7 @@ A worker of xdist computes this; it travels to the controller as plain data on t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,13 @@ from memqos.plugin.keys import (
     Notes,
     is_ours,
     node_fixture,
+    phase_of,
     slug,
 )
 from memqos.plugin.text import error_text, failure_text
 from memqos.repetition import is_as_before
-from memqos.report.as_json import as_json
 from memqos.report.outcome import Outcome, outcome_of
+from memqos.report.phase import Phase
 from memqos.report.summary import finding_line
 
 if TYPE_CHECKING:
@@ -64,29 +66,25 @@ class Outcomes:
         station = self._station(item)
         notes.machine = station.id if station is not None else notes.machine
         outcome, error = self._decide(report, call, notes, cites_claim=bool(claim_of(item)))
-        phase: dict[str, Any] = {
-            "claim": claim_of(item),
-            "chapter": item.path.parent.name,
-            "outcome": None if outcome is None else outcome.value,
-            "reason": "",
-            "text": "",
-            "error_code": int(error.exit_code) if isinstance(error, MemqosError) else 0,
-            "findings": as_json(notes.findings) if report.when == "call" else [],
-            "machine": notes.machine,
-            "profile": self._profile(item),
-            "folder": "",
-            "untried": is_as_before(error),
-            "repeated": False,
-        }
+        phase = Phase(
+            outcome=outcome,
+            chapter=item.path.parent.name,
+            claim=claim_of(item),
+            error_code=int(error.exit_code) if isinstance(error, MemqosError) else 0,
+            findings=tuple(notes.findings) if report.when == "call" else (),
+            machine=notes.machine,
+            profile=self._profile(item),
+            untried=is_as_before(error),
+        )
         if outcome is not None and outcome is not Outcome.CONFORMS:
-            self._tell(report, phase, outcome, error, notes.findings)
+            phase = self._told_of(report, phase, outcome, error, notes.findings)
             if report.failed:
                 self._capture(item, notes)
             if outcome is Outcome.MACHINERY and station is not None:
                 station.place.spoil(f"{report.when} of {item.name} ended in an error")
         if notes.folder is not None:
             results = self._config.stash[RESULTS]
-            phase["folder"] = notes.folder.relative_to(results).as_posix()
+            phase = dataclasses.replace(phase, folder=notes.folder.relative_to(results).as_posix())
         setattr(report, ATTRIBUTE, phase)
         return report
 
@@ -135,11 +133,27 @@ class Outcomes:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Letters and words for our outcomes; an error that was told before is counted and not told again."""
-        phase = getattr(report, ATTRIBUTE, None)
-        if phase is None or phase["outcome"] is None:
+        phase = phase_of(report)
+        if phase is None or phase.outcome is None:
             return None
-        category, letter, word = _STATUS[Outcome(phase["outcome"])]
-        return ("the same error" if phase["repeated"] else category), letter, word
+        category, letter, word = _STATUS[phase.outcome]
+        return ("the same error" if phase.repeated else category), letter, word
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self, report: object) -> Generator[None, Any, Any]:
+        """On its way from a worker a phase is plain data."""
+        data = yield
+        phase = getattr(report, ATTRIBUTE, None)
+        return data if phase is None else {**data, ATTRIBUTE: phase.to_json()}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
+        """In the controller it is a phase again."""
+        report = yield
+        data = getattr(report, ATTRIBUTE, None)
+        if data is not None:
+            setattr(report, ATTRIBUTE, Phase.from_json(data))
+        return report
 
     def _decide(
         self, report: pytest.TestReport, call: pytest.CallInfo[None], notes: Notes, *, cites_claim: bool
@@ -174,30 +188,29 @@ class Outcomes:
             "the test judged nothing: it proves no claim.", next_step="End it with qos_evidence.settle(findings)."
         )
 
-    def _tell(
+    def _told_of(
         self,
         report: pytest.TestReport,
-        phase: dict[str, Any],
+        phase: Phase,
         outcome: Outcome,
         error: BaseException | None,
         findings: list[Finding],
-    ) -> None:
-        """Put the reason and the text into the phase, and in pytest's report unless its reader wants tracebacks."""
+    ) -> Phase:
+        """The phase with its reason and text; pytest's report has them too, unless its reader wants tracebacks."""
         wants_traceback = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
-        phase["reason"] = _reason(outcome, error, findings)
+        phase = dataclasses.replace(phase, reason=_reason(outcome, error, findings))
         if outcome is Outcome.NOT_OBSERVABLE:
-            return
+            return phase
         if isinstance(error, MemqosError):
             text = failure_text(findings) if outcome is Outcome.DEVIATES and findings else error_text(error)
-            phase["text"] = text
             known = None if outcome is Outcome.DEVIATES else self._told.setdefault(text, report.nodeid)
-            if known not in {None, report.nodeid}:
-                phase["repeated"] = True
-                report.longrepr = f"the same as in {known}: {phase['reason']}"
+            repeated = known not in {None, report.nodeid}
+            if repeated:
+                report.longrepr = f"the same as in {known}: {phase.reason}"
             elif not wants_traceback or report.longrepr is None:
                 report.longrepr = text
-        else:
-            phase["text"] = report.longreprtext
+            return dataclasses.replace(phase, text=text, repeated=repeated)
+        return dataclasses.replace(phase, text=report.longreprtext)
 
 
 def _reason(outcome: Outcome, error: BaseException | None, findings: Iterable[Finding]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +20,20 @@ from memqos.interruption import Interruption
 from memqos.plugin import provenance
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, plain_id
+from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.sharing import GROUPS
 from memqos.report import summary
-from memqos.report.as_json import as_json, result_from
+from memqos.report.as_json import as_json
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
+from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
 
 __all__ = ["Recording"]
 
 _INTERRUPTED = "keyboard-interrupt"
 """How pytest-xdist calls the end of a worker that somebody interrupted."""
-
-# The worst of a test's phases decides: an error in tearing down does not undo a deviation.
-_RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
 
 
 class Recording:
@@ -49,7 +47,7 @@ class Recording:
         self._ending = Ending(interruption)
         self._settings = config.stash[SETTINGS_KEY]
         self._started = utc_now()
-        self._phases: dict[str, list[Mapping[str, Any]]] = {}
+        self._phases: dict[str, list[Phase]] = {}
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
         self._collected: set[str] = set()
@@ -160,7 +158,7 @@ class Recording:
             if self._crashed[-1:] == [_INTERRUPTED]:
                 return
             setattr(report, ATTRIBUTE, _worker_died(report))
-        phase = getattr(report, ATTRIBUTE, None)
+        phase = phase_of(report)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
             return
@@ -170,31 +168,9 @@ class Recording:
             self._finish(nodeid)
 
     def _finish(self, nodeid: str) -> None:
-        phases = [phase for phase in self._phases.pop(nodeid) if phase["outcome"] is not None]
-        if not phases:
+        result = result_of(nodeid, self._phases.pop(nodeid), seconds=self._seconds[nodeid])
+        if result is None:
             return
-        deciding = min(phases, key=lambda phase: _RANK.index(Outcome(phase["outcome"])))
-        findings = [finding for phase in phases for finding in phase["findings"]]
-        fields = (
-            "claim",
-            "chapter",
-            "outcome",
-            "reason",
-            "text",
-            "error_code",
-            "machine",
-            "profile",
-            "folder",
-            "untried",
-        )
-        data = {
-            **{name: deciding[name] for name in fields},
-            "id": nodeid,
-            "findings": findings,
-            "seconds": round(self._seconds[nodeid], 3),
-            "folder": next((phase["folder"] for phase in reversed(phases) if phase["folder"]), ""),
-        }
-        result = result_from(data)
         self._results.append(result)
         try:
             Folder(self._folder).append("findings.jsonl", result)
@@ -335,19 +311,12 @@ class Recording:
             terminalreporter.write_line(line, **markup)
 
 
-def _worker_died(report: pytest.TestReport) -> dict[str, Any]:
+def _worker_died(report: pytest.TestReport) -> Phase:
     """The phase of a test during which its worker's process ended."""
-    return {
-        "claim": "",
-        "chapter": Path(report.nodeid.partition("::")[0]).parent.name,
-        "outcome": Outcome.MACHINERY.value,
-        "reason": str(report.longrepr).strip().partition("\n")[0],
-        "text": report.longreprtext,
-        "error_code": int(ExitCode.MACHINERY),
-        "findings": [],
-        "machine": "",
-        "profile": "",
-        "folder": "",
-        "untried": False,
-        "repeated": False,
-    }
+    return Phase(
+        outcome=Outcome.MACHINERY,
+        chapter=Path(report.nodeid.partition("::")[0]).parent.name,
+        reason=str(report.longrepr).strip().partition("\n")[0],
+        text=report.longreprtext,
+        error_code=int(ExitCode.MACHINERY),
+    )

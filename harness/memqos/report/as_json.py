@@ -1,22 +1,24 @@
-"""Values of the package as JSON and, where a report needs it, back: plans, readings, findings, results."""
+"""Any value of the package as JSON: those that have a document of their own as that, all others by their fields."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Input, Reason
+from memqos.engine.answer.document import finding_document, plan_document, reason_document
+from memqos.engine.answer.finding import Finding
+from memqos.engine.plan import Plan, Reason
 from memqos.model.knob import Bytes, CpuMax, Number, Text
 from memqos.model.path import CgroupPath
-from memqos.report.outcome import Outcome, TestResult
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading, Unreadable
+from memqos.report.outcome import TestResult
+from memqos.report.phase import Phase
 
-__all__ = ["Json", "as_json", "finding_from", "result_from"]
+__all__ = ["Json", "as_json", "reading_document"]
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
@@ -24,8 +26,9 @@ Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 def as_json(value: object) -> Json:  # noqa: PLR0911 - one return a kind of value reads best
     """Any value of the package as JSON.
 
-    Dataclasses become objects by field name, enums their value, paths and fractions text. A knob's value becomes what
-    its file would show ("max", "absent" and numbers as text), so that absent, zero and max stay three things.
+    Plans, reasons, findings, readings and results have one document each, wherever they are. Other dataclasses become
+    objects by field name, enums their value, paths and fractions text. A knob's value becomes what its file would show
+    ("max", "absent" and numbers as text), so that absent, zero and max stay three things.
     """
     match value:
         case Enum():
@@ -42,6 +45,8 @@ def as_json(value: object) -> Json:  # noqa: PLR0911 - one return a kind of valu
             return [as_json(item) for item in sorted(value, key=str)]
         case Sequence():
             return [as_json(item) for item in value]
+    if type(value) in _DOCUMENTS:
+        return _DOCUMENTS[type(value)](value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)
@@ -53,34 +58,37 @@ def _key(key: object) -> str:
     return str(key.value) if isinstance(key, Enum) else str(key)
 
 
-def finding_from(data: Mapping[str, Any]) -> Finding:
-    """The finding that `as_json` made this of."""
-    fields = dict(data)
-    reason = fields.pop("reason", None)
-    return Finding(
-        **{**fields, "verdict": Verdict(fields["verdict"]), "set_by": Setter(fields["set_by"])},
-        reason=None if reason is None else _reason_from(reason),
-    )
+def reading_document(reading: Reading) -> dict[str, Any]:
+    """A reading, its cgroups as in a recorded tree: path to files, file to text; null is a file that is not there.
+
+    A file that could not be read is an object with the reason: {"unreadable": "Permission denied"}.
+    """
+    return {
+        "source": reading.source,
+        "at": reading.at,
+        "cgroups": {str(path): _files(cgroup) for path, cgroup in reading.cgroups.items()},
+    }
 
 
-def _reason_from(data: Mapping[str, Any]) -> Reason:
-    fields = dict(data)
-    return Reason(
-        **{
-            **fields,
-            "inputs": tuple(Input(**item) for item in fields["inputs"]),
-            "because": tuple(_reason_from(item) for item in fields["because"]),
-        }
-    )
+def _files(cgroup: CgroupReading) -> dict[str, Json]:
+    return {name: _file(text) for name, text in cgroup.files.items()}
 
 
-def result_from(data: Mapping[str, Any]) -> TestResult:
-    """The result that `as_json` made this of."""
-    fields = dict(data)
-    return TestResult(
-        **{
-            **fields,
-            "outcome": Outcome(fields["outcome"]),
-            "findings": tuple(finding_from(item) for item in fields["findings"]),
-        }
-    )
+def _file(text: FileText) -> Json:
+    match text:
+        case NoFile():
+            return None
+        case Unreadable():
+            return {"unreadable": text.reason}
+    return text
+
+
+_DOCUMENTS: Mapping[type, Callable[[Any], Json]] = {
+    Finding: finding_document,
+    Phase: Phase.to_json,
+    Plan: plan_document,
+    Reading: reading_document,
+    Reason: reason_document,
+    TestResult: TestResult.to_json,
+}
+"""The values that have a document of their own."""

@@ -1,7 +1,7 @@
 """The bundle: everything about one run in one JSON document, from which every other report is rendered.
 
-The format is described by bundle.schema.json beside this file. A field is never removed or given another meaning
-within one schema version.
+The format is the definition `bundle` of memqos.schema.json, beside this file. A field is never removed or given another
+meaning within one schema version.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import UsageError
-from memqos.report.as_json import Json, as_json, result_from
+from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
@@ -85,7 +85,7 @@ class Bundle:
             "host": as_json(self.host),
             "settings": as_json(self.settings),
             "machines": as_json(self.machines),
-            "results": [as_json(result) for result in self.results],
+            "results": [result.to_json() for result in self.results],
             **({"matrix": as_json(matrix)} if matrix.profiles else {}),
         }
 
@@ -113,6 +113,6 @@ class Bundle:
             host=data["host"],
             settings=data["settings"],
             machines=tuple(data["machines"]),
-            results=tuple(result_from(item) for item in data["results"]),
+            results=tuple(TestResult.from_json(item) for item in data["results"]),
             not_run=data["counts"]["not_run"],
         )

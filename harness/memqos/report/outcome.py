@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
+from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
@@ -68,6 +70,24 @@ class TestResult:
         """How many findings there are by who made what was observed; who made none is left out."""
         counted = Counter(finding.set_by for finding in self.findings)
         return {setter: counted[setter] for setter in Setter if counted[setter]}
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as it is in bundle.json, and in a line of findings.jsonl."""
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "outcome": self.outcome.value,
+            "findings": [finding_document(one) for one in self.findings],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TestResult:
+        """The result that `to_json` made this of."""
+        own = {
+            **document,
+            "outcome": Outcome(document["outcome"]),
+            "findings": tuple(finding_from(one) for one in document["findings"]),
+        }
+        return cls(**own)
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:

@@ -7,7 +7,6 @@ from memqos.engine.answer.difference import differences, differences_document
 from memqos.engine.answer.document import plan_document
 from memqos.engine.cgroup.shelter import shelter_document
 from memqos.engine.releases.errata import errata_document
-from memqos.engine.releases.release import Variant
 from memqos.engine.resize.explain import resize_document
 from tests.golden.reasons.nodes import PODS
 from tests.golden.reasons.pages import laid_out
@@ -42,20 +41,18 @@ def entries(title: str, document: Any) -> Iterator[str]:
 
 
 def plans() -> Iterator[str]:
-    yield from entries(ZONED, plan_document(few(ZONED, PODS[1:2]), variant=Variant.DOCUMENTED))
+    yield from entries(ZONED, plan_document(few(ZONED, PODS[1:2])))
     for title, pod in (("a sidecar and overhead", PODS[8]), ("held on a zone", PODS[0])):
-        yield from entries(title, plan_document(few(ZONED, (pod,)), variant=Variant.SHIPPED)["pods"])
-    yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1), variant=Variant.SHIPPED)["unavailable"]})
-    yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]), variant=Variant.SHIPPED)["refusals"])
+        yield from entries(title, plan_document(few(ZONED, (pod,)))["pods"])
+    yield from entries(ON_V1, {"unavailable": plan_document(few(ON_V1))["unavailable"]})
+    yield from entries("refusals", plan_document(plan_of(PLANNED[WITHOUT_ROOM]))["refusals"])
 
 
 def languages() -> Iterator[str]:
     for title in TRANSLATED:
         yield from entries(
             title,
-            plan_document(
-                plan_of(translated(title)), variant=Variant.SHIPPED, translated_for=kubelet_of(translated(title))
-            )["pods"],
+            plan_document(plan_of(translated(title)), translated_for=kubelet_of(translated(title)))["pods"],
         )
 
 

@@ -15,6 +15,7 @@ from memqos.vm.checkpoint.stored import checkpoints_folder, seal_checkpoint
 from memqos.vm.image.making import image_name
 from memqos.vm.qemu.accelerator import AcceleratorChoice
 from memqos.vm.qemu.spec import Accelerator
+from tests.documents import misfits
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def test_an_empty_cache_says_how_to_fill_it(cache):
 
 def test_list_as_json(cache):
     facts = json.loads(invoke(vm.command, "list", "--json").output)
+    assert misfits(facts, "cache") == []
     assert facts["cache"] == str(cache)
     assert facts["images"] == []
     assert (facts["checkpoints"], facts["kept"]) == ([], [])
@@ -224,6 +226,7 @@ def test_doctor_names_what_is_missing_and_how_to_get_it(cache, monkeypatch):
 def test_doctor_as_json_says_whether_this_host_is_able(cache):
     told = invoke(doctor.command, "--json")
     diagnosis = json.loads(told.output)
+    assert misfits(diagnosis, "doctor") == []
     assert diagnosis["able"] is all(check["ok"] for check in diagnosis["checks"])
     assert [check["name"] for check in diagnosis["checks"]][:3] == ["Python", "QEMU", "acceleration"]
 

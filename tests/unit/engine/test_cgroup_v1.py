@@ -13,7 +13,6 @@ from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, UNLIMITED, Bytes, Knob, Number
@@ -193,7 +192,7 @@ def test_every_knob_is_planned_or_explained():
 
 
 def test_the_document():
-    document = plan_document(planned(TWO), variant=Variant.SHIPPED)
+    document = plan_document(planned(TWO))
     assert document["cgroup_version"] == "v1"
     pod_cgroup = next(one for one in document["cgroups"] if one["level"] == "pod")
     assert pod_cgroup["knobs"]["memory.limit_in_bytes"]["written"] == "268435456"

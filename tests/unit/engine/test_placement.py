@@ -8,7 +8,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.admit import admit, start
 from memqos.engine.numa.policies import Policies
-from memqos.engine.releases.release import Release, Variant
+from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
@@ -86,7 +86,7 @@ def test_a_refused_pod_is_no_part_of_the_plan():
     tiered = replace(settings, throttling_factor=None)
     [alone] = [planned(guaranteed("small", "1Gi"), settings=tiered).node]
     assert plan.node.knobs == alone.knobs
-    [shown] = plan_document(plan, variant=Variant.SHIPPED)["refusals"]
+    [shown] = plan_document(plan)["refusals"]
     assert (shown["name"], shown["reason_name"]) == ("default/big", "TopologyAffinityError")
     assert "pod default/big is refused: TopologyAffinityError: Resources cannot be" in plan_tree(plan)
 

@@ -155,4 +155,4 @@ def test_a_kubelets_table_is_none_of_the_drafts():
 
 
 def test_the_document_says_draft():
-    assert plan_document(planned(alone("a", "1Mi")), variant=Variant.DRAFT)["variant"] == "draft"
+    assert plan_document(planned(alone("a", "1Mi")))["variant"] == "draft"

@@ -7,7 +7,6 @@ import pytest
 from memqos.engine.answer.document import FORMAT, plan_document
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.release import Variant
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import KubeletSettings, ReservationPolicy, SwapBehavior
 from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod, resources
@@ -166,9 +165,7 @@ def test_document():
         memory_reservation_policy=ReservationPolicy.TIERED,
         throttling_factor=Fraction(9, 10),
     )
-    document = plan_document(
-        expect([one], Kubelet.of(node=NODE, settings=settings, release="1.36")), variant=Variant.SHIPPED
-    )
+    document = plan_document(expect([one], Kubelet.of(node=NODE, settings=settings, release="1.36")))
     assert document["memqos_format"] == FORMAT == 1
     assert (document["release"], document["variant"], document["driver"]) == ("1.36", "shipped", "cgroupfs")
     (found,) = document["pods"]

@@ -10,7 +10,6 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.engine.translate.versions import Runtimes, traits_of
@@ -90,7 +89,7 @@ def test_it_is_shown_as_such():
     plan = planned()
     assert "    cpu.weight        100 or 39\n" in plan_tree(plan)
     assert "cpu.weight of container c of pod default/p: 100 or 39\n" in knob_reasons(plan, Knob.CPU_WEIGHT)
-    documents = {one["container"]: one["knobs"] for one in plan_document(plan, variant=Variant.SHIPPED)["cgroups"]}
+    documents = {one["container"]: one["knobs"] for one in plan_document(plan)["cgroups"]}
     assert documents["c"]["cpu.weight"]["undecided"] == ["100", "39"]
     assert "undecided" not in documents["c"]["memory.max"]
     changes = differences(planned(runtimes=replace(UNKNOWN, oci=traits_of("runc", "1.3.1"))), plan)

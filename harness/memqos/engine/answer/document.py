@@ -1,4 +1,6 @@
-"""A plan as a JSON document: the stable form that `memqos expect --json` prints.
+"""Plans, reasons and findings as JSON: the one form that they have in every answer, and in results.
+
+A plan is what `memqos expect --json` prints and what is kept as plan.json.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
 cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
@@ -16,21 +18,34 @@ the runtime's error where it refuses the request; and translation, where that wa
 
 A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
 fields that are empty are left out.
+
+A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null where no rule computes what
+is expected), evidence. memqos.schema.json says the same to programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
-from memqos.engine.releases.release import Variant
+from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import cri_document, translation_document
 from memqos.model.knob import ABSENT
 
-__all__ = ["FORMAT", "cri_document", "plan_document", "plan_parts", "reason_document"]
+__all__ = [
+    "FORMAT",
+    "cri_document",
+    "expected_document",
+    "finding_document",
+    "finding_from",
+    "plan_document",
+    "plan_parts",
+    "reason_document",
+]
 
 FORMAT = 1
 """Raised when a field changes its meaning; new fields do not raise it."""
@@ -38,18 +53,18 @@ FORMAT = 1
 Document = dict[str, Any]
 
 
-def plan_document(plan: Plan, *, variant: Variant, translated_for: Kubelet | None = None) -> Document:
+def plan_document(plan: Plan, *, translated_for: Kubelet | None = None) -> Document:
     """The whole plan; translated_for: the kubelet that was asked, if its requests are shown translated."""
-    parts = plan_parts(plan, variant=variant, translated_for=translated_for)
+    parts = plan_parts(plan, translated_for=translated_for)
     return {name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()}
 
 
-def plan_parts(plan: Plan, *, variant: Variant, translated_for: Kubelet | None = None) -> Document:
+def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document:
     """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room."""
     return {
         "memqos_format": FORMAT,
         "release": plan.release,
-        "variant": variant.value,
+        "variant": plan.variant.value,
         "driver": plan.driver.value,
         "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
@@ -107,11 +122,12 @@ def _cgroup(cgroup: PlannedCgroup) -> Document:
         "qos": cgroup.qos.value if cgroup.qos else None,
         "pod": cgroup.pod or None,
         "container": cgroup.container or None,
-        "knobs": {knob.value: _expected(expected) for knob, expected in cgroup.knobs.items()},
+        "knobs": {knob.value: expected_document(expected) for knob, expected in cgroup.knobs.items()},
     }
 
 
-def _expected(expected: Expected) -> Document:
+def expected_document(expected: Expected) -> Document:
+    """What is expected of one control file; written is null where nobody writes it."""
     found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
         "value": str(expected.value),
@@ -138,3 +154,34 @@ def reason_document(reason: Reason) -> Document:
 
 def _chain(reasons: Iterable[Reason]) -> list[Document]:
     return [reason_document(reason) for reason in reasons]
+
+
+def finding_document(finding: Finding) -> Document:
+    """A finding; `finding_from` is its inverse."""
+    return {
+        "verdict": finding.verdict.value,
+        "subject": finding.subject,
+        "cgroup": finding.cgroup,
+        "knob": finding.knob,
+        "set_by": finding.set_by.value,
+        "expected": finding.expected,
+        "observed": finding.observed,
+        "why_not": finding.why_not,
+        "reason": reason_document(finding.reason) if finding.reason is not None else None,
+        "evidence": dict(finding.evidence),
+    }
+
+
+def finding_from(document: Mapping[str, Any]) -> Finding:
+    """The finding that `finding_document` made this of."""
+    fields = dict(document)
+    reason = fields.pop("reason")
+    verdict, set_by = Verdict(fields.pop("verdict")), Setter(fields.pop("set_by"))
+    return Finding(verdict=verdict, set_by=set_by, reason=None if reason is None else _reason_from(reason), **fields)
+
+
+def _reason_from(document: Mapping[str, Any]) -> Reason:
+    fields = {"rule": "", "revision": "", "source": "", **document}
+    inputs = tuple(Input(**one) for one in fields.pop("inputs", ()))
+    because = tuple(_reason_from(one) for one in fields.pop("because", ()))
+    return Reason(inputs=inputs, because=because, **fields)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document, differences_text
-from memqos.engine.answer.document import FORMAT, cri_document, reason_document
+from memqos.engine.answer.document import FORMAT, cri_document, expected_document, reason_document
 from memqos.engine.answer.explain import reason_lines, shown_amount, written_text
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Knob
@@ -100,15 +100,7 @@ def _step(step: ResizeStep) -> dict[str, Any]:
         "cgroup": str(step.path),
         "container": step.container,
         "cri": cri_document(step.message) if step.message is not None else {},
-        "knobs": {
-            knob.value: {
-                "written": str(one.written),
-                "value": str(one.value),
-                **({"undecided": [str(value) for value in one.undecided]} if one.undecided else {}),
-                "reason": reason_document(one.reason),
-            }
-            for knob, one in step.knobs.items()
-        },
+        "knobs": {knob.value: expected_document(one) for knob, one in step.knobs.items()},
         "reason": reason_document(step.reason),
     }
     return {name: value for name, value in found.items() if value}

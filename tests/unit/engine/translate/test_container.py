@@ -12,7 +12,6 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.release import Variant
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, translation_lines
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
@@ -47,13 +46,13 @@ def told(kubelet, languages=Language, one=WEB):
 
 def document(kubelet, one=WEB):
     plan = expect([one], kubelet)
-    [found] = plan_document(plan, variant=Variant.SHIPPED, translated_for=kubelet)["pods"][0]["containers"]
+    [found] = plan_document(plan, translated_for=kubelet)["pods"][0]["containers"]
     return found
 
 
 def test_documents_have_translations_where_they_are_asked_for():
     assert "translation" in document(of())
-    plan = plan_document(expect([WEB], of()), variant=Variant.SHIPPED)
+    plan = plan_document(expect([WEB], of()))
     assert "translation" not in plan["pods"][0]["containers"][0]
 
 

@@ -1,0 +1,84 @@
+"""What one phase of a test means (its setup, its call, its teardown), and the result that a test's phases come to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.engine.answer.document import finding_document, finding_from
+from memqos.engine.answer.finding import Finding
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["Phase", "result_of"]
+
+# The worst of a test's phases decides: an error in tearing down does not undo a deviation.
+_RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One phase; outcome None: it says nothing, as a setup that went well does. The other fields as of TestResult.
+
+    repeated: whether its error is one that was told in full before.
+    """
+
+    outcome: Outcome | None
+    chapter: str
+    claim: str = ""
+    reason: str = ""
+    text: str = ""
+    error_code: int = 0
+    findings: tuple[Finding, ...] = ()
+    machine: str = ""
+    profile: str = ""
+    folder: str = ""
+    untried: bool = False
+    repeated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The phase as plain data, as which it goes from a worker to the controller."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {
+            **fields,
+            "outcome": None if self.outcome is None else self.outcome.value,
+            "findings": [finding_document(one) for one in self.findings],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Phase:
+        """The phase that `to_json` made this of."""
+        outcome = document["outcome"]
+        fields = {
+            **document,
+            "outcome": None if outcome is None else Outcome(outcome),
+            "findings": tuple(finding_from(one) for one in document["findings"]),
+        }
+        return cls(**fields)
+
+
+def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestResult | None:
+    """The result of a test with these phases, in their order; None if none of them says anything.
+
+    The worst phase decides. Findings are those of all phases, and the folder is the last that there is.
+    """
+    telling = [(phase.outcome, phase) for phase in phases if phase.outcome is not None]
+    if not telling:
+        return None
+    outcome, deciding = min(telling, key=lambda one: _RANK.index(one[0]))
+    return TestResult(
+        id=nodeid,
+        claim=deciding.claim,
+        chapter=deciding.chapter,
+        outcome=outcome,
+        seconds=round(seconds, 3),
+        reason=deciding.reason,
+        text=deciding.text,
+        error_code=deciding.error_code,
+        findings=tuple(finding for _, phase in telling for finding in phase.findings),
+        machine=deciding.machine,
+        profile=deciding.profile,
+        untried=deciding.untried,
+        folder=next((phase.folder for _, phase in reversed(telling) if phase.folder), ""),
+    )
