@@ -57,7 +57,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "place.base", "place.cri_connection", "place.sources", "probe", "runtime.base",
+            "errors", "clock", "model", "place.base", "place.connecting", "place.sources", "probe", "runtime.base",
             "target.base", "catalog", "vm",
         }
     ),

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
+from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.probe.facts import target_facts
 from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.runtime.oci import OciRuntime
 from memqos.target.base import Target
 from memqos.workload.command import Hold, arguments
 from tests.vm.runtimes import IMAGE, MI, cgroup_of, runtime_of, soon
@@ -45,6 +48,38 @@ def test_every_handler_keeps_the_runtimes_contract(tree: CgroupTree, socket: Pat
                 container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
                 read=read,
             )
+        tree.remove_tree(parent, deadline=soon())
+
+    check_runtime_contract(case)
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("program", ["runc", "crun"])
+def test_runtimes_that_are_driven_directly_keep_it_too(
+    target: Target, tree: CgroupTree, program: str, driver: CgroupDriver
+) -> None:
+    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    layout = Runtimes(cri=BUNDLES, oci=traits_of(program, "")).layout(driver)
+
+    @contextlib.contextmanager
+    def case() -> Iterator[RuntimeCase]:
+        tree.make([parent], deadline=soon())
+        runtime = OciRuntime(target, program=program, driver=driver)
+        runtime.greet(deadline=soon())
+        yield RuntimeCase(
+            runtime=runtime,
+            sandbox=SandboxSpec(
+                name="contract",
+                namespace="default",
+                uid="1",
+                cgroup_parent=str(parent),
+                log_directory="/var/log/pods/contract",
+            ),
+            container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+            read=lambda container, knob: str(
+                tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+            ).strip(),
+        )
         tree.remove_tree(parent, deadline=soon())
 
     check_runtime_contract(case)

@@ -11,23 +11,26 @@ import click
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import TRIXIE, Feature, RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Runtimes, Traits, traits_of
 from memqos.errors import UnknownNameError, UsageError
 
 __all__ = ["RuntimeOptions", "runtime_options", "runtimes_named"]
 
 _OLDEST_SYSTEMD = 240
 _CRI = (RuntimeName.CONTAINERD, RuntimeName.CRIO)
+_NAMED = (*_CRI, RuntimeName.RUNC, RuntimeName.CRUN)
 # A plus sign is also part of Debian's versions: only one before a runtime's name separates.
-_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(RuntimeName)})(?:@|$))")
+_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(_NAMED)})(?:@|$))")
+_DIRECTLY = "oci:"
+"""Before an OCI runtime that is driven without a CRI runtime."""
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 _OPTIONS = (
     click.option(
         "--runtime",
         metavar="NAME@VERSION",
-        help="What runs the containers, such as runc@1.3.6 or cri-o@1.36+crun@1.21; else containerd 1.7.24 with "
-        "runc 1.1.15.",
+        help="What runs the containers, such as runc@1.3.6, cri-o@1.36+crun@1.21, or oci:runc@1.3.6 without a CRI "
+        "runtime; else containerd 1.7.24 with runc 1.1.15.",
     ),
     click.option(
         "--systemd",
@@ -76,8 +79,9 @@ def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
 
     Raises UnknownNameError for another runtime, UsageError for a missing version or two runtimes of a kind.
     """
-    found = [_traits(part) for part in _BETWEEN.split(text)]
-    cri = [one for one in found if one.runtime in _CRI]
+    directly = text.startswith(_DIRECTLY)
+    found = [_traits(part) for part in _BETWEEN.split(text.removeprefix(_DIRECTLY))]
+    cri = [*([BUNDLES] if directly else []), *(one for one in found if one.runtime in _CRI)]
     oci = [one for one in found if one.runtime not in _CRI]
     if len(cri) > 1 or len(oci) > 1:
         raise UsageError(f"'{text}' names two runtimes of one kind.", where="--runtime", next_step=_EXAMPLE)
@@ -94,7 +98,7 @@ def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _recorded(recorded: Mapping[str, str]) -> Runtimes:
     found = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, ""), oci=traits_of(RuntimeName.RUNC, ""))
     for name, version in recorded.items():
-        if name in list(RuntimeName):
+        if name in _NAMED:
             traits = traits_of(name, version)
             found = replace(found, cri=traits) if traits.runtime in _CRI else replace(found, oci=traits)
     return found
@@ -111,8 +115,8 @@ def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
 
 def _traits(text: str) -> Traits:
     name, _, version = text.partition("@")
-    if name not in list(RuntimeName):
-        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in RuntimeName], where="--runtime")
+    if name not in _NAMED:
+        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in _NAMED], where="--runtime")
     if not re.match(r"v?\d", version, re.ASCII):
         raise UsageError(f"'{text}' has no version.", where="--runtime", next_step=_EXAMPLE)
     return traits_of(name, version)

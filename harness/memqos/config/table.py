@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["OCI_RUNTIMES", "OTHER_VARIABLES", "PREFIX", "SETTINGS", "Kind", "Plain", "Setting"]
+__all__ = [
+    "OCI_RUNTIMES",
+    "OTHER_VARIABLES",
+    "PREFIX",
+    "SETTINGS",
+    "Kind",
+    "Plain",
+    "Setting",
+    "oci_runtime",
+    "offered_name",
+]
 
 PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""
@@ -68,6 +78,20 @@ class Setting:
 
 OCI_RUNTIMES = ("runc", "crun")
 
+_OVER_CONTAINERD, _DIRECTLY = "containerd+", "oci:"
+RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, _DIRECTLY) for name in OCI_RUNTIMES)
+
+
+def offered_name(chosen: str) -> str:
+    """The runtime as places offer it: "containerd+runc" or "oci:runc"; an OCI runtime alone is one below containerd."""
+    return f"{_OVER_CONTAINERD}{chosen}" if chosen in OCI_RUNTIMES else chosen
+
+
+def oci_runtime(chosen: str) -> str:
+    """The OCI runtime of a choice: "runc" of "runc", "containerd+runc" and "oci:runc"."""
+    return chosen.removeprefix(_OVER_CONTAINERD).removeprefix(_DIRECTLY)
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="profile",
@@ -101,9 +125,10 @@ SETTINGS: tuple[Setting, ...] = (
         name="runtime",
         kind=Kind.WORD,
         default="runc",
-        choices=OCI_RUNTIMES,
+        choices=RUNTIMES,
         metavar="NAME",
-        help="OCI runtime below containerd",
+        help="runtime under test: an OCI runtime below containerd (runc is short for containerd+runc), or oci:runc, "
+        "which is driven directly, with no daemon in between",
     ),
     Setting(
         name="driver",

@@ -52,10 +52,11 @@ class SwapBehavior(StrEnum):
 
 
 class RuntimeFlavour(StrEnum):
-    """Which CRI runtime names the container's cgroup."""
+    """Who names the container's cgroup: a CRI runtime, or memqos in the bundles of an OCI runtime that it drives."""
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
+    BUNDLES = "bundles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

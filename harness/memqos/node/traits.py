@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.translate.versions import RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import BUNDLES, RuntimeName, Runtimes, Traits, traits_of
 
 __all__ = ["UNKNOWN", "runtimes_of"]
 
@@ -16,10 +16,11 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
 
     hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
     leaves open stays open. So does all that versions of runc differ in, for an OCI runtime that the table does not
-    know, and all that versions of containerd differ in, for such a CRI runtime.
+    know, and all that versions of containerd differ in, for such a CRI runtime. cri: "" for an OCI runtime that is
+    driven directly.
     """
     return Runtimes(
-        cri=_known(cri, cri_version, (RuntimeName.CONTAINERD, RuntimeName.CRIO)),
+        cri=_known(cri, cri_version, (RuntimeName.CONTAINERD, RuntimeName.CRIO)) if cri else BUNDLES,
         oci=_known(oci, oci_version, (RuntimeName.RUNC, RuntimeName.CRUN)),
         hugetlb=hugetlb,
     )

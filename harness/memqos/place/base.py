@@ -70,8 +70,9 @@ class OciProgram:
 class OfferedRuntime:
     """A runtime that a place has, and how one speaks to it.
 
-    name: as reports call it, containerd+runc. socket: where CRI is spoken, on the target. handlers: which handler of
-    RunPodSandbox has this OCI runtime under each cgroup driver; a driver without one cannot be had.
+    name: as reports call it, containerd+runc, or oci:runc for one that is driven directly. socket: where CRI is spoken,
+    on the target; "" for one that is driven by its own commands. handlers: which handler of RunPodSandbox, or which
+    program, has this OCI runtime under each cgroup driver; a driver without one cannot be had.
     oci: the program below. hugetlb: whether the daemon is configured to pass huge page limits on.
     """
 
@@ -80,6 +81,11 @@ class OfferedRuntime:
     handlers: Mapping[CgroupDriver, str]
     oci: OciProgram
     hugetlb: bool = True
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no daemon stands between requests and the OCI runtime."""
+        return not self.socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from memqos.clock import Deadline
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceKey, PlaceState, Recorder, Sources, offered
-from memqos.place.cri_connection import CONTAINERD_SOCKET, cri_connected
+from memqos.place.connecting import CONTAINERD_SOCKET, runtime_connected
 from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
@@ -60,28 +60,34 @@ class VmPlace:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """Containerd over each OCI runtime."""
-        return {offer.name: offer for offer in map(self._offer, OCI_RUNTIMES)}
+        """Containerd over each OCI runtime, and each alone."""
+        offers = [offer(name) for offer in (self._over_containerd, self._directly) for name in OCI_RUNTIMES]
+        return {offer.name: offer for offer in offers}
 
-    def _offer(self, name: str) -> OfferedRuntime:
+    def _program(self, name: str) -> OciProgram:
         contents = self._machine.contents
         if (told := contents.brought.get(name)) is not None:
-            oci = OciProgram(name=told.name or name, version=told.version, is_brought=True)
-        else:
-            oci = OciProgram(name=name, version=contents.versions.get(name, ""))
+            return OciProgram(name=told.name or name, version=told.version, is_brought=True)
+        return OciProgram(name=name, version=contents.versions.get(name, ""))
+
+    def _directly(self, name: str) -> OfferedRuntime:
+        handlers = dict.fromkeys(CgroupDriver, name)
+        return OfferedRuntime(name=f"oci:{name}", socket="", handlers=handlers, oci=self._program(name))
+
+    def _over_containerd(self, name: str) -> OfferedRuntime:
         return OfferedRuntime(
             name=f"containerd+{name}",
             socket=CONTAINERD_SOCKET,
             handlers={CgroupDriver.SYSTEMD: name, CgroupDriver.CGROUPFS: f"{name}-cgroupfs"},
-            oci=oci,
-            hugetlb=contents.hugetlb,
+            oci=self._program(name),
+            hugetlb=self._machine.contents.hugetlb,
         )
 
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Speak to containerd with this OCI runtime below it."""
-        return cri_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
+        """Speak to containerd with this OCI runtime below it, or to the OCI runtime itself."""
+        return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
 
     @property
     def is_disposable(self) -> bool:

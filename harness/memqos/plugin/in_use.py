@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memqos.config.settings import Settings
-from memqos.config.table import OCI_RUNTIMES
+from memqos.config.table import OCI_RUNTIMES, oci_runtime
 from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.node.traits import UNKNOWN, runtimes_of
 from memqos.place.base import OfferedRuntime
@@ -19,13 +19,13 @@ _PLANNED = {Feature.QUADRATIC_WEIGHT, Feature.SWAP_FOLLOWS_MEMORY, Feature.ROUND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimesInUse:
-    """The CRI runtime, and the OCI runtime below it.
+    """The CRI runtime, None where there is none, and the OCI runtime below it.
 
     oci_version: "" where nobody tells it. remark: what a reader has to know of where name and version come from, ""
     for those of the machine's image. hugetlb: whether huge page limits reach containers.
     """
 
-    cri: RuntimeVersion
+    cri: RuntimeVersion | None
     oci: str
     oci_version: str
     remark: str
@@ -35,8 +35,8 @@ class RuntimesInUse:
     def runtimes(self) -> Runtimes:
         """What the engine expects of them."""
         return runtimes_of(
-            cri=self.cri.name,
-            cri_version=self.cri.version,
+            cri="" if self.cri is None else self.cri.name,
+            cri_version="" if self.cri is None else self.cri.version,
             oci=self.oci,
             oci_version=self.oci_version,
             hugetlb=self.hugetlb,
@@ -57,15 +57,16 @@ class RuntimesInUse:
     def shown(self) -> list[str]:
         """Both for a reader: "containerd 1.7.24", "runc of unknown version (a given file)"."""
         remark = f" ({self.remark})" if self.remark else ""
-        return [f"{self.cri.name} {self.cri.version}", f"{self.oci} {self.oci_version or UNKNOWN}{remark}"]
+        cri = [] if self.cri is None else [f"{self.cri.name} {self.cri.version}"]
+        return [*cri, f"{self.oci} {self.oci_version or UNKNOWN}{remark}"]
 
 
-def runtimes_in_use(cri: RuntimeVersion, offer: OfferedRuntime, settings: Settings) -> RuntimesInUse:
+def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Settings) -> RuntimesInUse:
     """What a place says of one of its runtimes, of which a person may know better.
 
     Of a file in the OCI runtime's place counts what it says that it is, and never what was in its place before.
     """
-    asked, oci = settings.word("runtime"), offer.oci
+    asked, oci = oci_runtime(settings.word("runtime")), offer.oci
     name, version = oci.name, oci.version
     remarks = ["a given file" if name == asked else f"a given file in {asked}'s place"] if oci.is_brought else []
     if settings.stated_runtime is not None:
@@ -74,4 +75,5 @@ def runtimes_in_use(cri: RuntimeVersion, offer: OfferedRuntime, settings: Settin
         if version and (version != stated or name != (stated_name or name)):
             remarks.append(f"itself it says {name} {version}")
         name, version = stated_name or (name if name in OCI_RUNTIMES else asked), stated
-    return RuntimesInUse(cri=cri, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)
+    above = None if offer.is_direct else said
+    return RuntimesInUse(cri=above, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)

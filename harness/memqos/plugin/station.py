@@ -11,6 +11,7 @@ import pytest
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
+from memqos.config.table import offered_name
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.patience import Patience
 from memqos.model.node import CgroupDriver
@@ -73,7 +74,7 @@ def open_station(config: pytest.Config, key: PlaceKey) -> Iterator[Station]:
         place = stack.enter_context(places.opened(key, folder=folder.path))
         stack.callback(keep_chosen, config, place, folder)
         log = MachineLog(folder)
-        name = f"containerd+{settings.word('runtime')}"
+        name = offered_name(settings.word("runtime"))
         deadline = Deadline.after(FIRST_WORD_SECONDS)
         runtime = stack.enter_context(place.connect(name, driver, record=log.call, deadline=deadline))
         version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
@@ -122,6 +123,6 @@ def _provenance(
         "topology": topology,
         "kernel": node.facts.kernel,
         "runtimes": in_use.shown,
-        "cri": in_use.cri.api_version,
+        "cri": in_use.cri.api_version if in_use.cri else "",
         "facts": node.facts,
     }

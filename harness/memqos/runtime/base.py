@@ -5,7 +5,7 @@ An adapter asserts nothing and retries nothing; an answer that is an error becom
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -14,16 +14,19 @@ from memqos.clock import Deadline
 from memqos.model.cri import ContainerResources
 
 __all__ = [
+    "CallRecord",
     "Capability",
     "ContainerHandle",
     "ContainerSpec",
     "ContainerState",
     "ContainerStatus",
     "Mount",
+    "Recorder",
     "Runtime",
     "RuntimeVersion",
     "SandboxHandle",
     "SandboxSpec",
+    "keep_none",
 ]
 
 
@@ -129,6 +132,29 @@ class ContainerStatus:
     message: str
     resources: ContainerResources | None
     info: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call, for evidence.
+
+    at: wall clock, ISO 8601 in UTC, when the call began; seconds: how long the answer took.
+    reply: None if the answer was an error, which `error` then tells.
+    """
+
+    method: str
+    at: str
+    seconds: float
+    request: Mapping[str, object]
+    reply: Mapping[str, object] | None
+    error: str = ""
+
+
+Recorder = Callable[[CallRecord], None]
+
+
+def keep_none(_: CallRecord) -> None:
+    """The recorder of somebody who keeps no evidence."""
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,16 +22,19 @@ from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
+    CallRecord,
     Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerStatus,
+    Recorder,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
+    keep_none,
 )
 
-__all__ = ["CallRecord", "CriRuntime", "Recorder", "connect"]
+__all__ = ["CriRuntime", "connect"]
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -40,32 +42,9 @@ Reply = TypeVar("Reply", bound=Message)
 _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retries", 0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """One call, for evidence.
-
-    at: wall clock, ISO 8601 in UTC, when the call began; seconds: how long the answer took.
-    reply: None if the answer was an error, which `error` then tells.
-    """
-
-    method: str
-    at: str
-    seconds: float
-    request: Mapping[str, object]
-    reply: Mapping[str, object] | None
-    error: str = ""
-
-
-Recorder = Callable[[CallRecord], None]
-
-
-def _drop(_: CallRecord) -> None:
-    """The recorder of somebody who keeps no evidence."""
-
-
 @contextlib.contextmanager
 def connect(
-    socket: Path, *, name: str, handler: str = "", record: Recorder = _drop, deadline: Deadline
+    socket: Path, *, name: str, handler: str = "", record: Recorder = keep_none, deadline: Deadline
 ) -> Iterator[CriRuntime]:
     """A CRI runtime behind this local socket, for as long as the context lives.
 

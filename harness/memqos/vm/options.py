@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,7 +72,8 @@ def boot_options(values: Mapping[str, object]) -> BootOptions:
 
     return BootOptions(
         runtime_binary=path("runtime_binary"),
-        runtime_name=str(values.get("runtime", "runc")),
+        # Of containerd+runc and oci:runc it is runc that a file takes the place of.
+        runtime_name=re.split(r"[+:]", str(values.get("runtime", "runc")))[-1],
         containerd_binary=path("containerd_binary"),
         containerd_config=path("containerd_config"),
         runtime_debs=paths("runtime_deb"),

@@ -114,6 +114,7 @@ def test_what_the_releases_of_a_version_differ_in_is_shown_as_such(told):
     ("runc@1.3.6", "containerd 1.7.24", "runc 1.3.6"),
     ("cri-o@v1.36", "cri-o v1.36", "runc 1.1.15"),
     ("crun@1.21+containerd@2.1.9", "containerd 2.1.9", "crun 1.21"),
+    ("oci:crun@1.21", "memqos's own bundles", "crun 1.21"),
     ("containerd@1.7.24~ds1-6+b3+runc@1.1.15+ds1-2+b4", "containerd 1.7.24~ds1-6+b3", "runc 1.1.15+ds1-2+b4"),
 ])  # fmt: skip
 def test_runtimes_by_name_and_version(text, cri, oci):
@@ -127,6 +128,8 @@ def test_runtimes_by_name_and_version(text, cri, oci):
     (("--runtime", "runc"), "'runc' has no version"),
     (("--runtime", "runc@latest"), "'runc@latest' has no version"),
     (("--runtime", "runc@1+crun@1"), "two runtimes of one kind"),
+    (("--runtime", "oci:containerd@1.7"), "two runtimes of one kind"),
+    (("--runtime", "bundles@1"), "there is no runtime 'bundles'"),
     (("--runtime", "runc@1.1", "--weight", "linear"), "--runtime says it already"),
     (("--translate", "oci", "--weight", "linear"), "name them with --runtime"),
     (("--translate", "oci", "--runtime", "runc@1.3"), "not every release that 'runc 1.3' may mean"),

@@ -64,7 +64,7 @@ def test_a_flag_in_the_environment_is_a_word(variable, text, value):
         ({"MEMQOS_PARALLEL": "-1"}, UsageError, "MEMQOS_PARALLEL: '-1' is not a whole number, 1 or more."),
         ({"MEMQOS_PARALLEL": "٣"}, UsageError, "is not a whole number"),
         ({"MEMQOS_PARALLEL": "99999"}, UsageError, "is not a whole number"),
-        ({"MEMQOS_RUNTIME": "podman"}, UnknownNameError, "there is no runtime 'podman'. Known: runc, crun."),
+        ({"MEMQOS_RUNTIME": "podman"}, UnknownNameError, "there is no runtime 'podman'. Known: runc, crun, containerd"),
         ({"MEMQOS_PROFILE": ""}, UsageError, "MEMQOS_PROFILE: the value is empty."),
     ],
 )

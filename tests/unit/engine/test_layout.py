@@ -1,7 +1,7 @@
 import pytest
 
-from memqos.engine.cgroup.layout import cgroup_path, expand_slice, name_of_path, reserved_path
-from memqos.model.node import CgroupDriver
+from memqos.engine.cgroup.layout import Layout, cgroup_path, expand_slice, name_of_path, reserved_path
+from memqos.model.node import CgroupDriver, RuntimeFlavour
 from memqos.model.path import ROOT, CgroupPath
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
@@ -49,3 +49,19 @@ def test_names_come_back(name, driver):
     assert name_of_path(cgroup_path(name, driver), driver) == name
     assert name_of_path(ROOT, driver) == ()
     assert cgroup_path((), driver) == CgroupPath()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "driver", "path"),
+    [
+        (RuntimeFlavour.CONTAINERD, SYSTEMD, "/pod/cri-containerd-0a.scope/container"),
+        (RuntimeFlavour.CONTAINERD, CGROUPFS, "/pod/0a"),
+        (RuntimeFlavour.CRIO, SYSTEMD, "/pod/crio-0a.scope/container"),
+        (RuntimeFlavour.CRIO, CGROUPFS, "/pod/crio-0a"),
+        (RuntimeFlavour.BUNDLES, SYSTEMD, "/pod/memqos-0a.scope/container"),
+        (RuntimeFlavour.BUNDLES, CGROUPFS, "/pod/memqos-0a"),
+    ],
+)
+def test_containers(flavour, driver, path):
+    layout = Layout(driver=driver, flavour=flavour, subgroup="container")
+    assert str(layout.container(CgroupPath.parse("/pod"), "0a")) == path

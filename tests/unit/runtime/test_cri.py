@@ -14,8 +14,16 @@ from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
-from memqos.runtime.base import Capability, ContainerHandle, ContainerSpec, Runtime, SandboxHandle, SandboxSpec
-from memqos.runtime.cri import CallRecord, CriRuntime, connect
+from memqos.runtime.base import (
+    CallRecord,
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    Runtime,
+    SandboxHandle,
+    SandboxSpec,
+)
+from memqos.runtime.cri import CriRuntime, connect
 
 SPEC = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l")
 SANDBOX = SandboxHandle(id="s1", spec=SPEC)

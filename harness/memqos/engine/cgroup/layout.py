@@ -97,6 +97,14 @@ def reserved_path(configured: str, driver: CgroupDriver) -> CgroupPath:
     return cgroup_path(name_of_path(CgroupPath.parse(configured), driver), driver)
 
 
+_PREFIXES = {
+    RuntimeFlavour.CONTAINERD: ("cri-containerd-", ""),
+    RuntimeFlavour.CRIO: ("crio-", "crio-"),
+    RuntimeFlavour.BUNDLES: ("memqos-", "memqos-"),
+}
+"""What stands before a container's id, in the name of its scope and of its folder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Where a node's runtimes keep containers, below the pod's cgroup.
@@ -116,7 +124,7 @@ class Layout:
 
     def whole(self, pod: CgroupPath, container_id: str) -> CgroupPath:
         """The cgroup that was made for the container: a scope of the pod's slice, or a folder below the pod's."""
-        containerd = self.flavour is RuntimeFlavour.CONTAINERD
+        scope, folder = _PREFIXES[self.flavour]
         if self.driver is CgroupDriver.SYSTEMD:
-            return pod.child(f"{'cri-containerd' if containerd else 'crio'}-{container_id}.scope")
-        return pod.child(container_id if containerd else f"crio-{container_id}")
+            return pod.child(f"{scope}{container_id}.scope")
+        return pod.child(f"{folder}{container_id}")

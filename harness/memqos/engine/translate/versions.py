@@ -18,14 +18,18 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
-__all__ = ["TRIXIE", "Feature", "RuntimeName", "Runtimes", "Traits", "traits_of"]
+__all__ = ["BUNDLES", "TRIXIE", "Feature", "RuntimeName", "Runtimes", "Traits", "traits_of"]
 
 
 class RuntimeName(StrEnum):
-    """Who translates: CRI to OCI (the first two), and OCI to control files (the others)."""
+    """Who translates: CRI to OCI (the first three), and OCI to control files (the others).
+
+    BUNDLES is memqos itself, which makes bundles for an OCI runtime that it drives directly, as containerd would.
+    """
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
+    BUNDLES = "bundles"
     RUNC = "runc"
     CRUN = "crun"
 
@@ -61,6 +65,11 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
         Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
         Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
+    },
+    RuntimeName.BUNDLES: {
+        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
+        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
+        Feature.UPDATE_KEEPS_UNIFIED: _ALWAYS,
     },
     RuntimeName.RUNC: {
         Feature.CPUSET_BYTES_IN_ORDER: (1, 1, 6),
@@ -175,12 +184,19 @@ def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[
     return numbers, numbers
 
 
+_FLAVOURS = {
+    RuntimeName.CONTAINERD: RuntimeFlavour.CONTAINERD,
+    RuntimeName.CRIO: RuntimeFlavour.CRIO,
+    RuntimeName.BUNDLES: RuntimeFlavour.BUNDLES,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtimes:
     """What runs containers on a node.
 
     cri, oci: the CRI runtime and its OCI runtime. hugetlb: whether containerd is configured to pass huge page limits
-    on (`disable_hugetlb_controller = false`); CRI-O always does. systemd: its version.
+    on (`disable_hugetlb_controller = false`); the others always do. systemd: its version.
     """
 
     cri: Traits
@@ -191,7 +207,7 @@ class Runtimes:
     @property
     def passes_huge_pages(self) -> bool:
         """Whether huge page limits reach the container."""
-        return self.hugetlb or self.cri.runtime is RuntimeName.CRIO
+        return self.hugetlb or self.cri.runtime is not RuntimeName.CONTAINERD
 
     @property
     def candidates(self) -> tuple[Runtimes, ...]:
@@ -202,12 +218,15 @@ class Runtimes:
 
     def layout(self, driver: CgroupDriver) -> Layout:
         """Where they keep containers."""
-        flavour = RuntimeFlavour.CRIO if self.cri.runtime is RuntimeName.CRIO else RuntimeFlavour.CONTAINERD
+        flavour = _FLAVOURS[self.cri.runtime]
         return Layout(driver=driver, flavour=flavour, subgroup=self.oci.subgroup)
 
     def __str__(self) -> str:
         return f"{self.cri} with {self.oci}"
 
+
+BUNDLES = replace(traits_of(RuntimeName.BUNDLES, ""), called="memqos's own bundles")
+"""What stands between a request and an OCI runtime that is driven directly."""
 
 TRIXIE = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, "1.7.24"), oci=traits_of(RuntimeName.RUNC, "1.1.15"))
 """What Debian trixie has: meant where no runtime is said."""

@@ -26,7 +26,6 @@ from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, re
 from memqos.vm.host.programs import find_program, find_qemu, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
-from memqos.vm.image.container_image import container_image
 from memqos.vm.image.mirror import find_mirror, need_mirror
 from memqos.vm.image.provision import provision
 from memqos.vm.image.unprivileged import need_namespaces
@@ -121,7 +120,7 @@ class Build:
                 facts = provision(
                     self.profile,
                     folder=finished,
-                    images=[container_image(name, binary) for name, binary in programs.items()],
+                    programs=programs,
                     probes=probes,
                     qemu=qemu,
                     accelerator=choice.accelerator,

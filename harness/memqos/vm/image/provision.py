@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from memqos.clock import Deadline
 from memqos.model.topology import Topology, Zone
@@ -12,6 +12,7 @@ from memqos.vm.cache import entry
 from memqos.vm.cache.store import Cache
 from memqos.vm.guest.facts import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu
+from memqos.vm.image.container_image import container_image
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.spec import Accelerator
@@ -20,6 +21,9 @@ __all__ = ["provision"]
 
 PROBES = "/usr/lib/memqos"
 """Where the guest has programs of ours that run beside its containers."""
+
+ROOTS = "/var/lib/memqos/rootfs"
+"""Where it has the root file systems of containers that an OCI runtime makes without a daemon, by program."""
 
 PROVISION_SECONDS = 300
 
@@ -30,7 +34,7 @@ def provision(
     profile: Profile,
     *,
     folder: Path,
-    images: Sequence[bytes],
+    programs: Mapping[str, bytes],
     probes: Mapping[str, bytes],
     qemu: Qemu,
     accelerator: Accelerator,
@@ -38,7 +42,10 @@ def provision(
     cache: Cache,
     log_dir: Path,
 ) -> dict[str, object]:
-    """Boot the image in `folder` on its own disk, import the archives, lay down the probes, and power it off in order.
+    """Boot the image in `folder` on its own disk, and power it off in order.
+
+    In between its containers' programs become images of its containerd, and root file systems for runtimes that are
+    driven directly; the probes are laid down.
 
     Returns what the manifest says of its content: versions by component, and packages with their versions.
     """
@@ -62,8 +69,13 @@ def provision(
         run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
         for name, program in probes.items():
             target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
-        for archive in images:
-            run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=archive)
+        for name, program in programs.items():
+            image = container_image(name, program)
+            run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
+            root = PurePosixPath(ROOTS, name)
+            run_in_guest(target, ["mkdir", "-p", str(root)], deadline)
+            run_in_guest(target, ["mkdir", "-m", "1777", str(root / "tmp")], deadline)
+            target.write(str(root / name), program, deadline=deadline, mode=0o755)
         stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         versions = versions_of(target, deadline=deadline)
         facts: dict[str, object] = {

@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.translate.versions import TRIXIE, Feature, RuntimeName, Runtimes, traits_of
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Runtimes, traits_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
 
@@ -122,19 +122,27 @@ def test_an_unknown_runtime_is_an_error():
             Layout(driver=CgroupDriver.SYSTEMD, flavour=RuntimeFlavour.CRIO, subgroup="container"),
         ),
         ("containerd", "crun", CgroupDriver.CGROUPFS, Layout(driver=CgroupDriver.CGROUPFS, subgroup="container")),
+        (
+            "bundles",
+            "runc",
+            CgroupDriver.SYSTEMD,
+            Layout(driver=CgroupDriver.SYSTEMD, flavour=RuntimeFlavour.BUNDLES),
+        ),
     ],
 )
 def test_where_they_keep_containers(cri, oci, driver, layout):
     assert Runtimes(cri=traits_of(cri, "1.7"), oci=traits_of(oci, "1.1")).layout(driver) == layout
 
 
-def test_cri_o_always_passes_huge_pages_on():
+def test_all_but_containerd_always_pass_huge_pages_on():
     assert Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci).passes_huge_pages
+    assert Runtimes(cri=BUNDLES, oci=TRIXIE.oci).passes_huge_pages
     assert not TRIXIE.passes_huge_pages
 
 
 def test_they_are_called_by_their_names_and_versions():
     assert str(TRIXIE) == "containerd 1.7.24 with runc 1.1.15"
+    assert str(Runtimes(cri=BUNDLES, oci=TRIXIE.oci)) == "memqos's own bundles with runc 1.1.15"
 
 
 def test_a_runtime_that_has_a_name_of_its_own_is_called_by_it():

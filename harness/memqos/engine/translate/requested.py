@@ -1,0 +1,176 @@
+"""What a container must hold after requests that were made of a runtime directly, with no pod and no kubelet behind.
+
+Every file is expected of, also those that no request names: what was set before stays, and what nobody set shows the
+kernel's default. That is what a runtime breaks that clears a file in an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
+from memqos.engine.ruling import Ruling, expected, kernel_revision
+from memqos.engine.translate.container import created, updated
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.runtime_rules import source, values
+from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.writes import RuntimeHost
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import ABSENT, Knob, KnobValue
+from memqos.model.path import CgroupPath
+
+__all__ = ["RequestedContainer", "requested", "requested_again", "requested_cgroup"]
+
+_FIELDS: Mapping[Knob, tuple[str, ...]] = {
+    Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
+    Knob.MEMORY_SWAP_MAX: ("memory_swap_limit_in_bytes", "memory_limit_in_bytes"),
+    Knob.CPU_WEIGHT: ("cpu_shares",),
+    Knob.CPU_MAX: ("cpu_quota", "cpu_period"),
+    Knob.CPUSET_CPUS: ("cpuset_cpus",),
+    Knob.CPUSET_MEMS: ("cpuset_mems",),
+    Knob.HUGETLB_2MB_MAX: ("hugepage_limits",),
+    Knob.HUGETLB_1GB_MAX: ("hugepage_limits",),
+}
+"""The fields of CRI LinuxContainerResources that become a file; `unified` names files itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What one version of the runtimes has made of all requests: its stored specification, and the values written."""
+
+    runtimes: Runtimes
+    stored: OciResources
+    values: Mapping[Knob, KnobValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedContainer:
+    """A container's requests so far, and what the runtimes made of them.
+
+    refusal: the error of the last request, "" if it is taken. Then nothing of it was written. in_doubt: whether some
+    of the versions that the runtimes may have take the last request, and others refuse it.
+    """
+
+    runtimes: Runtimes
+    host: RuntimeHost
+    requests: tuple[ContainerResources, ...]
+    refusal: str
+    in_doubt: bool
+    held: tuple[_Held, ...]
+
+
+def requested(request: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> RequestedContainer:
+    """A container that is created with this request."""
+    several: list[_Held] = []
+    refusals: list[str] = []
+    for one in runtimes.candidates:
+        to_oci, writes = created(request, one, host)
+        try:
+            if writes.refusal:
+                raise ValueError(writes.refusal)  # noqa: TRY301 - the kernel's refusals come in the same way
+            several.append(_Held(one, to_oci.resources, values(writes.files)))
+        except ValueError as refusal:
+            refusals.append(str(refusal))
+    return _answer(runtimes, host, (request,), several, refusals, of=len(runtimes.candidates))
+
+
+def requested_again(before: RequestedContainer, request: ContainerResources) -> RequestedContainer:
+    """The same container after an update with this request; one that was refused has none: ValueError."""
+    if not before.held:
+        raise ValueError("a container that was refused cannot be updated")
+    several: list[_Held] = []
+    refusals: list[str] = []
+    for held in before.held:
+        to_oci, writes = updated(request, held.runtimes, before.host, stored=held.stored)
+        try:
+            if writes.refusal:
+                raise ValueError(writes.refusal)  # noqa: TRY301
+            several.append(_Held(held.runtimes, to_oci.resources, {**held.values, **values(writes.files)}))
+        except ValueError as refusal:
+            refusals.append(str(refusal))
+            several.append(held)
+    requests = (*before.requests, request)
+    return _answer(before.runtimes, before.host, requests, several, refusals, of=len(before.held))
+
+
+def _answer(
+    runtimes: Runtimes,
+    host: RuntimeHost,
+    requests: tuple[ContainerResources, ...],
+    several: list[_Held],
+    refusals: list[str],
+    *,
+    of: int,
+) -> RequestedContainer:
+    everywhere = len(refusals) == of
+    return RequestedContainer(
+        runtimes=runtimes,
+        host=host,
+        requests=requests,
+        refusal=refusals[0] if everywhere else "",
+        in_doubt=bool(refusals) and not everywhere,
+        held=tuple(several),
+    )
+
+
+def requested_cgroup(
+    container: RequestedContainer, knobs: Iterable[Knob], *, name: str, parent: CgroupPath
+) -> PlannedCgroup:
+    """What each of these files must show, with its reason; parent: the cgroup that the container was made in."""
+    return PlannedCgroup(
+        level=Level.CONTAINER,
+        path=parent,
+        container=name,
+        knobs={knob: _expected(container, knob) for knob in knobs},
+    )
+
+
+def _expected(container: RequestedContainer, knob: Knob) -> Expected:
+    first, *others = dict.fromkeys(held.values.get(knob, ABSENT) for held in container.held)
+    reason = _untouched(container, knob) if first is ABSENT and not others else _written(container, knob)
+    ruling = Ruling(first, lambda: reason, tuple(others))
+    return expected(knob, ruling, page_size=container.host.page_size, reasons=True)
+
+
+def _untouched(container: RequestedContainer, knob: Knob) -> Reason:
+    version = container.host.cgroup_version
+    return Reason(
+        rule=f"no request named {knob}: the kernel's default shows",
+        revision=kernel_revision(version),
+        source=f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if version == 'v2' else 'v1'}",
+    )
+
+
+def _written(container: RequestedContainer, knob: Knob) -> Reason:
+    named = [(number, request) for number, request in enumerate(container.requests) if _inputs(request, knob)]
+    number, request = named[-1] if named else (0, container.requests[0])
+    what = "an update" if number else "its creation"
+    stays = " and no later update names it" if number < len(container.requests) - 1 else ""
+    return Reason(
+        rule=f"{knob} is what {what} asked for{stays}" if named else f"{knob} is the runtime's own doing",
+        revision=str(container.runtimes),
+        source=_source(container, knob, unified=knob in request.unified),
+        inputs=tuple(Input(field, value, f"CRI request {number + 1}") for field, value in _inputs(request, knob)),
+    )
+
+
+def _inputs(request: ContainerResources, knob: Knob) -> list[tuple[str, str]]:
+    """What a request says of a file: the names of its fields, and their values as text."""
+    if knob in request.unified:
+        return [(f'unified["{knob}"]', request.unified[knob])]
+    given = [(field, getattr(request, field)) for field in _FIELDS.get(knob, ())]
+    if knob in {Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX}:
+        size = knob.split(".")[1]
+        return [(f"hugepage_limits {name}", str(limit)) for name, limit in request.hugepage_limits if name == size]
+    return [(field, str(value)) for field, value in given if value]
+
+
+def _source(container: RequestedContainer, knob: Knob, *, unified: bool) -> str:
+    cri = container.runtimes.cri
+    if unified:
+        return f"{cri}, unified; OCI runtime specification, linux.resources.unified"
+    try:
+        return f"{cri}; {source(container.runtimes.oci, knob)}"
+    except KeyError:
+        return f"{cri}; OCI runtime specification, linux.resources"

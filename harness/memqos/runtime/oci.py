@@ -1,0 +1,259 @@
+"""The adapter of OCI runtimes that are driven directly: bundles and the runtime's own commands, with no daemon between.
+
+memqos does what a CRI runtime would: it makes linux.resources of a request by the engine's translation, as the newest
+containerd does, and remembers what was asked for so far. So what a container's cgroup shows is the OCI runtime's own
+doing. A sandbox is a name alone: it has no process and no cgroup.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import threading
+import uuid
+from collections.abc import Sequence
+
+from memqos.clock import Deadline, utc_now
+from memqos.engine.translate import oci as translate
+from memqos.engine.translate.resources import OciResources, OciTranslation
+from memqos.engine.translate.versions import BUNDLES, RuntimeName
+from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.runtime import oci_commands
+from memqos.runtime.base import (
+    CallRecord,
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerStatus,
+    Recorder,
+    RuntimeVersion,
+    SandboxHandle,
+    SandboxSpec,
+    keep_none,
+)
+from memqos.runtime.bundle import bundle_config, cgroups_path
+from memqos.runtime.oci_commands import GONE, BundleFolders
+from memqos.target.base import CommandResult, Target
+
+__all__ = ["OciRuntime"]
+
+_KILLED = 137
+
+
+class OciRuntime:
+    """The Runtime port over an OCI runtime's command line on a target.
+
+    program: "runc", "crun" or another file on the target that keeps to runc's commands. Several threads may use one.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        program: str,
+        driver: CgroupDriver,
+        oci: RuntimeName = RuntimeName.RUNC,
+        record: Recorder = keep_none,
+    ) -> None:
+        self._target = target
+        self._name = f"oci:{posixpath.basename(program)}"
+        self._driver = driver
+        self._oci = oci
+        self._record = record
+        self._record_lock = threading.Lock()
+        self._places = BundleFolders(
+            program=program, name=posixpath.basename(program), systemd=driver is CgroupDriver.SYSTEMD
+        )
+        self._asked: dict[str, OciResources] = {}
+
+    @property
+    def name(self) -> str:
+        """How reports call it: oci:runc."""
+        return self._name
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All that is not CRI's alone."""
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT}
+
+    def greet(self, *, deadline: Deadline) -> None:
+        """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""
+        self.version(deadline=deadline)
+        if self._target.run(["sh", "-c", "command -v conmon"], deadline=deadline).status:
+            raise EnvironmentNotAbleError(
+                "conmon is not there, which keeps the exit codes of containers.",
+                where=self._target.address,
+                next_step="Install Debian's package conmon on that machine.",
+            )
+
+    def version(self, *, deadline: Deadline) -> RuntimeVersion:
+        """`--version`: name and version of its first line, and the version of the specification it keeps."""
+        result = self._target.run([self._places.program, "--version"], deadline=deadline)
+        first = result.text.partition("\n")[0].split()
+        if result.status or not first:
+            raise self._error("version", result)
+        spec = next((line.split()[-1] for line in result.text.splitlines() if line.startswith("spec")), "")
+        return RuntimeVersion(name=first[0], version=first[-1], api_version=f"OCI {spec}".strip())
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
+        """Name it: no process holds anything for a pod whose containers share no network."""
+        return SandboxHandle(id=uuid.uuid4().hex, spec=spec)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        """Write a bundle and `create` from it."""
+        program = oci_commands.program_of(spec.image)
+        if program is None:
+            raise _refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
+        container_id = uuid.uuid4().hex + uuid.uuid4().hex
+        asked = _accepted("create", translate.create(spec.resources, BUNDLES, hugetlb=True, oci=self._oci))
+        log = posixpath.join(sandbox.spec.log_directory, spec.log or f"{spec.name}.log")
+        config = bundle_config(
+            args=[*(spec.command or (f"/{program}",)), *spec.args],
+            cgroups_path=cgroups_path(CgroupPath.parse(sandbox.spec.cgroup_parent), container_id, self._driver),
+            resources=asked,
+            oom_score_adj=spec.resources.oom_score_adj,
+            mounts=spec.mounts,
+        )
+        argv = oci_commands.making(self._places, sandbox=sandbox.id, container=container_id, program=program, log=log)
+        result = self._run("create", container_id, argv, deadline=deadline, document=config)
+        if result.status or not result.text.strip():
+            raise self._error("create", result)
+        pid, words = oci_commands.conmon_answer(result.text)
+        if not pid:
+            self._run("delete", container_id, self._deleting(sandbox, container_id), deadline=deadline)
+            raise _refusal("create", "REFUSED", f"{self._name} {words}")
+        self._asked[container_id] = asked
+        return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log)
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """`start`."""
+        self._must("start", container, [*self._places.command, "start", container.id], deadline=deadline)
+
+    def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
+        """`update --resources -` with all that was asked for so far, as containerd does."""
+        before = self._asked.get(container.id, OciResources())
+        asked = _accepted("update", translate.update(before, resources, BUNDLES, hugetlb=True))
+        argv = [*self._places.command, "update", "--resources", "-", container.id]
+        self._must("update", container, argv, deadline=deadline, document=asked.document())
+        self._asked[container.id] = asked
+
+    def update_sandbox(
+        self,
+        sandbox: SandboxHandle,
+        *,
+        overhead: ContainerResources,  # noqa: ARG002 - a sandbox is a name alone
+        resources: ContainerResources,  # noqa: ARG002
+        deadline: Deadline,  # noqa: ARG002
+    ) -> None:
+        """No command of an OCI runtime is about pods."""
+        raise _refusal("UpdatePodSandboxResources", "UNIMPLEMENTED", f"{self._name} knows no sandbox {sandbox.id}")
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
+        """`state`, and what conmon kept of a container that ended."""
+        argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
+        result = self._run("state", container.id, argv, deadline=deadline)
+        if result.status == GONE:
+            raise _refusal("state", "NOT_FOUND", f"there is no container '{container.id}'")
+        if result.status:
+            raise self._error("state", result)
+        seen = oci_commands.seen(result.text)
+        killed = seen.oom and seen.exit_code == _KILLED
+        reason = "" if seen.exit_code is None else "OOMKilled" if killed else "Error" if seen.exit_code else "Completed"
+        return ContainerStatus(state=seen.state, exit_code=seen.exit_code, reason=reason, message="", resources=None)
+
+    def exec(
+        self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
+    ) -> tuple[int, bytes, bytes]:
+        """`exec`; what the runtime itself says of a failure is in the standard error."""
+        result = self._run(
+            "exec", container.id, oci_commands.entering(self._places, container.id, argv), deadline=deadline
+        )
+        return result.status, result.stdout, result.stderr
+
+    def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
+        """`kill`: TERM, then KILL after `grace` seconds (0: KILL at once)."""
+        argv = oci_commands.killing(self._places, sandbox=container.sandbox.id, container=container.id, grace=grace)
+        self._must("kill", container, argv, deadline=deadline)
+
+    def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """`delete --force`, and the bundle; one that is gone is no error."""
+        self._must("delete", container, self._deleting(container.sandbox, container.id), deadline=deadline)
+        self._asked.pop(container.id, None)
+
+    def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
+        """The same for all that is left in it."""
+        argv = oci_commands.deleting(self._places, sandbox=sandbox.id)
+        result = self._run("delete", sandbox.id, argv, deadline=deadline)
+        if result.status:
+            raise self._error("delete", result)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _deleting(self, sandbox: SandboxHandle, container_id: str) -> list[str]:
+        return oci_commands.deleting(self._places, sandbox=sandbox.id, container=container_id)
+
+    def _must(
+        self,
+        method: str,
+        container: ContainerHandle,
+        argv: Sequence[str],
+        *,
+        deadline: Deadline,
+        document: object = None,
+    ) -> None:
+        result = self._run(method, container.id, argv, deadline=deadline, document=document)
+        if result.status:
+            raise self._error(method, result)
+
+    def _run(
+        self, method: str, about: str, argv: Sequence[str], *, deadline: Deadline, document: object = None
+    ) -> CommandResult:
+        """One command, with its record: what was asked for and what came back."""
+        at, result = utc_now().isoformat(timespec="milliseconds"), None
+        began = deadline.clock.now()
+        stdin = b"" if document is None else json.dumps(document).encode()
+        try:
+            result = self._target.run(argv, deadline=deadline, stdin=stdin)
+        finally:
+            reply = (
+                None
+                if result is None
+                else {"status": result.status, "stdout": result.text, "stderr": result.error_text}
+            )
+            record = CallRecord(
+                method=method,
+                at=at,
+                seconds=deadline.clock.now() - began,
+                request={"id": about, "argv": list(argv), **({} if document is None else {"document": document})},
+                reply=reply,
+                error="" if reply is not None else "there was no answer",
+            )
+            with self._record_lock:
+                self._record(record)
+        return result
+
+    def _error(self, method: str, result: CommandResult) -> RuntimeCallError:
+        said = (result.error_text.strip() or result.text.strip())[-600:]
+        return _refusal(method, f"status {result.status}", f"{self._name}: {said or 'it gave no reason'}")
+
+
+def _answer(result: CommandResult) -> dict[str, object]:
+    return {"status": result.status, "stdout": result.text, "stderr": result.error_text}
+
+
+def _accepted(method: str, translation: OciTranslation) -> OciResources:
+    if translation.refusal:
+        raise _refusal(method, "REFUSED", translation.refusal)
+    return translation.resources
+
+
+def _refusal(method: str, code: str, details: str) -> RuntimeCallError:
+    return RuntimeCallError(
+        f"{method} ended in an error ({code}): {details}",
+        where=method,
+        data={"method": method, "code": code, "details": details},
+    )

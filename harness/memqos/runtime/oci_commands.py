@@ -1,0 +1,229 @@
+"""PURE: the commands by which an OCI runtime is driven on a target, one for each verb.
+
+Each is a script for sh with arguments of its own, so that a verb is one journey to the target and no name becomes part
+of a script. conmon, as CRI-O and podman use it, is the parent of a container's first process: it keeps the exit code,
+the word of an OOM kill and the output in the kubelet's log format.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from memqos.errors import MachineryError
+from memqos.runtime.base import ContainerState
+
+__all__ = [
+    "GONE",
+    "ROOTS",
+    "BundleFolders",
+    "Seen",
+    "conmon_answer",
+    "deleting",
+    "entering",
+    "killing",
+    "looking",
+    "making",
+    "program_of",
+    "seen",
+]
+
+ROOTS = "/var/lib/memqos/rootfs"
+"""Where an image of memqos has its programs' root file systems, by name."""
+
+_STATE = "/run/memqos/oci"
+"""Each runtime's `--root`: a folder of its name below this one."""
+
+_BUNDLES = "/var/lib/memqos/bundles"
+"""On a disk: files that a container writes are page cache, and no memory of a tmpfs."""
+
+_SOCKETS = "/run/memqos/conmon"
+"""Where conmon links bundles, so that the paths of its sockets are short enough."""
+
+_IMAGES = "memqos.local/"
+
+_MAKE = """\
+set -eu
+bundle=$1 lower=$2 log=$3 runtime=$4; shift 4
+mkdir -p "$bundle/upper" "$bundle/work" "$bundle/rootfs" "$bundle/exits" "${log%/*}" SOCKETS
+cat > "$bundle/config.json"
+mount -t overlay -o "lowerdir=$lower,upperdir=$bundle/upper,workdir=$bundle/work" overlay "$bundle/rootfs"
+cd "$bundle"
+_OCI_SYNCPIPE=3 conmon --runtime "$(command -v "$runtime")" "$@" 3>&1 >conmon.out 2>&1 </dev/null | head -n 1
+cat conmon.out >&2
+"""
+"""conmon says on its pipe what became of `create`: {"pid": 17}, or -1 and the runtime's own words."""
+
+_SEE = """\
+bundle=$1 id=$2; shift 2
+test -e "$bundle/config.json" || exit 9
+code=$(cat "$bundle/exits/$id" 2>/dev/null) || code=-
+echo "$code"
+test -e "$bundle/oom" && echo oom || echo -
+test "$code" != - || exec "$@" state "$id"
+"""
+
+_KILL = """\
+bundle=$1 id=$2 grace=$3; shift 3
+exit="$bundle/exits/$id"
+gone() {
+    n=$1
+    until test -e "$exit"; do
+        test "$n" -gt 0 || return 0
+        sleep 0.05
+        n=$((n - 1))
+    done
+    exit 0
+}
+gone 0
+if [ "$grace" -gt 0 ]; then "$@" kill "$id" TERM; gone $((grace * 20)); fi
+said=$("$@" kill "$id" KILL 2>&1) || true
+gone 400
+echo "${said:-it lives 20 s after KILL}" >&2
+exit 1
+"""
+
+_DELETE = """\
+sandbox=$1 which=$2; shift 2
+status=0
+for bundle in "$sandbox"/$which; do
+    test -d "$bundle" || continue
+    id=$(basename "$bundle")
+    "$@" delete --force "$id" || status=$?
+    umount "$bundle/rootfs" 2>/dev/null
+    rm -rf "$bundle" "SOCKETS/$id"
+done
+rmdir "$sandbox" 2>/dev/null
+exit $status
+"""
+
+GONE = 9
+"""The status by which `seen` says that there is no such container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleFolders:
+    """Where a runtime's containers are on the target.
+
+    program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver.
+    """
+
+    program: str
+    name: str
+    systemd: bool
+
+    @property
+    def state(self) -> str:
+        """The runtime's own records."""
+        return f"{_STATE}/{self.name}"
+
+    @property
+    def bundles(self) -> str:
+        """The folder of all bundles."""
+        return f"{_BUNDLES}/{self.name}"
+
+    def bundle(self, sandbox: str, container: str) -> str:
+        """A container's bundle."""
+        return f"{self.bundles}/{sandbox}/{container}"
+
+    @property
+    def command(self) -> list[str]:
+        """The runtime with the options that stand before its command."""
+        return [self.program, "--root", self.state, *(["--systemd-cgroup"] if self.systemd else [])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a look says of a container. exit_code: None before its end. oom: whether conmon saw an OOM kill in it."""
+
+    state: ContainerState
+    exit_code: int | None = None
+    oom: bool = False
+
+
+def program_of(image: str) -> str | None:
+    """The program of an image of memqos, "memqos.local/memload:1"; None for another image."""
+    name, _, tag = image.removeprefix(_IMAGES).partition(":")
+    return name if image.startswith(_IMAGES) and tag and name.isidentifier() else None
+
+
+def making(places: BundleFolders, *, sandbox: str, container: str, program: str, log: str) -> list[str]:
+    """The command that makes a container; config.json is its standard input."""
+    bundle = places.bundle(sandbox, container)
+    return [
+        *(
+            "sh",
+            "-c",
+            _MAKE.replace("SOCKETS", _SOCKETS),
+            "memqos-create",
+            bundle,
+            f"{ROOTS}/{program}",
+            log,
+            places.program,
+        ),
+        *("--cid", container, "--cuuid", container, "--name", container),
+        *("--runtime-arg", "--root", "--runtime-arg", places.state),
+        *(["--systemd-cgroup"] if places.systemd else []),
+        *("--bundle", bundle, "--persist-dir", bundle, "--exit-dir", f"{bundle}/exits"),
+        *("--socket-dir-path", _SOCKETS),
+        *("--container-pidfile", f"{bundle}/pid", "--conmon-pidfile", f"{bundle}/conmon.pid"),
+        *("--log-path", f"k8s-file:{log}", "--log-level", "error"),
+    ]
+
+
+def conmon_answer(answer: str) -> tuple[int, str]:
+    """The process and the words in conmon's answer: 0 and the words for a refusal, the process and "" otherwise.
+
+    Raises MachineryError for an answer that is none of conmon's.
+    """
+    try:
+        said = json.loads(answer)
+        pid, message = int(said["pid"]), str(said.get("message", ""))
+    except (ValueError, KeyError, TypeError) as error:
+        raise MachineryError(f"conmon said '{answer[:200]}', which tells no process.", where="create") from error
+    return (pid, "") if pid > 0 else (0, message.strip() or "it gave no reason")
+
+
+def entering(places: BundleFolders, container: str, argv: tuple[str, ...]) -> list[str]:
+    """The command that runs another in a container."""
+    return [*places.command, "exec", container, *argv]
+
+
+def looking(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
+    """The command that looks at a container; `seen` reads what it says."""
+    return ["sh", "-c", _SEE, "memqos-state", places.bundle(sandbox, container), container, *places.command]
+
+
+def seen(text: str) -> Seen:
+    """What the look says. Raises MachineryError for the state of a runtime that is no JSON, or has no status."""
+    code, _, rest = text.partition("\n")
+    word, _, state = rest.partition("\n")
+    oom = word == "oom"
+    if code.isdecimal():
+        return Seen(state=ContainerState.EXITED, exit_code=int(code), oom=oom)
+    try:
+        status = str(json.loads(state)["status"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise MachineryError(f"the runtime's state is '{state.strip()[:200]}', which tells no status.") from error
+    known = {"created": ContainerState.CREATED, "running": ContainerState.RUNNING}
+    # Stopped, and conmon has not written its exit code yet.
+    return Seen(state=known.get(status, ContainerState.UNKNOWN), oom=oom)
+
+
+def killing(places: BundleFolders, *, sandbox: str, container: str, grace: int) -> list[str]:
+    """The command that ends a container: TERM, then KILL after `grace` seconds (0: at once)."""
+    bundle = places.bundle(sandbox, container)
+    return ["sh", "-c", _KILL, "memqos-kill", bundle, container, str(grace), *places.command]
+
+
+def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> list[str]:
+    """The command that removes a container, or all of a sandbox; what is gone is passed over."""
+    return [
+        "sh",
+        "-c",
+        _DELETE.replace("SOCKETS", _SOCKETS),
+        "memqos-delete",
+        f"{places.bundles}/{sandbox}",
+        container,
+        *places.command,
+    ]

@@ -1,0 +1,157 @@
+"""Requests made of a runtime directly: what each file must show, also those that no request names."""
+
+import pytest
+
+from memqos.engine.translate.requested import requested, requested_again, requested_cgroup
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.writes import RuntimeHost
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+from memqos.model.path import CgroupPath
+
+HOST = RuntimeHost()
+POD = CgroupPath.parse("/pod.slice")
+MI = 1 << 20
+V2 = (
+    Knob.MEMORY_MIN,
+    Knob.MEMORY_LOW,
+    Knob.MEMORY_HIGH,
+    Knob.MEMORY_MAX,
+    Knob.MEMORY_SWAP_MAX,
+    Knob.CPU_WEIGHT,
+    Knob.CPUSET_MEMS,
+    Knob.HUGETLB_2MB_MAX,
+)
+FIRST = ContainerResources(
+    memory_limit_in_bytes=64 * MI,
+    cpu_shares=1024,
+    cpuset_mems="0",
+    hugepage_limits=(("2MB", 4 * MI),),
+    unified={"memory.min": "8388608", "memory.high": "50000000"},
+)
+LIMIT = ContainerResources(memory_limit_in_bytes=96 * MI)
+
+
+def shown(container, knobs=V2):
+    return {
+        knob.value: one.shown for knob, one in requested_cgroup(container, knobs, name="a", parent=POD).knobs.items()
+    }
+
+
+def test_every_file_is_expected_of():
+    assert shown(requested(FIRST, Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST)) == {
+        "memory.min": "8388608",
+        "memory.low": "0",
+        "memory.high": "49999872",
+        "memory.max": "67108864",
+        "memory.swap.max": "0",
+        "cpu.weight": "39",
+        "cpuset.mems": "0",
+        "hugetlb.2MB.max": "4194304",
+    }
+
+
+def test_an_update_leaves_what_it_does_not_name():
+    container = requested_again(requested(FIRST, Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST), LIMIT)
+    assert shown(container) == {
+        "memory.min": "8388608",
+        "memory.low": "0",
+        "memory.high": "49999872",
+        "memory.max": "100663296",
+        "memory.swap.max": "0",
+        "cpu.weight": "39",
+        "cpuset.mems": "0",
+        "hugetlb.2MB.max": "4194304",
+    }
+
+
+def test_an_older_cri_o_forgets_unified_in_an_update():
+    runtimes = Runtimes(cri=traits_of("cri-o", "1.30"), oci=TRIXIE.oci)
+    higher = ContainerResources(unified={"memory.high": "60000000"})
+    assert shown(requested_again(requested(FIRST, runtimes, HOST), higher))["memory.high"] == "49999872"
+    newer = Runtimes(cri=traits_of("cri-o", "1.36.0"), oci=TRIXIE.oci)
+    assert shown(requested_again(requested(FIRST, newer, HOST), higher))["memory.high"] == "59998208"
+
+
+def test_what_versions_do_differently_is_undecided():
+    runtimes = Runtimes(cri=BUNDLES, oci=traits_of("runc", ""))
+    assert shown(requested(FIRST, runtimes, HOST), [Knob.CPU_WEIGHT]) == {"cpu.weight": "100 or 39"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "refusal"),
+    [
+        (ContainerResources(memory_swap_limit_in_bytes=MI), "unable to set swap limit without memory limit"),
+        (
+            ContainerResources(memory_limit_in_bytes=2 * MI, memory_swap_limit_in_bytes=MI),
+            "memory+swap limit should be >= memory limit",
+        ),
+        (ContainerResources(unified={"memory.high": "1.5G"}), "memory.high"),
+        (ContainerResources(unified={"a/b": "1"}), "must be a file name"),
+    ],
+)
+def test_a_refusal_is_the_runtimes_or_the_kernels(request_, refusal):
+    cgroupfs = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+    container = requested(request_, cgroupfs, HOST)
+    assert refusal in container.refusal
+    assert not container.in_doubt
+    with pytest.raises(ValueError, match="cannot be updated"):
+        requested_again(container, LIMIT)
+
+
+def test_an_update_that_is_refused_changes_nothing():
+    before = requested(FIRST, TRIXIE, HOST)
+    less = ContainerResources(memory_swap_limit_in_bytes=MI)
+    after = requested_again(before, less)
+    assert "memory+swap limit should be >= memory limit" in after.refusal
+    assert shown(after) == shown(before)
+
+
+def test_a_refusal_of_some_versions_is_in_doubt():
+    unlimited = ContainerResources(memory_limit_in_bytes=-1, memory_swap_limit_in_bytes=64 * MI)
+    container = requested(unlimited, Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.2")), HOST)
+    assert container.in_doubt
+    assert not container.refusal
+    assert requested_again(container, LIMIT).refusal == ""
+
+
+def test_reasons_name_the_request_and_its_field():
+    container = requested_again(requested(FIRST, TRIXIE, HOST), ContainerResources(unified={"memory.high": "60000000"}))
+    reasons = {knob: one.reason for knob, one in requested_cgroup(container, V2, name="a", parent=POD).knobs.items()}
+    assert reasons[Knob.MEMORY_HIGH].rule == "memory.high is what an update asked for"
+    assert [(one.name, one.value, one.origin) for one in reasons[Knob.MEMORY_HIGH].inputs] == [
+        ('unified["memory.high"]', "60000000", "CRI request 2")
+    ]
+    assert reasons[Knob.MEMORY_MAX].rule == "memory.max is what its creation asked for and no later update names it"
+    assert reasons[Knob.MEMORY_MAX].revision == "containerd 1.7.24 with runc 1.1.15"
+    assert "linux.resources" in reasons[Knob.MEMORY_MAX].source
+    assert reasons[Knob.MEMORY_LOW].rule == "no request named memory.low: the kernel's default shows"
+
+
+def test_huge_pages_of_a_size_have_its_limit_as_input():
+    runtimes = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+    [reason] = [
+        one.reason
+        for one in requested_cgroup(
+            requested(FIRST, runtimes, HOST), [Knob.HUGETLB_2MB_MAX], name="a", parent=POD
+        ).knobs.values()
+    ]
+    assert [(one.name, one.value) for one in reason.inputs] == [("hugepage_limits 2MB", "4194304")]
+
+
+def test_what_the_runtime_does_of_itself_says_so():
+    container = requested(ContainerResources(cpu_period=50_000), Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST)
+    [expected] = requested_cgroup(container, [Knob.CPU_MAX], name="a", parent=POD).knobs.values()
+    assert expected.shown == "max 50000"
+    swap = requested(ContainerResources(unified={"memory.max": "67108864"}), TRIXIE, HOST)
+    assert shown(swap, [Knob.MEMORY_SWAP_MAX]) == {"memory.swap.max": "max"}
+
+
+def test_on_cgroup_v1_the_files_are_others():
+    host = RuntimeHost(cgroup_version=CgroupVersion.V1)
+    container = requested(LIMIT, TRIXIE, host)
+    found = requested_cgroup(container, [Knob.MEMORY_LIMIT_IN_BYTES, Knob.CPU_SHARES], name="a", parent=POD).knobs
+    assert found[Knob.MEMORY_LIMIT_IN_BYTES].shown == "100663296"
+    assert "cgroup-v1" in found[Knob.CPU_SHARES].reason.source
+    assert found[Knob.CPU_SHARES].shown == "1024"

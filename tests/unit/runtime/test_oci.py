@@ -1,0 +1,234 @@
+"""The adapter of runtimes that are driven directly: its commands, its bundle, and what answers become."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.runtime import oci_commands
+from memqos.runtime.base import (
+    CallRecord,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    Mount,
+    Runtime,
+    SandboxHandle,
+    SandboxSpec,
+)
+from memqos.runtime.oci import OciRuntime
+from memqos.runtime.oci_commands import GONE
+from memqos.target.fake import FakeTarget, Outcome
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "oci" / "config.json"
+POD = "/kubepods.slice/kubepods-pod1.slice"
+SPEC = SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent=POD, log_directory="/var/log/pods/n_p_1")
+ASKED = ContainerResources(
+    cpu_shares=102,
+    memory_limit_in_bytes=1 << 26,
+    oom_score_adj=981,
+    cpuset_mems="0",
+    hugepage_limits=(("2MB", 4 << 20),),
+    unified={"memory.high": "50343936"},
+)
+CONTAINER = ContainerSpec(
+    name="a",
+    image="memqos.local/memload:1",
+    args=("hold",),
+    mounts=(Mount(container_path="/control", host_path="/run/c", readonly=True),),
+    resources=ASKED,
+)
+
+
+def soon() -> Deadline:
+    return Deadline.after(5)
+
+
+class Host:
+    """A target whose runtime answers what a test says; `asked` are the commands with their standard input."""
+
+    def __init__(self, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> None:
+        self.asked: list[tuple[tuple[str, ...], bytes]] = []
+        self.answers: dict[str, Outcome] = {"memqos-create": (0, b'{"pid": 17}\n', b"")}
+        self.records: list[CallRecord] = []
+        self.target = FakeTarget(commands={("sh",): self._answer, ("runc",): self._answer})
+        self.runtime = OciRuntime(self.target, program="runc", driver=driver, record=self.records.append)
+
+    def _answer(self, argv: Sequence[str], stdin: bytes, _: Deadline) -> Outcome:
+        self.asked.append((tuple(argv), stdin))
+        known = [word for word in argv if word in self.answers]
+        return self.answers[known[0]] if known else (0, b"", b"")
+
+    def container(self) -> ContainerHandle:
+        sandbox = self.runtime.run_sandbox(SPEC, deadline=soon())
+        return self.runtime.create(sandbox, CONTAINER, deadline=soon())
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_it_is_a_runtime_by_the_name_of_its_program(host: Host) -> None:
+    assert isinstance(host.runtime, Runtime)
+    assert host.runtime.name == "oci:runc"
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "version", "api"),
+    [
+        ("runc version 1.1.15+ds1\ncommit: 1\nspec: 1.2.0\ngo: go1.24\n", "runc", "1.1.15+ds1", "OCI 1.2.0"),
+        ("crun version 1.21\ncommit: 1\nspec: 1.0.0\n+SYSTEMD\n", "crun", "1.21", "OCI 1.0.0"),
+        ("mine 3\n", "mine", "3", "OCI"),
+    ],
+)
+def test_who_it_is_is_what_its_first_line_says(host: Host, said: str, name: str, version: str, api: str) -> None:
+    host.answers["--version"] = (0, said.encode(), b"")
+    told = host.runtime.version(deadline=soon())
+    assert (told.name, told.version, told.api_version) == (name, version, api)
+
+
+def test_a_runtime_that_does_not_say_who_it_is_is_an_error(host: Host) -> None:
+    host.answers["--version"] = (1, b"", b"Illegal instruction")
+    with pytest.raises(RuntimeCallError, match="Illegal instruction"):
+        host.runtime.version(deadline=soon())
+
+
+def test_a_target_without_conmon_is_told(host: Host) -> None:
+    host.answers["--version"] = (0, b"runc version 1.1.15\n", b"")
+    host.answers["command -v conmon"] = (127, b"", b"")
+    with pytest.raises(EnvironmentNotAbleError, match="conmon is not there"):
+        host.runtime.greet(deadline=soon())
+
+
+def test_the_bundle_is_the_golden_one(host: Host) -> None:
+    container = host.container()
+    text = host.asked[0][1].decode().replace(container.id, "ID")
+    assert json.loads(text) == json.loads(GOLDEN.read_text())
+
+
+def test_each_driver_names_the_cgroup_its_way() -> None:
+    of = {}
+    for driver in CgroupDriver:
+        host = Host(driver)
+        container = host.container()
+        argv, config = host.asked[0]
+        of[driver] = json.loads(config)["linux"]["cgroupsPath"].replace(container.id, "ID")
+        assert ("--systemd-cgroup" in argv) == (driver is CgroupDriver.SYSTEMD)
+    assert of == {CgroupDriver.SYSTEMD: "kubepods-pod1.slice:memqos:ID", CgroupDriver.CGROUPFS: f"{POD}/memqos-ID"}
+
+
+def test_the_runtimes_own_words_are_in_its_refusal_and_nothing_is_left(host: Host) -> None:
+    host.answers["memqos-create"] = (0, b'{"pid": -1, "message": "runc create failed: bad key"}\n', b"")
+    with pytest.raises(RuntimeCallError, match="runc create failed: bad key") as caught:
+        host.container()
+    assert caught.value.data["method"] == "create"
+    assert [argv[3] for argv, _ in host.asked] == ["memqos-create", "memqos-delete"]
+
+
+def test_conmon_that_fails_itself_is_told_with_its_words(host: Host) -> None:
+    host.answers["memqos-create"] = (0, b"", b"[conmon:e]: Failed to open log")
+    with pytest.raises(RuntimeCallError, match="Failed to open log"):
+        host.container()
+
+
+@pytest.mark.parametrize("answer", ["no JSON", "{}", '{"pid": "x"}', "[]"])
+def test_an_answer_that_is_none_of_conmons_is_machinery(answer: str) -> None:
+    with pytest.raises(MachineryError, match="tells no process"):
+        oci_commands.conmon_answer(answer)
+
+
+@pytest.mark.parametrize("image", ["busybox", "memqos.local/memload", "memqos.local/../x:1"])
+def test_an_image_of_somebody_else_is_refused(host: Host, image: str) -> None:
+    sandbox = host.runtime.run_sandbox(SPEC, deadline=soon())
+    with pytest.raises(RuntimeCallError, match="no root file system"):
+        host.runtime.create(sandbox, dataclasses.replace(CONTAINER, image=image), deadline=soon())
+
+
+def test_an_update_sends_all_that_was_asked_for_so_far(host: Host) -> None:
+    container = host.container()
+    host.runtime.update(
+        container, ContainerResources(memory_limit_in_bytes=1 << 27, unified={"memory.low": "4096"}), deadline=soon()
+    )
+    argv, sent = host.asked[-1]
+    assert argv[-4:] == ("update", "--resources", "-", container.id)
+    assert json.loads(sent) == {
+        "memory": {"limit": 134217728, "swap": 134217728},
+        "cpu": {"shares": 102, "mems": "0"},
+        "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}],
+        "unified": {"memory.high": "50343936", "memory.low": "4096"},
+    }
+
+
+def test_an_update_that_was_refused_is_not_remembered(host: Host) -> None:
+    container = host.container()
+    host.answers["update"] = (1, b"", b"device or resource busy")
+    with pytest.raises(RuntimeCallError, match="device or resource busy"):
+        host.runtime.update(container, ContainerResources(memory_limit_in_bytes=4096), deadline=soon())
+    host.answers["update"] = (0, b"", b"")
+    host.runtime.update(container, ContainerResources(cpu_shares=204), deadline=soon())
+    assert json.loads(host.asked[-1][1])["memory"] == {"limit": 67108864, "swap": 67108864}
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "code", "reason"),
+    [
+        ('-\n-\n{"status": "created"}', ContainerState.CREATED, None, ""),
+        ('-\n-\n{"status": "running"}', ContainerState.RUNNING, None, ""),
+        ('-\n-\n{"status": "stopped"}', ContainerState.UNKNOWN, None, ""),
+        ("0\n-\n", ContainerState.EXITED, 0, "Completed"),
+        ("3\n-\n", ContainerState.EXITED, 3, "Error"),
+        ("137\n-\n", ContainerState.EXITED, 137, "Error"),
+        ("137\noom\n", ContainerState.EXITED, 137, "OOMKilled"),
+    ],
+)
+def test_a_look_says_what_becomes_of_it(
+    host: Host, said: str, state: ContainerState, code: int | None, reason: str
+) -> None:
+    container = host.container()
+    host.answers["memqos-state"] = (0, said.encode(), b"")
+    status = host.runtime.status(container, deadline=soon())
+    assert (status.state, status.exit_code, status.reason) == (state, code, reason)
+
+
+def test_a_state_without_status_is_machinery(host: Host) -> None:
+    container = host.container()
+    host.answers["memqos-state"] = (0, b"-\n-\nstarting", b"")
+    with pytest.raises(MachineryError, match="tells no status"):
+        host.runtime.status(container, deadline=soon())
+
+
+def test_a_container_that_is_gone_has_no_status(host: Host) -> None:
+    container = host.container()
+    host.answers["memqos-state"] = (GONE, b"", b"")
+    with pytest.raises(RuntimeCallError, match="there is no container"):
+        host.runtime.status(container, deadline=soon())
+
+
+def test_every_command_is_recorded_with_what_was_sent(host: Host) -> None:
+    container = host.container()
+    host.runtime.start(container, deadline=soon())
+    create, start = host.records
+    assert create.method == "create"
+    assert create.request["document"]["linux"]["resources"]["unified"] == {"memory.high": "50343936"}  # type: ignore[index]
+    assert start.request["argv"] == [
+        "runc", "--root", "/run/memqos/oci/runc", "--systemd-cgroup", "start", container.id,
+    ]  # fmt: skip
+
+
+def test_a_sandbox_has_no_update() -> None:
+    host = Host()
+    nothing = ContainerResources()
+    with pytest.raises(RuntimeCallError) as caught:
+        host.runtime.update_sandbox(
+            SandboxHandle(id="s", spec=SPEC), overhead=nothing, resources=nothing, deadline=soon()
+        )
+    assert caught.value.data["code"] == "UNIMPLEMENTED"
