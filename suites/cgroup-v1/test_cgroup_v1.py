@@ -14,8 +14,8 @@ as pages of the program's own file.
 
 import pytest
 
-from memqos.model.knob import Knob
-from memqos.node import ended, exceeds
+from memqos import Knob
+from memqos.testing import ended, exceeds
 
 PREMISES = [Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES]
 

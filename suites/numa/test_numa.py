@@ -15,8 +15,8 @@ No tolerance: cpuset.mems binds every page of a program that starts inside (kern
 
 import pytest
 
-from memqos.model.knob import Knob
-from memqos.node import counted
+from memqos import Knob
+from memqos.testing import counted
 
 
 @pytest.mark.behaviour

@@ -16,8 +16,8 @@ the cgroup.
 
 import pytest
 
-from memqos.model.knob import Knob
-from memqos.node import reaches, rises
+from memqos import Knob
+from memqos.testing import reaches, rises
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 

@@ -12,8 +12,8 @@ counts as throttling from 10 ms on, the shortest sleep that the kernel gives a t
 
 import pytest
 
-from memqos.model.knob import Knob
-from memqos.node import ended, rises
+from memqos import Knob
+from memqos.testing import ended, rises
 
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 

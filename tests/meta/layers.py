@@ -82,7 +82,10 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
-    "__init__": frozenset(),
+    # What users import: names of what is made elsewhere
+    "facade": frozenset({"errors", "version", "model", "engine", "catalog"}),
+    "testing": frozenset({"catalog", "enactor", "node", "workload", "plugin"}),
+    "__init__": frozenset({"facade"}),
     "__main__": frozenset({"cli"}),
 }  # fmt: skip
 

@@ -82,3 +82,19 @@ def test_finds_its_suites_in_an_empty_folder(installed, tmp_path):
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "values/" in done.stdout
+
+
+def test_lets_users_import_in_an_empty_folder(installed, tmp_path):
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "ask.py").write_text(
+        "from memqos import Kubelet, KubeletSettings, NodeFacts, expect, load_pods\n"
+        "from memqos.testing import fake_node, rises\n"
+        "kubelet = Kubelet.of(node=NodeFacts(memory=8 << 30), settings=KubeletSettings(), release='1.36')\n"
+        "plan = expect(load_pods(['pod.yaml']), kubelet)\n"
+        "print(plan.pods[0].qos, rises('memory.events', 'max').name, fake_node().facts.cpus)\n"
+    )
+
+    done = run(str(installed.with_name("python")), "ask.py", cwd=tmp_path)
+
+    assert done.stderr == ""
+    assert done.stdout.startswith("Burstable ")

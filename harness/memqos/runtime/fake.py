@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.engine.translate import oci
 from memqos.engine.translate.resources import OciResources, OciTranslation
-from memqos.engine.translate.runtime_rules import written
+from memqos.engine.translate.runtime_rules import runtime_writes
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.translate.writes import RuntimeHost
 from memqos.errors import RuntimeCallError
@@ -114,7 +114,7 @@ class FakeRuntime:
         cri, runc_or_crun = self._runtimes.cri, self._runtimes.oci.runtime
         asked = _accepted(
             "CreateContainer",
-            oci.create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun),
+            oci.oci_for_create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun),
         )
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
@@ -138,7 +138,7 @@ class FakeRuntime:
         known = self._known(container, "UpdateContainerResources")
         if known.state is not ContainerState.RUNNING:
             raise _error("UpdateContainerResources", f"the container is {known.state}")
-        sent_on = oci.update(
+        sent_on = oci.oci_for_update(
             known.specification, resources, self._runtimes.cri, hugetlb=self._runtimes.passes_huge_pages
         )
         asked = _accepted("UpdateContainerResources", sent_on)
@@ -234,7 +234,7 @@ class FakeRuntime:
 
     def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> CgroupPath:
         """Let the OCI runtime write, and say where."""
-        writes = written(resources, self._runtimes.oci, self._host)
+        writes = runtime_writes(resources, self._runtimes.oci, self._host)
         if writes.refusal:
             raise _error(method, writes.refusal)
         holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from memqos.engine.translate.docker import host_config
-from memqos.engine.translate.oci import create, unclearable, update
+from memqos.engine.translate.oci import oci_for_create, oci_for_update, unclearable
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
@@ -63,9 +63,9 @@ def oci() -> Iterator[str]:
         for title, sent in REQUESTS.items():
             for controller in (True, False):
                 where = f"{name} {version}, {title}, {'with' if controller else 'without'} a swap controller"
-                yield told(f"{where}, created", create(sent, cri, swap_controller=controller))
-                yield told(f"{where}, updated", update(STORED, sent, cri, swap_controller=controller))
-            yield told(f"{name} {version}, {title}, huge pages", create(sent, cri, hugetlb=True))
+                yield told(f"{where}, created", oci_for_create(sent, cri, swap_controller=controller))
+                yield told(f"{where}, updated", oci_for_update(STORED, sent, cri, swap_controller=controller))
+            yield told(f"{name} {version}, {title}, huge pages", oci_for_create(sent, cri, hugetlb=True))
 
 
 def cleared() -> Iterator[str]:

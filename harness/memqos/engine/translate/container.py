@@ -8,7 +8,7 @@ from __future__ import annotations
 from memqos.engine.translate import docker, oci
 from memqos.engine.translate.cri import unsaid
 from memqos.engine.translate.resources import OciResources, OciTranslation
-from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
@@ -26,7 +26,7 @@ def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> 
 
     A refusal of either runtime is the refusal of what is written.
     """
-    to_oci = oci.create(
+    to_oci = oci.oci_for_create(
         sent,
         runtimes.cri,
         swap_controller=host.swap_file,
@@ -43,14 +43,16 @@ def updated(
 
     stored: what the CRI runtime keeps of earlier messages; without it the answer is about this message alone.
     """
-    to_oci = oci.update(stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages)
+    to_oci = oci.oci_for_update(
+        stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages
+    )
     return to_oci, _written(to_oci, runtimes, host)
 
 
 def _written(to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost) -> RuntimeWrites:
     if to_oci.refusal:
         return RuntimeWrites(refusal=to_oci.refusal)
-    return written(to_oci.resources, runtimes.oci, host)
+    return runtime_writes(to_oci.resources, runtimes.oci, host)
 
 
 def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> ContainerTranslation:

@@ -14,7 +14,7 @@ from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
-__all__ = ["OciTranslation", "create", "unclearable", "update"]
+__all__ = ["OciTranslation", "oci_for_create", "oci_for_update", "unclearable"]
 
 _OOM_SCORE_ADJ = "oom_score_adj"
 _MIB = 1 << 20
@@ -24,7 +24,7 @@ _NOTHING_STORED = OciResources()
 _CRIO_MINIMUM = {RuntimeName.RUNC: 12 * _MIB, RuntimeName.CRUN: 500 << 10}
 
 
-def create(
+def oci_for_create(
     sent: ContainerResources,
     cri: Traits,
     *,
@@ -46,7 +46,7 @@ def create(
     return OciTranslation(resources=resources, oom_score_adj=sent.oom_score_adj, unsayable=unsayable)
 
 
-def update(
+def oci_for_update(
     stored: OciResources,
     sent: ContainerResources,
     cri: Traits,
@@ -57,7 +57,7 @@ def update(
     """What UpdateContainerResources sends on to the OCI runtime.
 
     containerd merges the request into the `stored` specification and sends all of that; CRI-O sends what was
-    requested. Neither changes oom_score_adj. Arguments else as for `create`.
+    requested. Neither changes oom_score_adj. Arguments else as for `oci_for_create`.
     """
     if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)

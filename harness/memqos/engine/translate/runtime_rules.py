@@ -1,6 +1,6 @@
 """From OCI linux.resources to the files of a container's cgroup, and of its scope: the one entry.
 
-`written` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `files_held`,
+`runtime_writes` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `files_held`,
 `scope_held` and `held_after_reload` tell what the files then show.
 """
 
@@ -19,7 +19,7 @@ from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupVersion
 
-__all__ = ["files_held", "held_after_reload", "scope_held", "source", "values", "written"]
+__all__ = ["files_held", "held_after_reload", "runtime_writes", "scope_held", "source", "values"]
 
 _WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes}
 _SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES}
@@ -27,7 +27,7 @@ _HOST = RuntimeHost()
 _KNOBS = {knob.value: knob for knob in Knob}
 
 
-def written(resources: OciResources, oci: Traits, host: RuntimeHost = _HOST) -> RuntimeWrites:
+def runtime_writes(resources: OciResources, oci: Traits, host: RuntimeHost = _HOST) -> RuntimeWrites:
     """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime."""
     if oci.runtime not in _WRITERS:
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")

@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
 from memqos.engine.translate.writes import RuntimeHost
@@ -11,7 +11,7 @@ from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, CRUN_1_21,
 
 
 def test_crun_keeps_files_below_the_scope():
-    found = written(TYPICAL, CRUN_1_28)
+    found = runtime_writes(TYPICAL, CRUN_1_28)
     assert found.subgroup == "container"
     assert found.files == (
         ("memory.max", "268435456"),
@@ -57,16 +57,16 @@ def test_crun_keeps_files_below_the_scope():
     ],
 )
 def test_the_scope_of_older_crun_has_no_protection(version, scope):
-    assert scope_held(written(TYPICAL, traits_of("crun", version))) == scope
+    assert scope_held(runtime_writes(TYPICAL, traits_of("crun", version))) == scope
 
 
 def test_properties_of_crun_by_version():
-    assert written(TYPICAL, traits_of("crun", "1.15")).properties["MemoryLimit"] == 268435456
-    assert "MemoryLimit" not in written(TYPICAL, traits_of("crun", "1.16")).properties
-    assert written(TYPICAL, traits_of("crun", "1.16")).properties["MemoryMax"] == 268435456
-    assert "MemoryLimit" not in written(OciResources(cpu_shares=2), traits_of("crun", "1.15")).properties
+    assert runtime_writes(TYPICAL, traits_of("crun", "1.15")).properties["MemoryLimit"] == 268435456
+    assert "MemoryLimit" not in runtime_writes(TYPICAL, traits_of("crun", "1.16")).properties
+    assert runtime_writes(TYPICAL, traits_of("crun", "1.16")).properties["MemoryMax"] == 268435456
+    assert "MemoryLimit" not in runtime_writes(OciResources(cpu_shares=2), traits_of("crun", "1.15")).properties
     entries = OciResources(unified={"memory.max": "max", "memory.low": "5", "cpu.weight": "7", "pids.max": "9"})
-    assert written(entries, CRUN_1_21).properties == {
+    assert runtime_writes(entries, CRUN_1_21).properties == {
         "MemoryMax": INFINITY,
         "MemoryLow": 5,
         "CPUWeight": 7,
@@ -76,20 +76,20 @@ def test_properties_of_crun_by_version():
 
 def test_a_shares_field_of_zero_hides_the_unified_weight_from_the_scope():
     resources = OciResources(cpu_shares=0, unified={"cpu.weight": "7"})
-    found = written(resources, CRUN_1_28)
+    found = runtime_writes(resources, CRUN_1_28)
     assert found.properties == {}
     assert files_held(found) == {"cpu.weight": "7"}
 
 
 def test_crun_without_the_cgroup_below():
-    found = written(TYPICAL, CRUN_1_28, RuntimeHost(subgroup=""))
+    found = runtime_writes(TYPICAL, CRUN_1_28, RuntimeHost(subgroup=""))
     assert found.subgroup == ""
     assert scope_held(found) == files_held(found)
     after = held_after_reload(found)
     assert (after["memory.swap.max"], after["memory.oom.group"]) == ("268435456", "0")
-    assert written(TYPICAL, CRUN_1_28, RuntimeHost(subgroup="inner")).subgroup == "inner"
-    assert written(TYPICAL, CRUN_1_28, CGROUPFS).subgroup == ""
-    assert scope_held(written(TYPICAL, CRUN_1_28, CGROUPFS)) == files_held(written(TYPICAL, CRUN_1_28))
+    assert runtime_writes(TYPICAL, CRUN_1_28, RuntimeHost(subgroup="inner")).subgroup == "inner"
+    assert runtime_writes(TYPICAL, CRUN_1_28, CGROUPFS).subgroup == ""
+    assert scope_held(runtime_writes(TYPICAL, CRUN_1_28, CGROUPFS)) == files_held(runtime_writes(TYPICAL, CRUN_1_28))
 
 
 @pytest.mark.parametrize(
@@ -110,28 +110,28 @@ def test_crun_without_the_cgroup_below():
     ],
 )
 def test_memory_of_crun(traits, limit, both, files, refusal):
-    found = written(OciResources(memory_limit=limit, memory_swap=both), traits, CGROUPFS)
+    found = runtime_writes(OciResources(memory_limit=limit, memory_swap=both), traits, CGROUPFS)
     assert list(found.files) == files
     assert found.refusal == refusal
 
 
 def test_a_reservation_without_limit_overflows_in_crun():
-    found = written(OciResources(memory_reservation=-1), CRUN_1_28)
+    found = runtime_writes(OciResources(memory_reservation=-1), CRUN_1_28)
     assert found.files == (("memory.low", "18446744073709551615"),)
     assert files_held(found) == {"memory.low": "max"}
     assert scope_held(found) == {"memory.low": "max"}
 
 
 def test_empty_entries_and_quota_of_crun():
-    assert written(OciResources(unified={"memory.high": ""}), CRUN_1_28, CGROUPFS).files == ()
-    assert written(OciResources(cpu_quota=5_000), CRUN_1_28).texts == {"cpu.max": "5000 100000"}
-    assert written(OciResources(cpu_quota=5_000), CRUN_1_28).properties == {}
-    assert written(OciResources(cpu_quota=-1), CRUN_1_28).files == ()
-    assert written(OciResources(cpu_quota=1), CRUN_1_28).texts == {"cpu.max": "1 100000"}
-    assert written(OciResources(cpu_period=1), CRUN_1_28).texts == {"cpu.max": "max 1"}
-    assert written(OciResources(cpu_quota=1, cpu_period=100_000), CRUN_1_28).properties == {
+    assert runtime_writes(OciResources(unified={"memory.high": ""}), CRUN_1_28, CGROUPFS).files == ()
+    assert runtime_writes(OciResources(cpu_quota=5_000), CRUN_1_28).texts == {"cpu.max": "5000 100000"}
+    assert runtime_writes(OciResources(cpu_quota=5_000), CRUN_1_28).properties == {}
+    assert runtime_writes(OciResources(cpu_quota=-1), CRUN_1_28).files == ()
+    assert runtime_writes(OciResources(cpu_quota=1), CRUN_1_28).texts == {"cpu.max": "1 100000"}
+    assert runtime_writes(OciResources(cpu_period=1), CRUN_1_28).texts == {"cpu.max": "max 1"}
+    assert runtime_writes(OciResources(cpu_quota=1, cpu_period=100_000), CRUN_1_28).properties == {
         "CPUQuotaPerSecUSec": 10000,
         "CPUQuotaPeriodUSec": 100000,
     }
-    assert written(OciResources(cpu_period=100_000), CRUN_1_28).properties == {}
-    assert written(OciResources(cpu_quota=-1, cpu_period=50_000), CRUN_1_28).texts == {"cpu.max": "max 50000"}
+    assert runtime_writes(OciResources(cpu_period=100_000), CRUN_1_28).properties == {}
+    assert runtime_writes(OciResources(cpu_quota=-1, cpu_period=50_000), CRUN_1_28).texts == {"cpu.max": "max 50000"}

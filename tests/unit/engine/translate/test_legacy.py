@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import written
+from memqos.engine.translate.runtime_rules import runtime_writes
 from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver, CgroupVersion
 from tests.unit.engine.translate.samples import CRUN_1_28, RUNC, RUNC_1_3_6
@@ -12,7 +12,7 @@ MI = 1 << 20
 
 
 def written_on(resources, runtime=RUNC, **host):
-    return written(
+    return runtime_writes(
         resources, runtime, RuntimeHost(**{"driver": CgroupDriver.CGROUPFS, "cgroup_version": CgroupVersion.V1, **host})
     )
 

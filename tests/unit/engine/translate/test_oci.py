@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.translate.oci import OciTranslation, create, unclearable, update
+from memqos.engine.translate.oci import OciTranslation, oci_for_create, oci_for_update, unclearable
 from memqos.engine.translate.resources import OciResources, Unsayable
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.model.cri import ContainerResources
@@ -25,7 +25,7 @@ BURSTABLE = ContainerResources(
 
 
 def test_containerd_creates():
-    found = create(BURSTABLE, CONTAINERD, hugetlb=True)
+    found = oci_for_create(BURSTABLE, CONTAINERD, hugetlb=True)
     assert found.resources.document() == {
         "memory": {"limit": 268435456, "swap": 268435456},
         "cpu": {"shares": 256, "quota": 50000, "period": 100000},
@@ -41,14 +41,14 @@ def test_containerd_creates():
 
 
 def test_containerd_drops_huge_page_limits_by_default():
-    found = create(BURSTABLE, CONTAINERD)
+    found = oci_for_create(BURSTABLE, CONTAINERD)
     assert found.resources.hugepage_limits == ()
     assert [(left.knob, left.value) for left in found.unsayable] == [("hugetlb.2MB.max", "0"), ("hugetlb.1GB.max", "0")]
     assert "disable_hugetlb_controller" in found.unsayable[0].why
 
 
 def test_what_is_not_specified_is_not_in_the_document():
-    assert create(ContainerResources(), CONTAINERD) == OciTranslation(resources=OciResources(), oom_score_adj=0)
+    assert oci_for_create(ContainerResources(), CONTAINERD) == OciTranslation(resources=OciResources(), oom_score_adj=0)
     assert OciResources().document() == {}
 
 
@@ -70,13 +70,13 @@ def test_what_is_not_specified_is_not_in_the_document():
 def test_swap_in_containerd(traits, asked, controller, swap, unsaid):
     limit, both = asked
     sent = ContainerResources(memory_limit_in_bytes=limit, memory_swap_limit_in_bytes=both)
-    found = create(sent, traits, swap_controller=controller)
+    found = oci_for_create(sent, traits, swap_controller=controller)
     assert found.resources.memory_swap == swap
     assert [(left.knob, left.value) for left in found.unsayable] == unsaid
 
 
 def test_crio_creates_with_every_cpu_field():
-    found = create(ContainerResources(memory_limit_in_bytes=64 * MIB, hugepage_limits=(("2MB", 0),)), CRIO)
+    found = oci_for_create(ContainerResources(memory_limit_in_bytes=64 * MIB, hugepage_limits=(("2MB", 0),)), CRIO)
     assert found.resources.document() == {
         "memory": {"limit": 67108864, "swap": 67108864},
         "cpu": {"shares": 0, "quota": 0, "period": 0, "cpus": "", "mems": ""},
@@ -98,7 +98,7 @@ def test_crio_creates_with_every_cpu_field():
 )
 def test_swap_in_crio(limit, swap, controller, result, unsaid):
     sent = ContainerResources(memory_limit_in_bytes=limit, memory_swap_limit_in_bytes=swap)
-    found = create(sent, CRIO, swap_controller=controller)
+    found = oci_for_create(sent, CRIO, swap_controller=controller)
     assert found.resources.memory_swap == result
     assert [(left.knob, left.value) for left in found.unsayable] == unsaid
     assert not found.refusal
@@ -121,7 +121,7 @@ def test_swap_in_crio(limit, swap, controller, result, unsaid):
 )
 def test_crio_refuses(limit, swap, oci, refusal):
     sent = ContainerResources(memory_limit_in_bytes=limit, memory_swap_limit_in_bytes=swap, oom_score_adj=5)
-    found = create(sent, CRIO, oci=oci)
+    found = oci_for_create(sent, CRIO, oci=oci)
     assert found.refusal == refusal
     assert (found.oom_score_adj is None) is bool(refusal)
     if refusal:
@@ -129,14 +129,14 @@ def test_crio_refuses(limit, swap, oci, refusal):
 
 
 def test_containerd_updates_what_it_stored():
-    stored = create(BURSTABLE, CONTAINERD, hugetlb=True).resources
+    stored = oci_for_create(BURSTABLE, CONTAINERD, hugetlb=True).resources
     sent = ContainerResources(
         memory_limit_in_bytes=512 * MIB,
         cpuset_mems="0",
         hugepage_limits=(("2MB", 4194304),),
         unified={"memory.high": "max"},
     )
-    found = update(stored, sent, CONTAINERD, hugetlb=True)
+    found = oci_for_update(stored, sent, CONTAINERD, hugetlb=True)
     assert found.resources.document() == {
         "memory": {"limit": 536870912, "swap": 536870912},
         "cpu": {"shares": 256, "quota": 50000, "period": 100000, "mems": "0"},
@@ -159,7 +159,7 @@ def test_containerd_updates_what_it_stored():
 
 @pytest.mark.parametrize("traits", [CONTAINERD, CRIO])
 def test_no_update_changes_oom_score_adj(traits):
-    found = update(OciResources(), ContainerResources(oom_score_adj=-997), traits)
+    found = oci_for_update(OciResources(), ContainerResources(oom_score_adj=-997), traits)
     assert [(left.knob, left.value) for left in found.unsayable] == [("oom_score_adj", "-997")]
 
 
@@ -168,7 +168,7 @@ def test_crio_updates_with_what_was_asked_for():
     sent = ContainerResources(
         memory_limit_in_bytes=64 * MIB, memory_swap_limit_in_bytes=96 * MIB, unified={"memory.high": "max"}
     )
-    found = update(stored, sent, CRIO)
+    found = oci_for_update(stored, sent, CRIO)
     assert found.resources == OciResources(memory_limit=67108864, memory_swap=67108864, unified={"memory.high": "max"})
     assert [(left.knob, left.value) for left in found.unsayable] == [("memory.swap.max", str(32 * MIB))]
 
@@ -177,13 +177,13 @@ def test_crio_updates_with_what_was_asked_for():
 @pytest.mark.parametrize("asked", [0, 64 * MIB])
 def test_a_memory_limit_alone_turns_swap_off_in_crios_update(asked, controller, swap):
     sent = ContainerResources(memory_limit_in_bytes=64 * MIB, memory_swap_limit_in_bytes=asked)
-    found = update(OciResources(), sent, CRIO, swap_controller=controller)
+    found = oci_for_update(OciResources(), sent, CRIO, swap_controller=controller)
     assert found == OciTranslation(resources=OciResources(memory_limit=64 * MIB, memory_swap=swap))
 
 
 def test_older_crio_drops_unified_in_updates():
     sent = ContainerResources(cpu_shares=512, hugepage_limits=(("2MB", 0),), unified={"memory.high": "max"})
-    found = update(OciResources(), sent, OLD_CRIO, swap_controller=False)
+    found = oci_for_update(OciResources(), sent, OLD_CRIO, swap_controller=False)
     assert found.resources == OciResources(cpu_shares=512)
     assert [(left.knob, left.value) for left in found.unsayable] == [("hugetlb.2MB.max", "0"), ("memory.high", "max")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import files_held, held_after_reload, scope_held, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
 from memqos.engine.translate.writes import RuntimeHost
@@ -27,7 +27,7 @@ ROWS = json.loads((Path(__file__).parents[3] / "vectors" / "runc_conversions.jso
 
 
 def test_runc_writes_swap_first_and_unified_last():
-    found = written(TYPICAL, RUNC)
+    found = runtime_writes(TYPICAL, RUNC)
     assert found.files == (
         ("memory.swap.max", "0"),
         ("memory.max", "268435456"),
@@ -56,37 +56,37 @@ def test_runc_writes_swap_first_and_unified_last():
 
 
 def test_the_same_files_without_systemd():
-    found = written(TYPICAL, RUNC, CGROUPFS)
-    assert found.files == written(TYPICAL, RUNC).files
+    found = runtime_writes(TYPICAL, RUNC, CGROUPFS)
+    assert found.files == runtime_writes(TYPICAL, RUNC).files
     assert found.properties is None
     assert held_after_reload(found) == files_held(found) == scope_held(found)
 
 
 def test_newer_runc():
-    texts = written(TYPICAL, RUNC_1_3_6).texts
+    texts = runtime_writes(TYPICAL, RUNC_1_3_6).texts
     assert (texts["cpu.weight"], texts["cpu.max"]) == ("100", "34000 100000")
-    assert written(TYPICAL, RUNC_1_3_6, CGROUPFS).texts["cpu.max"] == "33300 100000"
+    assert runtime_writes(TYPICAL, RUNC_1_3_6, CGROUPFS).texts["cpu.max"] == "33300 100000"
 
 
 def test_a_quota_without_a_period_has_the_kernels():
     resources = OciResources(cpu_quota=33_300)
-    assert written(resources, RUNC).texts == {"cpu.max": "33300 100000"}
-    assert written(resources, RUNC).properties == {"CPUQuotaPerSecUSec": 340000}
-    assert written(resources, RUNC_1_3_6).texts == {"cpu.max": "34000 100000"}
-    assert held_after_reload(written(resources, RUNC)) == {"cpu.max": "34000 100000"}
-    assert written(OciResources(cpu_quota=1), RUNC).texts == {"cpu.max": "1 100000"}
+    assert runtime_writes(resources, RUNC).texts == {"cpu.max": "33300 100000"}
+    assert runtime_writes(resources, RUNC).properties == {"CPUQuotaPerSecUSec": 340000}
+    assert runtime_writes(resources, RUNC_1_3_6).texts == {"cpu.max": "34000 100000"}
+    assert held_after_reload(runtime_writes(resources, RUNC)) == {"cpu.max": "34000 100000"}
+    assert runtime_writes(OciResources(cpu_quota=1), RUNC).texts == {"cpu.max": "1 100000"}
 
 
 @pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
 def test_a_reservation_is_low(traits):
-    found = written(OciResources(memory_reservation=MIB), traits)
+    found = runtime_writes(OciResources(memory_reservation=MIB), traits)
     assert found.files == (("memory.low", "1048576"),)
     assert found.properties == {"MemoryLow": 1048576}
 
 
 def test_older_runc_writes_no_reservations_of_huge_pages():
-    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC_1_1_5).texts
-    assert "hugetlb.2MB.rsvd.max" not in written(TYPICAL, RUNC, RuntimeHost(hugetlb_reservations=False)).texts
+    assert "hugetlb.2MB.rsvd.max" not in runtime_writes(TYPICAL, RUNC_1_1_5).texts
+    assert "hugetlb.2MB.rsvd.max" not in runtime_writes(TYPICAL, RUNC, RuntimeHost(hugetlb_reservations=False)).texts
 
 
 @pytest.mark.parametrize("row", ROWS["cpu_weight"], ids=lambda row: str(row["shares"]))
@@ -96,14 +96,14 @@ def test_older_runc_writes_no_reservations_of_huge_pages():
     ids=str,
 )
 def test_weight_by_version(traits, kind, row):
-    found = written(OciResources(cpu_shares=row["shares"]), traits)
+    found = runtime_writes(OciResources(cpu_shares=row["shares"]), traits)
     assert found.files == (("cpu.weight", str(row[kind])),)
     assert found.properties == {"CPUWeight": row[kind]}
 
 
 @pytest.mark.parametrize("row", ROWS["memory_swap_v2"]["rows"], ids=lambda row: f"{row['memsw']},{row['mem']}")
 def test_swap_of_runc(row):
-    found = written(OciResources(memory_limit=row["mem"], memory_swap=row["memsw"]), traits_of("runc", "1.2.1"))
+    found = runtime_writes(OciResources(memory_limit=row["mem"], memory_swap=row["memsw"]), traits_of("runc", "1.2.1"))
     assert bool(found.refusal) is bool(row.get("error"))
     if found.refusal:
         assert found.files == ()
@@ -116,7 +116,7 @@ def test_swap_of_runc(row):
 
 
 def test_runc_1_1_refuses_swap_beside_unlimited_memory():
-    found = written(OciResources(memory_limit=-1, memory_swap=300), RUNC)
+    found = runtime_writes(OciResources(memory_limit=-1, memory_swap=300), RUNC)
     assert found.refusal == "unable to set swap limit without memory limit"
 
 
@@ -124,9 +124,9 @@ def test_to_runc_zero_is_absent_and_minus_one_is_max():
     zero = OciResources(
         memory_limit=0, memory_reservation=0, memory_swap=0, cpu_shares=0, cpu_quota=0, cpus="", mems=""
     )
-    assert written(zero, RUNC).files == ()
-    assert written(zero, RUNC).properties == {}
-    found = written(OciResources(memory_limit=-1, memory_reservation=-1, cpu_quota=-1), RUNC)
+    assert runtime_writes(zero, RUNC).files == ()
+    assert runtime_writes(zero, RUNC).properties == {}
+    found = runtime_writes(OciResources(memory_limit=-1, memory_reservation=-1, cpu_quota=-1), RUNC)
     assert found.files == (
         ("memory.swap.max", "max"),
         ("memory.max", "max"),
@@ -155,7 +155,7 @@ def test_to_runc_zero_is_absent_and_minus_one_is_max():
 )
 def test_without_a_swap_file(traits, limit, both, refused):
     resources = OciResources(memory_limit=limit, memory_swap=both)
-    found = written(resources, traits, RuntimeHost(driver=CgroupDriver.CGROUPFS, swap_file=False))
+    found = runtime_writes(resources, traits, RuntimeHost(driver=CgroupDriver.CGROUPFS, swap_file=False))
     assert bool(found.refusal) is refused
     if not refused:
         assert found.files == (("memory.max", "100"),)
@@ -177,12 +177,12 @@ def test_without_a_swap_file(traits, limit, both, refused):
     ],
 )
 def test_unified_entries_as_properties_of_runc(unified, properties):
-    assert written(OciResources(unified=unified), RUNC).properties == properties
+    assert runtime_writes(OciResources(unified=unified), RUNC).properties == properties
 
 
 def test_unified_wins_over_the_field():
     resources = OciResources(memory_limit=100 * MIB, memory_swap=100 * MIB, unified={"memory.max": str(200 * MIB)})
-    found = written(resources, RUNC)
+    found = runtime_writes(resources, RUNC)
     assert files_held(found)["memory.max"] == "209715200"
     assert found.properties["MemoryMax"] == 209715200
 
@@ -193,7 +193,7 @@ def test_unified_wins_over_the_field():
     [({"../memory.max": "0"}, "no slashes"), ({"memory.min": "1G"}, "memory.min"), ({"memory.high": "-1"}, "-1")],
 )
 def test_entries_that_are_refused(traits, unified, words):
-    found = written(OciResources(memory_limit=100, unified=unified), traits)
+    found = runtime_writes(OciResources(memory_limit=100, unified=unified), traits)
     assert words in found.refusal
     assert found.files == ()
 
@@ -203,25 +203,25 @@ def test_entries_that_are_refused(traits, unified, words):
     [{"memory": "0"}, {".max": "0"}, {".": "0"}, {"cpuset.cpus": "a-b"}, {"cpu.max": "a b"}, {"cpu.max": "1 x"}],
 )
 def test_entries_that_runc_refuses_with_systemd(unified):
-    assert written(OciResources(unified=unified), RUNC).refusal
-    assert not written(OciResources(unified=unified), RUNC, CGROUPFS).refusal
+    assert runtime_writes(OciResources(unified=unified), RUNC).refusal
+    assert not runtime_writes(OciResources(unified=unified), RUNC, CGROUPFS).refusal
 
 
 @pytest.mark.parametrize("traits", [RUNC, CRUN_1_28], ids=str)
 def test_kernel_suffixes_pass_without_systemd_only(traits):
     resources = OciResources(unified={"memory.high": "1G"})
-    assert files_held(written(resources, traits, CGROUPFS)) == {"memory.high": "1073741824"}
-    assert written(resources, traits).refusal
+    assert files_held(runtime_writes(resources, traits, CGROUPFS)) == {"memory.high": "1073741824"}
+    assert runtime_writes(resources, traits).refusal
 
 
 def test_runc_refuses_what_is_no_list_with_systemd_only():
     resources = OciResources(mems="all")
-    assert "cpuset.mems" in written(resources, RUNC).refusal
-    assert written(resources, RUNC, CGROUPFS).texts == {"cpuset.mems": "all"}
+    assert "cpuset.mems" in runtime_writes(resources, RUNC).refusal
+    assert runtime_writes(resources, RUNC, CGROUPFS).texts == {"cpuset.mems": "all"}
 
 
 def test_old_runc_hands_systemd_cpu_sets_in_the_wrong_order():
     resources = OciResources(cpus="8-9", mems="0")
-    found = written(resources, RUNC_1_1_5)
+    found = runtime_writes(resources, RUNC_1_1_5)
     assert (files_held(found)["cpuset.cpus"], held_after_reload(found)["cpuset.cpus"]) == ("8-9", "0-1")
-    assert held_after_reload(written(resources, RUNC))["cpuset.cpus"] == "8-9"
+    assert held_after_reload(runtime_writes(resources, RUNC))["cpuset.cpus"] == "8-9"

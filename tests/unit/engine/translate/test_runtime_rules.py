@@ -4,9 +4,9 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.oci import create
+from memqos.engine.translate.oci import oci_for_create
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import files_held, values, written
+from memqos.engine.translate.runtime_rules import files_held, runtime_writes, values
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.knob import Knob
@@ -16,20 +16,20 @@ from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, RUNC, RUNC
 
 
 def test_what_the_kernel_refuses_is_named():
-    found = written(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
+    found = runtime_writes(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
         files_held(found)
 
 
 @pytest.mark.parametrize(("page_size", "high"), [(4096, "248303616"), (16384, "248299520"), (65536, "248250368")])
 def test_page_sizes(page_size, high):
-    found = written(OciResources(unified={"memory.high": "248304500"}), RUNC, CGROUPFS)
+    found = runtime_writes(OciResources(unified={"memory.high": "248304500"}), RUNC, CGROUPFS)
     assert files_held(found, page_size=page_size) == {"memory.high": high}
 
 
 def test_only_oci_runtimes_write_files():
     with pytest.raises(ValueError, match="cri-o writes no control files"):
-        written(TYPICAL, traits_of("cri-o", "1.36.3"))
+        runtime_writes(TYPICAL, traits_of("cri-o", "1.36.3"))
 
 
 PODS = [
@@ -55,8 +55,8 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
     assert len(plan.pods) == 5
     for planned in plan.pods:
         for one in planned.containers:
-            translated = create(one.resources, cri, hugetlb=True)
-            files = files_held(written(translated.resources, oci, RuntimeHost(driver=driver)))
+            translated = oci_for_create(one.resources, cri, hugetlb=True)
+            files = files_held(runtime_writes(translated.resources, oci, RuntimeHost(driver=driver)))
             for knob, expected in one.cgroup.knobs.items():
                 assert files.get(knob, str(knob.kernel_default)) == str(expected.value), (planned.name, knob)
             assert set(files) - set(one.cgroup.knobs) <= {"hugetlb.2MB.rsvd.max", "hugetlb.1GB.rsvd.max"}
@@ -65,6 +65,6 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
 
 
 def test_what_the_kernel_refuses_is_named_for_plans_too():
-    found = written(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
+    found = runtime_writes(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
         values(found.files)

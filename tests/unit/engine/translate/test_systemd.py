@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import files_held, held_after_reload, written
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
 from memqos.engine.translate.systemd import INFINITY, Survival, property_number, quota_property, survival
 from memqos.engine.translate.versions import traits_of
 from memqos.engine.translate.writes import RuntimeHost
@@ -11,7 +11,7 @@ from tests.unit.engine.translate.samples import CRUN_1_21, MIB, RUNC, TYPICAL
 
 
 def test_a_daemon_reload_undoes_what_is_no_property():
-    found = written(TYPICAL, RUNC)
+    found = runtime_writes(TYPICAL, RUNC)
     assert files_held(found) == {
         "memory.swap.max": "0",
         "memory.max": "268435456",
@@ -42,17 +42,17 @@ def test_a_daemon_reload_undoes_what_is_no_property():
 
 def test_swap_that_the_kubelet_turns_off_survives_a_daemon_reload():
     resources = OciResources(memory_limit=MIB, memory_swap=MIB, unified={"memory.swap.max": "0"})
-    assert held_after_reload(written(resources, RUNC))["memory.swap.max"] == "0"
+    assert held_after_reload(runtime_writes(resources, RUNC))["memory.swap.max"] == "0"
 
 
 def test_files_below_a_scope_show_whole_pages_after_a_daemon_reload_too():
-    found = written(OciResources(memory_limit=100_000), traits_of("crun", "1.21"))
+    found = runtime_writes(OciResources(memory_limit=100_000), traits_of("crun", "1.21"))
     assert held_after_reload(found, page_size=65536)["memory.max"] == "65536"
 
 
 def test_limits_that_are_max_survive_a_daemon_reload():
     resources = OciResources(cpu_period=50_000, unified={"memory.high": "max", "memory.zswap.max": "0"})
-    assert held_after_reload(written(resources, RUNC)) == {
+    assert held_after_reload(runtime_writes(resources, RUNC)) == {
         "cpu.max": "max 50000",
         "memory.high": "max",
         "memory.zswap.max": "max",
@@ -60,7 +60,7 @@ def test_limits_that_are_max_survive_a_daemon_reload():
 
 
 def test_a_daemon_reload_resets_even_without_properties():
-    found = written(OciResources(unified={"memory.oom.group": "1"}), RUNC)
+    found = runtime_writes(OciResources(unified={"memory.oom.group": "1"}), RUNC)
     assert found.properties == {}
     assert held_after_reload(found) == {"memory.oom.group": "0"}
 
@@ -106,7 +106,7 @@ def test_quota_as_a_property(quota, period, number):
 )
 def test_older_systemd_knows_fewer_properties(version, known, reloaded):
     """What it does not know is not set, and the file behind it is left alone."""
-    writes = written(TYPICAL, RUNC, RuntimeHost(systemd=version))
+    writes = runtime_writes(TYPICAL, RUNC, RuntimeHost(systemd=version))
     newer = {"CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes"}
     assert newer & writes.properties.keys() == known
     found = held_after_reload(writes, systemd=version)
@@ -115,7 +115,7 @@ def test_older_systemd_knows_fewer_properties(version, known, reloaded):
 
 def test_zswap_is_systemds_from_253_on():
     wish = OciResources(unified={"memory.zswap.max": "4096"})
-    old, new = (written(wish, CRUN_1_21, RuntimeHost(systemd=version, subgroup="")) for version in (252, 253))
+    old, new = (runtime_writes(wish, CRUN_1_21, RuntimeHost(systemd=version, subgroup="")) for version in (252, 253))
     assert ("MemoryZSwapMax" in old.properties, "MemoryZSwapMax" in new.properties) == (False, True)
     assert held_after_reload(old, systemd=252) == {"memory.zswap.max": "4096"}
     assert survival("memory.zswap.max", {}, 252) is Survival.UNKNOWN

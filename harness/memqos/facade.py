@@ -1,0 +1,145 @@
+"""What `memqos` lets users import, gathered from where it is made: the engine, its values, files and errors.
+
+`memqos` imports this module when one of its names is first asked for, so that the package itself, and every pytest run
+of an environment that has it, starts without the engine.
+"""
+
+from memqos.catalog.kubelet_config import load_settings
+from memqos.catalog.node_facts import load_facts
+from memqos.catalog.pods import Manifests, load_manifests, load_pods
+from memqos.catalog.recognising import Recognised, recognise
+from memqos.catalog.recorded_trees import RecordedTree, load_tree
+from memqos.engine.answer.difference import Difference, differences
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import judge
+from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
+from memqos.engine.cgroup.shelter import Sheltered, shelter
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Refusal
+from memqos.engine.releases.release import Release, Variant
+from memqos.engine.resize.entry import resize_pods
+from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep
+from memqos.engine.translate.container import translate
+from memqos.engine.translate.docker import host_config
+from memqos.engine.translate.oci import oci_for_create, oci_for_update
+from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
+from memqos.engine.translate.versions import Runtimes, Traits, traits_of
+from memqos.errors import (
+    EnvironmentNotAbleError,
+    ExitCode,
+    MachineryError,
+    ManifestError,
+    MemqosError,
+    NonconformanceError,
+    UsageError,
+)
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import ABSENT, MAX, UNLIMITED, Absent, Bytes, CpuMax, Knob, KnobValue, Max, Number, Unlimited
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NodeFacts,
+    NumaZone,
+    ReservationPolicy,
+    SwapBehavior,
+)
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Container, Pod, QosClass, Resources
+from memqos.model.quantity import Quantity
+from memqos.model.reading import CgroupReading, Reading
+from memqos.version import __version__
+
+__all__ = [
+    "ABSENT",
+    "MAX",
+    "UNLIMITED",
+    "Absent",
+    "Bytes",
+    "CgroupDriver",
+    "CgroupPath",
+    "CgroupReading",
+    "CgroupVersion",
+    "Container",
+    "ContainerResources",
+    "CpuMax",
+    "Difference",
+    "Effective",
+    "EnvironmentNotAbleError",
+    "ExitCode",
+    "Expected",
+    "Finding",
+    "Knob",
+    "KnobValue",
+    "Kubelet",
+    "KubeletSettings",
+    "MachineryError",
+    "ManifestError",
+    "Manifests",
+    "Max",
+    "MemqosError",
+    "NodeFacts",
+    "NonconformanceError",
+    "NumaZone",
+    "Number",
+    "Plan",
+    "PlannedCgroup",
+    "PlannedContainer",
+    "PlannedPod",
+    "Pod",
+    "Protected",
+    "QosClass",
+    "Quantity",
+    "Reading",
+    "Reason",
+    "Recognised",
+    "RecordedTree",
+    "Refusal",
+    "Release",
+    "ReservationPolicy",
+    "Resize",
+    "ResizeOutcome",
+    "ResizePlan",
+    "ResizeStep",
+    "Resources",
+    "Runtimes",
+    "Setter",
+    "Sheltered",
+    "SwapBehavior",
+    "Traits",
+    "Unlimited",
+    "UsageError",
+    "Variant",
+    "Verdict",
+    "__version__",
+    "differences",
+    "effective",
+    "expect",
+    "failure",
+    "files_held",
+    "held_after_reload",
+    "host_config",
+    "judge",
+    "knob_reasons",
+    "load_facts",
+    "load_manifests",
+    "load_pods",
+    "load_settings",
+    "load_tree",
+    "oci_for_create",
+    "oci_for_update",
+    "plan_document",
+    "plan_tree",
+    "reason_lines",
+    "recognise",
+    "resize_pods",
+    "runtime_writes",
+    "settled",
+    "shelter",
+    "traits_of",
+    "translate",
+]

@@ -1,0 +1,55 @@
+"""What tests and suites import beside `memqos`: the fixtures' types, conditions to wait for, and work for pods to do.
+
+Types are for annotations; the values come from the plugin's fixtures, and in a test of a suite from `fake_node`.
+"""
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.enactor.base import AdmittedPod
+from memqos.node.combining import Combined, after, both, either
+from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, reaches, rises
+from memqos.node.course import Course
+from memqos.node.fake import fake_node
+from memqos.node.population import Population
+from memqos.node.resizing import Resized
+from memqos.node.under_test import NodeUnderTest
+from memqos.node.watched import Sees, WatchedContainer
+from memqos.node.watching import Watch
+from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.evidence import Evidence
+from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
+
+__all__ = [
+    "AdmittedPod",
+    "Anon",
+    "Catalogue",
+    "Combined",
+    "Command",
+    "Condition",
+    "Course",
+    "Evidence",
+    "Exit",
+    "File",
+    "Free",
+    "Hold",
+    "KubeletCase",
+    "NodeUnderTest",
+    "Population",
+    "Report",
+    "Resized",
+    "Sample",
+    "Sees",
+    "Tmpfs",
+    "Touch",
+    "Watch",
+    "WatchedContainer",
+    "after",
+    "arguments",
+    "both",
+    "counted",
+    "either",
+    "ended",
+    "exceeds",
+    "fake_node",
+    "reaches",
+    "rises",
+]

@@ -1,0 +1,49 @@
+"""What users import stays as it is, unless a change of these texts says otherwise."""
+
+import subprocess
+import sys
+
+import pytest
+
+import memqos
+import memqos.testing
+from memqos import facade
+from tests.golden.api.surface import FOLDER, MODULES, WIDEST, surface
+from tests.meta.test_layers import PACKAGE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_names_and_signatures_are_what_users_know(name):
+    """`python -m tests.golden.api.surface` writes the texts anew."""
+    assert surface(name) == (FOLDER / name).read_text()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_texts_can_be_reviewed(name):
+    assert max(map(len, (FOLDER / name).read_text().splitlines())) <= WIDEST
+
+
+def test_the_package_has_each_name_of_the_facade_and_no_other():
+    assert memqos.__all__ == facade.__all__
+    assert {name: getattr(memqos, name) for name in memqos.__all__} == {
+        name: getattr(facade, name) for name in facade.__all__
+    }
+    assert set(memqos.__all__) <= set(dir(memqos))
+    with pytest.raises(AttributeError, match="module 'memqos' has no attribute 'nothing'"):
+        memqos.nothing  # noqa: B018 - looking is the test
+
+
+def test_no_name_hides_a_module():
+    modules = {path.stem for path in PACKAGE.iterdir()}
+    assert not modules & {*memqos.__all__, *memqos.testing.__all__}
+
+
+def test_no_name_is_in_both():
+    assert not set(memqos.__all__) & set(memqos.testing.__all__)
+
+
+def test_the_package_alone_imports_nothing_of_its_own():
+    """So that it costs nothing where it is installed, and a verb pays for what it uses."""
+    code = "import memqos, sys; from memqos import frame; print([name for name in sys.modules if 'engine' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
