@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memqos.catalog.schema import FieldPath, check
-from memqos.catalog.yaml_nodes import Entry, MappingNode, Node, ScalarNode, parse_documents
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, parse_documents
 from memqos.errors import UsageError
 
 __all__ = ["overlaid"]
@@ -67,8 +67,8 @@ def _value(text: str, kind: str, label: str) -> Node:
 
 def _nested(path: Sequence[str], value: Node) -> MappingNode:
     for name in reversed(path[1:]):
-        value = MappingNode((Entry(name, 0, value),), 0)
-    return MappingNode((Entry(path[0], 0, value),), 0)
+        value = MappingNode((MappingEntry(name, 0, value),), 0)
+    return MappingNode((MappingEntry(path[0], 0, value),), 0)
 
 
 def _merged(node: MappingNode, path: Sequence[str], value: Node) -> MappingNode:
@@ -79,4 +79,4 @@ def _merged(node: MappingNode, path: Sequence[str], value: Node) -> MappingNode:
         value = _merged(inner if isinstance(inner, MappingNode) else MappingNode((), 0), rest, value)
     elif isinstance(value, ScalarNode) and value.value is None:
         return MappingNode(others, node.line)
-    return MappingNode((*others, Entry(name, 0, value)), node.line)
+    return MappingNode((*others, MappingEntry(name, 0, value)), node.line)

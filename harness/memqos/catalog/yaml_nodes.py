@@ -22,8 +22,8 @@ __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_NODES",
-    "Entry",
     "Item",
+    "MappingEntry",
     "MappingNode",
     "Node",
     "ScalarNode",
@@ -49,7 +49,7 @@ class ScalarNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """A key with its value; `line` is the key's."""
 
     key: str
@@ -69,7 +69,7 @@ class SequenceNode:
 class MappingNode:
     """Keys and values in the order they were written; no key occurs twice."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MappingEntry, ...]
     line: int
 
     def get(self, key: str) -> Node | None:
@@ -133,7 +133,7 @@ class _Open:
     line: int
     anchor: str | None
     items: list[Node] = field(default_factory=list)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, MappingEntry] = field(default_factory=dict)
     merged: list[Node] = field(default_factory=list)
     key: tuple[str, int] | None = None
     weight: int = 1
@@ -232,7 +232,7 @@ class _Builder:
             self._anchors[done.anchor] = (node, done.weight)
         self._add(node, done.weight, line=done.line, counted=True)
 
-    def _merge_sources(self, node: Node, line: int) -> Iterator[Entry]:
+    def _merge_sources(self, node: Node, line: int) -> Iterator[MappingEntry]:
         for one in node.items if isinstance(node, SequenceNode) else (node,):
             if not isinstance(one, MappingNode):
                 raise self._error("'<<' merges mappings only.", line)
@@ -279,7 +279,7 @@ class _Builder:
             return
         if key in parent.entries:
             raise self._error(f"the key '{key}' is already there, at line {parent.entries[key].line}.", line, field=key)
-        parent.entries[key] = Entry(key, line, node)
+        parent.entries[key] = MappingEntry(key, line, node)
 
     def _error(self, what: str, line: int, *, field: str = "") -> ManifestError:
         step = _rendered(self._text.line(line))
