@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from memqos.errors import UsageError
 
-__all__ = ["Combined", "Progress", "after", "both", "either"]
+__all__ = ["Combined", "Unfinished", "after", "both", "either"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -88,13 +88,13 @@ def _combined(join: Join, parts: tuple[Combined[T] | T, ...]) -> Combined[T]:
     return Combined(join, parts)
 
 
-class Progress(Generic[T]):
-    """How much of something was seen so far."""
+class Unfinished(Generic[T]):
+    """How much of something that is waited for was seen so far."""
 
     def __init__(self, combined: Combined[T]) -> None:
         self._join = combined.join
-        self._parts: list[Progress[T] | _Leaf[T]] = [
-            Progress(part) if isinstance(part, Combined) else _Leaf(part) for part in combined.parts
+        self._parts: list[Unfinished[T] | _Leaf[T]] = [
+            Unfinished(part) if isinstance(part, Combined) else _Leaf(part) for part in combined.parts
         ]
 
     @property

@@ -13,7 +13,7 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.node.combining import Combined, Progress, both
+from memqos.node.combining import Combined, Unfinished, both
 from memqos.node.conditions import Sample
 from memqos.node.population import Population
 from memqos.node.premises import Premises
@@ -168,7 +168,7 @@ class _Waiting:
     def __init__(self, awaited: Sequence[Awaited]) -> None:
         self._awaited: Combined[Sees] = both(*awaited)
         self.containers = list(dict.fromkeys(_container(one) for one in self._awaited.leaves()))
-        self._progress = Progress(self._awaited)
+        self._progress = Unfinished(self._awaited)
         self._judged = {container.key: 0 for container in self.containers}
         self._settled: Deadline | None = None
         self._next = Deadline.after(IDLE_SECONDS)

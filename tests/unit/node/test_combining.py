@@ -5,7 +5,7 @@ import pytest
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises, watching
-from memqos.node.combining import Progress
+from memqos.node.combining import Unfinished
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS
 
@@ -14,7 +14,7 @@ PREMISES = [Knob.MEMORY_MAX]
 
 def seen(combined, *looks):
     """After which look it was seen, counted from 1; None if it never was."""
-    progress = Progress(combined)
+    progress = Unfinished(combined)
     for number, look in enumerate(looks, 1):
         progress.see(lambda one, look=look: one in look)
         if progress.is_seen:
@@ -52,7 +52,7 @@ def test_what_is_waited_for_is_told_in_words():
 
 def test_what_was_seen_is_not_asked_for_again_and_what_comes_later_not_yet():
     asked = []
-    progress = Progress(both("a", after("b", "c"), either("d", "e")))
+    progress = Unfinished(both("a", after("b", "c"), either("d", "e")))
     progress.see(lambda one: asked.append(one) or one in "ad")
     progress.see(lambda one: asked.append(one) or False)
 
