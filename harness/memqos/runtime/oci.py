@@ -108,7 +108,7 @@ class OciRuntime:
         if program is None:
             raise _refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
         container_id = uuid.uuid4().hex + uuid.uuid4().hex
-        asked = _accepted("create", translate.create(spec.resources, BUNDLES, hugetlb=True, oci=self._oci))
+        asked = _accepted("create", translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True, oci=self._oci))
         log = posixpath.join(sandbox.spec.log_directory, spec.log or f"{spec.name}.log")
         config = bundle_config(
             args=[*(spec.command or (f"/{program}",)), *spec.args],
@@ -135,7 +135,7 @@ class OciRuntime:
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """`update --resources -` with all that was asked for so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
-        asked = _accepted("update", translate.update(before, resources, BUNDLES, hugetlb=True))
+        asked = _accepted("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
         argv = [*self._places.command, "update", "--resources", "-", container.id]
         self._must("update", container, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked

@@ -17,7 +17,7 @@ __all__ = [
     "GONE",
     "ROOTS",
     "BundleFolders",
-    "Seen",
+    "SeenContainer",
     "conmon_answer",
     "deleting",
     "entering",
@@ -133,7 +133,7 @@ class BundleFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenContainer:
     """What a look says of a container. exit_code: None before its end. oom: whether conmon saw an OOM kill in it."""
 
     state: ContainerState
@@ -194,20 +194,20 @@ def looking(places: BundleFolders, *, sandbox: str, container: str) -> list[str]
     return ["sh", "-c", _SEE, "memqos-state", places.bundle(sandbox, container), container, *places.command]
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> SeenContainer:
     """What the look says. Raises MachineryError for the state of a runtime that is no JSON, or has no status."""
     code, _, rest = text.partition("\n")
     word, _, state = rest.partition("\n")
     oom = word == "oom"
     if code.isdecimal():
-        return Seen(state=ContainerState.EXITED, exit_code=int(code), oom=oom)
+        return SeenContainer(state=ContainerState.EXITED, exit_code=int(code), oom=oom)
     try:
         status = str(json.loads(state)["status"])
     except (ValueError, KeyError, TypeError) as error:
         raise MachineryError(f"the runtime's state is '{state.strip()[:200]}', which tells no status.") from error
     known = {"created": ContainerState.CREATED, "running": ContainerState.RUNNING}
     # Stopped, and conmon has not written its exit code yet.
-    return Seen(state=known.get(status, ContainerState.UNKNOWN), oom=oom)
+    return SeenContainer(state=known.get(status, ContainerState.UNKNOWN), oom=oom)
 
 
 def killing(places: BundleFolders, *, sandbox: str, container: str, grace: int) -> list[str]:
