@@ -16,20 +16,21 @@ _NANOS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """at: when it was taken. tasks: by thread id, the seconds that it ran and that it waited to run, so far.
+    """at: when it was taken. waited: by thread id, the seconds that it waited to run, so far.
 
     stolen: the seconds that the host's own host kept each of its processors from running, on average, so far.
     """
 
     at: float
-    tasks: Mapping[str, tuple[float, float]]
+    waited: Mapping[str, float]
     stolen: float
 
 
 class ServedTime:
-    """A clock that stands still while the host keeps a process waiting for a processor.
+    """A clock that stands still while the host keeps a thread of a process waiting for a processor.
 
-    It counts a second that a thread ran, and a second that none of them wanted to run; never more than what passed.
+    Of several threads the one that waits longest counts: what the others do meanwhile may be no more than to wait for
+    it, as a guest's processors do for each other.
     Source: kernel, scheduler/sched-stats.rst (/proc/PID/task/TID/schedstat), proc(5) (steal in /proc/stat). Where the
     kernel does not tell, or the process is gone, all time counts.
     """
@@ -45,15 +46,13 @@ class ServedTime:
         """Seconds served since it was made."""
         before, self._last = self._last, self._sample()
         passed = self._last.at - before.at
-        shared = before.tasks.keys() & self._last.tasks.keys()
-        ran = sum(self._last.tasks[one][0] - before.tasks[one][0] for one in shared)
-        waited = max((self._last.tasks[one][1] - before.tasks[one][1] for one in shared), default=0.0)
-        held = min(passed, waited + self._last.stolen - before.stolen)
-        self._served += min(passed, ran + passed - held)
+        shared = before.waited.keys() & self._last.waited.keys()
+        waited = max((self._last.waited[one] - before.waited[one] for one in shared), default=0.0)
+        self._served += passed - min(passed, waited + self._last.stolen - before.stolen)
         return self._served
 
     def _sample(self) -> _Sample:
-        tasks = {}
+        tasks: dict[str, float] = {}
         try:
             folders = list(self._tasks.iterdir())
         except OSError:
@@ -61,8 +60,8 @@ class ServedTime:
         for folder in folders:
             # A thread may end while we look.
             try:
-                ran, waited, _ = (folder / "schedstat").read_text().split()
-                tasks[folder.name] = int(ran) / _NANOS, int(waited) / _NANOS
+                _, waited, _ = (folder / "schedstat").read_text().split()
+                tasks[folder.name] = int(waited) / _NANOS
             except (OSError, ValueError):
                 continue
         return _Sample(self._clock.now(), tasks, self._stolen())
