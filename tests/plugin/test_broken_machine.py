@@ -190,7 +190,7 @@ def test_it(qos_node, qos_evidence, number):
 @pytest.mark.parametrize(
     ("damaged", "machines"),
     [
-        ("trixie-0", ["trixie-0", "trixie-0", "trixie-1", "trixie-1"]),
+        ("trixie-0", ["trixie-0", "trixie-1", "trixie-1", "trixie-1"]),
         ("", ["trixie-0", "trixie-0", "trixie-0", "trixie-0"]),
     ],
 )
@@ -201,6 +201,56 @@ def test_a_failure_has_the_checkpoint_checked_once_and_a_damaged_one_is_left(
     found = results(FAILS_TWICE)
     assert [one["machine"] for one in found] == machines
     assert (pytester.path / "checked").read_text() == "trixie-0\n"
+
+
+@pytest.fixture
+def damaged_first(results, monkeypatch):
+    """As `results`; what the first machine was made of is damaged."""
+    monkeypatch.setenv("DAMAGED", "trixie-0")
+    return results
+
+
+FAILS_ON_THE_FIRST = """
+@pytest.fixture(scope="module")
+def population(qos_node):
+    return qos_node
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(4))
+def test_it(population, qos_node, qos_evidence, number):
+    assert population.place is qos_node.place
+    with open("runs", "a") as file:
+        file.write(f"{number} ")
+    if number == FAILING and qos_node.place.name == "trixie-0":
+        raise MachineryError("a shim was killed by SIGILL.")
+    qos_evidence.settle(finding("deviates" if number == DEVIATING else "conforms"))
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(("failing", "runs"), [(0, "0 0 1 2 3 "), (1, "0 1 1 2 3 "), (3, "0 1 2 3 3 ")])
+def test_a_test_that_failed_on_what_was_damaged_is_run_once_more(damaged_first, pytester, failing, runs, arguments):
+    results = damaged_first
+    found = results(FAILS_ON_THE_FIRST.replace("FAILING", str(failing)).replace("DEVIATING", "-1"), arguments=arguments)
+    assert [one["outcome"] for one in found] == ["conforms"] * 4
+    assert [len(one["findings"]) for one in found] == [1, 1, 1, 1]
+    assert [one["machine"] for one in found] == ["trixie-0"] * failing + ["trixie-1"] * (4 - failing)
+    assert (pytester.path / "runs").read_text() == runs
+    assert results.run.ret == 0
+    results.run.stdout.fnmatch_lines([f"*test_it[[]{failing}[]] is run once more, on another machine"])
+
+
+def test_a_failure_on_what_is_whole_is_not_tried_twice(results, pytester):
+    found = results(FAILS_ON_THE_FIRST.replace("FAILING", "1").replace("DEVIATING", "-1"))
+    assert [one["outcome"] for one in found] == ["conforms", "machinery", "conforms", "conforms"]
+    assert (pytester.path / "runs").read_text() == "0 1 2 3 "
+
+
+def test_a_deviation_is_not_tried_twice_whatever_its_machine_was_made_of(damaged_first, pytester):
+    found = damaged_first(FAILS_ON_THE_FIRST.replace("FAILING", "2").replace("DEVIATING", "1"))
+    assert [one["outcome"] for one in found] == ["conforms", "deviates", "conforms", "conforms"]
+    assert (pytester.path / "runs").read_text() == "0 1 2 2 3 "
+    assert damaged_first.run.ret == 1
 
 
 KEEPS = """

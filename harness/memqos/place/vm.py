@@ -121,11 +121,12 @@ class VmPlace:
 
     @property
     def origin(self) -> str:
-        """The name of its checkpoint, "" for one that booted."""
-        return self._machine.checkpoint_name
+        """The name of its checkpoint, or of its image for one that booted."""
+        image = self._machine.image
+        return self._machine.checkpoint_name or (image.name if image else "")
 
     def origin_is_whole(self) -> bool:
-        """Check the checkpoint in full; a damaged one is discarded."""
+        """Check checkpoint and image in full; a damaged one is discarded."""
         return self._machine.recheck()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from memqos.report.outcome import Outcome
 from memqos.report.phase import Phase
 
 __all__ = [
+    "AGAIN",
     "ATTRIBUTE",
     "LANE",
     "MARKERS",
@@ -35,6 +36,7 @@ __all__ = [
     "phase_of",
     "plain_id",
     "slug",
+    "told_again",
     "worker_id",
 ]
 
@@ -50,6 +52,9 @@ class Notes:
     machine: str = ""
     folder: Path | None = None
 
+
+AGAIN = "again"
+"""What pytest is told of a phase of a test that is run once more."""
 
 ATTRIBUTE = "memqos"
 """The name under which a report carries its Phase; as JSON while it is on its way from a worker."""
@@ -114,6 +119,15 @@ def phase_of(report: pytest.TestReport) -> Phase | None:
     """What memqos knows of a phase; None of a test that is not ours."""
     phase: Phase | None = getattr(report, ATTRIBUTE, None)
     return phase
+
+
+def told_again(report: pytest.TestReport) -> pytest.TestReport:
+    """The report of a phase that says nothing, since the test is run once more: neither passed nor failed."""
+    report.outcome = AGAIN  # type: ignore[assignment]
+    phase = phase_of(report)
+    if phase is not None:
+        setattr(report, ATTRIBUTE, replace(phase, outcome=None, findings=()))
+    return report
 
 
 def plain_id(nodeid: str) -> str:

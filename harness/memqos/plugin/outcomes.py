@@ -15,6 +15,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collecting import claim_of, machine_of, needs_of
 from memqos.plugin.keys import (
+    AGAIN,
     ATTRIBUTE,
     LANE,
     NOTES,
@@ -134,6 +135,8 @@ class Outcomes:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Letters and words for our outcomes; an error that was told before is counted and not told again."""
         phase = phase_of(report)
+        if report.outcome == AGAIN:
+            return "", "", ""
         if phase is None or phase.outcome is None:
             return None
         category, letter, word = _STATUS[phase.outcome]

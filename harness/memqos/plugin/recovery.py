@@ -1,8 +1,9 @@
 """What goes on after a failure: a module on another machine, a checkpoint under suspicion, what is not tried again.
 
 A machine that broke costs the test that ran on it: what was set up for its module is torn down, and the next test of
-the same module gets a new machine. What fails alike several times in a row is taken for granted where nothing ever
-succeeded, and otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
+the same module gets a new machine. Only where that which the machine was made of turns out to be damaged is the test
+itself run once more. What fails alike several times in a row is taken for granted where nothing ever succeeded, and
+otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from memqos.errors import MemqosError
 from memqos.plugin.collecting import kubelet_id, machine_of
-from memqos.plugin.keys import LANE, SETTINGS_KEY, is_ours, node_fixture, outcome_of_phase
+from memqos.plugin.keys import LANE, NOTES, SETTINGS_KEY, Notes, is_ours, node_fixture, outcome_of_phase, told_again
 from memqos.plugin.telling import Telling
 from memqos.repetition import ENOUGH, Repetition, as_before
 from memqos.report.outcome import Outcome
@@ -41,6 +43,8 @@ class Recovery:
         self._hopeless: dict[Hashable, MemqosError] = {}
         """What need not be tried: places, or all of one sort of machine."""
         self._checked: set[str] = set()
+        self._again: pytest.Item | None = None
+        """The test that is run once more, while its first attempt comes to its end."""
 
     @property
     def _lane(self) -> Lane | None:
@@ -64,12 +68,31 @@ class Recovery:
         if nextitem is not None and self._lane is not None and self._lane.lost:
             _tear_down(item.session)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        """Run a test once more, on another machine, if what its machine was made of is known to have been damaged.
+
+        That failure was ours, and its cause has been told. No other one is tried twice.
+        """
+        result = yield
+        if self._again is item:
+            self._again = None
+            item.stash[NOTES] = Notes()
+            self._telling.line(f"{item.name} is run once more, on another machine")
+            _tear_down(item.session)
+            runtestprotocol(item, nextitem=nextitem)
+        return result
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Learn from each outcome; what happens in tearing down says nothing of the next attempt."""
         report = yield
+        if self._again is item:
+            return told_again(report)
         outcome = outcome_of_phase(report)
         if outcome is None or report.when == "teardown" or not _needs_machine(item):
             return report
@@ -78,7 +101,9 @@ class Recovery:
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):
-            self._suspect_origin()
+            if self._is_of_a_damaged_origin():
+                self._again = item
+                return told_again(report)
             self._count(item, error)
         return report
 
@@ -102,15 +127,17 @@ class Recovery:
                 f"nothing but machinery on {'/'.join(map(str, sort))}: what is left of it is not tried any more"
             )
 
-    def _suspect_origin(self) -> None:
+    def _is_of_a_damaged_origin(self) -> bool:
         """Check, once, what the machine was made of: it may be that which failed."""
         station = self._lane.station if self._lane is not None else None
         origin = station.place.origin if station is not None else ""
         if self._lane is None or station is None or not origin or origin in self._checked:
-            return
+            return False
         self._checked.add(origin)
-        if not station.place.origin_is_whole():
-            self._lane.spoil("its checkpoint is damaged")
+        if station.place.origin_is_whole():
+            return False
+        self._lane.spoil("what it was made of is damaged")
+        return True
 
     def _machine_id(self) -> str:
         station = self._lane.station if self._lane is not None else None

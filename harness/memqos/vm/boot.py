@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from memqos.vm.guest.view import Declared, verify_guest
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import SILENT, Progress, step
+from memqos.vm.image.checking import recheck_image
 from memqos.vm.image.derived import ensure_derived_image
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, Choices, check_options, kernel_words
@@ -63,8 +64,8 @@ def boot(
     temporary_logs: log_dir is removed if we are killed, and with a machine that was kept; otherwise it stays.
 
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
-    MachineryError for what failed. A MachineryError in the context has the checkpoint checked in full, and becomes a
-    DamagedOriginError if that was damaged.
+    MachineryError for what failed. A MachineryError in the context has checkpoint and image checked in full, and is
+    a DamagedOriginError if one was damaged.
     """
     check_room(topology.name, topology.memory_bytes)
     choices = check_options(options or BootOptions())
@@ -82,6 +83,7 @@ def boot(
                 deadline = Deadline.after(BOOT_SECONDS)
                 machine = stack.enter_context(launch(making.ingredients, cache=image_cache, deadline=deadline))
                 making.prepare(machine)
+        machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
         machine.profile, machine.image = profile, making.image
         try:
             put_in(machine, choices)
@@ -92,6 +94,17 @@ def boot(
             raise DamagedOriginError(
                 error.what, where=error.where, next_step=error.next_step, data=error.data
             ) from error
+
+
+def _both(
+    checkpoint_is_whole: Callable[[], bool], image: Image, cache: Cache, progress: Progress
+) -> Callable[[], bool]:
+    """Whether neither the checkpoint nor the image below it is damaged; each is checked, and told, for itself."""
+
+    def recheck() -> bool:
+        return all([checkpoint_is_whole(), recheck_image(image, cache, progress=progress)])
+
+    return recheck
 
 
 def _making(

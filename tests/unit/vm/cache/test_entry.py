@@ -1,5 +1,6 @@
 """An image's record of its files, and which entries are whose."""
 
+import dataclasses
 import hashlib
 import os
 
@@ -8,6 +9,7 @@ import pytest
 from memqos.errors import EnvironmentNotAbleError
 from memqos.vm.cache.entry import Image, images_of, load_image, seal_image, sparse_hash
 from memqos.vm.cache.store import Cache
+from memqos.vm.image.checking import recheck_image
 from memqos.vm.image.derived import derived_name
 from memqos.vm.options import Brought
 
@@ -48,6 +50,54 @@ def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
     assert sizes == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}
     assert manifest["sha256"]["vmlinuz"] == hashlib.sha256(b"vmlinuz").hexdigest()
     assert set(manifest["sha256"]) == {"disk.img", "vmlinuz", "initrd.img"}
+
+
+class Notes:
+    """A Progress that keeps what it is told."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture
+def image(tmp_path):
+    cache = Cache(root=tmp_path)
+    folder = cache.images / "trixie-0123456789ab"
+    folder.mkdir(parents=True)
+    sparse(folder / "disk.img", 64 * MIB, _0=b"x", **{f"_{32 * MIB}": b"y"})
+    for name in ("vmlinuz", "initrd.img", "known_hosts"):
+        (folder / name).write_bytes(name.encode())
+    seal_image(folder, {"profile": "trixie"})
+    return load_image(folder), cache
+
+
+def test_a_byte_of_an_images_disk_that_no_sample_sees_is_found_when_all_is_checked(image):
+    whole, cache = image
+    notes = Notes()
+    assert recheck_image(whole, cache, progress=notes)
+    assert notes.notes == []
+    whole.disk.chmod(0o600)
+    with whole.disk.open("r+b") as file:
+        file.seek(32 * MIB + 5000)
+        file.write(b"z")
+    assert load_image(whole.folder) is not None
+    assert not recheck_image(whole, cache, progress=notes)
+    assert not whole.folder.exists()
+    [told] = notes.notes
+    assert told == (
+        "after a failure in its machine the image 'trixie-0123456789ab' was checked in full: "
+        "disk.img changed since it was made, and it is made again."
+    )
+
+
+def test_an_image_whose_manifest_is_older_than_its_hashes_is_left(image):
+    whole, cache = image
+    older = dataclasses.replace(whole, manifest={**whole.manifest, "sha256": {}})
+    assert recheck_image(older, cache, progress=Notes())
+    assert whole.folder.exists()
 
 
 def test_a_profiles_images_are_found_by_their_whole_name(tmp_path):

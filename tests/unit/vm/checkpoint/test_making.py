@@ -178,9 +178,12 @@ def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
     assert told.startswith("There is no room for a checkpoint, so the machine is booted: the disk has 3 MiB free")
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_what_fails_in_a_restored_machine_has_its_checkpoint_checked_in_full(monkeypatch, making, tmp_path, whole):
-    machine = SimpleNamespace(recheck=lambda: whole)
+@pytest.mark.parametrize(("found", "whole"), [((True, True), True), ((False, True), False), ((True, False), False)])
+def test_what_fails_in_a_machine_has_its_checkpoint_and_its_image_checked_in_full(
+    monkeypatch, making, tmp_path, found, whole
+):
+    machine = SimpleNamespace(recheck=lambda: found[0])
+    monkeypatch.setattr(module, "recheck_image", lambda *_, **__: found[1])
     monkeypatch.setattr(module, "_making", lambda *_, **__: making)
     monkeypatch.setattr(module, "_restore", lambda *_: machine)
     booting = module.boot(load_profile("trixie"), TOPOLOGY, image_cache=None, log_dir=tmp_path / "log")
