@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypedDict
 
 from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
@@ -97,15 +98,7 @@ class Kubelet:
         """
         release = Release.of(release)
         driver = driver or settings.cgroup_driver or CgroupDriver.CGROUPFS
-
-        def on(gate: Gate) -> bool:
-            return enabled(gate, release, settings.feature_gates)
-
         v2 = node.cgroup_version is CgroupVersion.V2
-        factor = settings.throttling_factor
-        if factor is None:
-            factor = _default_factor(release)
-        single = not v2 if settings.single_process_oom_kill is None else settings.single_process_oom_kill
         return cls(
             release=release,
             variant=variant,
@@ -115,36 +108,21 @@ class Kubelet:
             runtimes=runtimes,
             runtimes_text=str(runtimes),
             candidates=runtimes.candidates,
-            host=RuntimeHost(
-                driver=driver,
-                cgroup_version=node.cgroup_version,
-                page_size=node.page_size,
-                swap_file=node.swap_controller,
-                systemd=runtimes.systemd,
-            ),
+            host=_host(node, driver, runtimes),
             layout=runtimes.layout(driver),
             revisions=revisions(release, variant),
             capacity=node_capacity(node),
             allocatable=allocatable(node, settings),
-            memory_qos=on(Gate.MEMORY_QOS) and v2,
-            factor=None if factor is None else float(factor),
-            factor_text="not set" if factor is None else _decimal(factor),
             policy=settings.memory_reservation_policy or ReservationPolicy.NONE,
-            pod_level=on(Gate.POD_LEVEL_RESOURCES),
-            sidecars=on(Gate.SIDECARS),
-            node_swap=on(Gate.NODE_SWAP),
             swap_behavior=settings.swap_behavior or SwapBehavior.UNSET,
             cfs_quota=settings.cpu_cfs_quota is not False,
-            cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
-            exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
-            single_process_oom_kill=single,
-            kills_whole_group=v2
-            and release.has(Novelty.OOM_GROUP)
-            and not (single and release.has(Novelty.SINGLE_PROCESS_OOM_KILL)),
             cgroups_per_qos=settings.cgroups_per_qos is not False,
             enforced=_enforced(settings),
             v2=v2,
             files=CONTROL_FILES[node.cgroup_version],
+            **_gated(release, settings, v2=v2),
+            **_throttling(release, settings),
+            **_killing(release, settings, v2=v2),
         )
 
     def setting(self, name: str, value: object) -> Input:
@@ -154,6 +132,73 @@ class Kubelet:
     def fact(self, name: str, value: object) -> Input:
         """A fact of the node as a rule's input."""
         return Input(name, str(value), self.node.origin)
+
+
+class _Gated(TypedDict):
+    """The fields that feature gates decide."""
+
+    memory_qos: bool
+    pod_level: bool
+    sidecars: bool
+    node_swap: bool
+    cfs_period: int
+    exclusive_cpus: bool
+
+
+class _Throttling(TypedDict):
+    """The throttling factor, in both ways."""
+
+    factor: float | None
+    factor_text: str
+
+
+class _Killing(TypedDict):
+    """What an OOM kill takes."""
+
+    single_process_oom_kill: bool
+    kills_whole_group: bool
+
+
+def _gated(release: Release, settings: KubeletSettings, *, v2: bool) -> _Gated:
+    def on(gate: Gate) -> bool:
+        return enabled(gate, release, settings.feature_gates)
+
+    return _Gated(
+        memory_qos=on(Gate.MEMORY_QOS) and v2,
+        pod_level=on(Gate.POD_LEVEL_RESOURCES),
+        sidecars=on(Gate.SIDECARS),
+        node_swap=on(Gate.NODE_SWAP),
+        cfs_period=_period(settings, custom=on(Gate.CFS_QUOTA_PERIOD)),
+        exclusive_cpus=on(Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS) and settings.cpu_manager_policy == "static",
+    )
+
+
+def _throttling(release: Release, settings: KubeletSettings) -> _Throttling:
+    factor = settings.throttling_factor
+    if factor is None:
+        factor = _default_factor(release)
+    if factor is None:
+        return _Throttling(factor=None, factor_text="not set")
+    # As a person wrote it: exact where the decimal ends, which a configured one always does.
+    return _Throttling(factor=float(factor), factor_text=repr(float(factor)))
+
+
+def _killing(release: Release, settings: KubeletSettings, *, v2: bool) -> _Killing:
+    single = not v2 if settings.single_process_oom_kill is None else settings.single_process_oom_kill
+    spared = single and release.has(Novelty.SINGLE_PROCESS_OOM_KILL)
+    return _Killing(
+        single_process_oom_kill=single, kills_whole_group=v2 and release.has(Novelty.OOM_GROUP) and not spared
+    )
+
+
+def _host(node: NodeFacts, driver: CgroupDriver, runtimes: Runtimes) -> RuntimeHost:
+    return RuntimeHost(
+        driver=driver,
+        cgroup_version=node.cgroup_version,
+        page_size=node.page_size,
+        swap_file=node.swap_controller,
+        systemd=runtimes.systemd,
+    )
 
 
 def _default_factor(release: Release) -> Fraction | None:
@@ -172,8 +217,3 @@ def _enforced(settings: KubeletSettings) -> tuple[str, ...]:
         return ()
     keys = ("pods",) if settings.enforce_node_allocatable is None else settings.enforce_node_allocatable
     return tuple(key for key in keys if key not in {"", "none"})
-
-
-def _decimal(factor: Fraction) -> str:
-    """A factor as a person wrote it: exact where the decimal ends, which a configured one always does."""
-    return repr(float(factor))

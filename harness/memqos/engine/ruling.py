@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.plan import Expected, Reason
-from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
+from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupVersion
+from memqos.model.read_back import read_back
 
 __all__ = ["UNEXPLAINED", "Ruling", "Rulings", "Why", "expected", "kernel_revision", "unexplained", "unified_entries"]
 

@@ -126,8 +126,10 @@ class _Leaf(Generic[T]):
         self.is_seen = False
 
     def see(self, holds: Callable[[T], bool]) -> None:
+        """One look more."""
         self.is_seen = holds(self._what)
 
     def unseen(self) -> Iterator[T]:
+        """Itself, until it was seen."""
         if not self.is_seen:
             yield self._what

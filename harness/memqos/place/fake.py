@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import MachineryError
-from memqos.model.knob import Knob, Text, read_back
+from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
+from memqos.model.read_back import read_back
 from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, Recorder, Sources, offered
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts

@@ -15,9 +15,10 @@ from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, Legacy, Unified
 from memqos.cgroupfs.mount import CgroupMount
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
-from memqos.model.knob import Knob, knobs_of, read_back
+from memqos.model.knob import Knob, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
+from memqos.model.read_back import read_back
 from memqos.target.fake import FakeFiles, Handler, Outcome, RefusedError
 
 __all__ = ["FAKE_HIERARCHY", "FAKE_LEGACY", "FakeCgroups"]

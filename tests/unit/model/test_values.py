@@ -1,9 +1,10 @@
 import pytest
 
-from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number, Text, knobs_of, read_back
+from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number, Text, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import Pod
+from memqos.model.read_back import read_back
 from memqos.model.reading import CgroupReading, NoFile, Reading
 
 

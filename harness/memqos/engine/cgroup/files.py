@@ -11,7 +11,8 @@ from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.plan import Expected, Level
 from memqos.engine.ruling import UNEXPLAINED, Ruling, Rulings, expected
 from memqos.engine.translate.runtime_rules import values
-from memqos.model.knob import ABSENT, Knob, KnobValue, read_back
+from memqos.model.knob import ABSENT, Knob, KnobValue
+from memqos.model.read_back import read_back
 
 __all__ = ["CgroupFiles"]
 

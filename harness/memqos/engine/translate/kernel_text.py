@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number, huge_pages_back, read_back
+from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
 from memqos.model.node import CgroupVersion
+from memqos.model.read_back import huge_pages_back, read_back
 
 __all__ = ["memparse", "shows", "taken"]
 
