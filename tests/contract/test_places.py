@@ -86,7 +86,7 @@ class LentDirty(FakePlace):
 
 class ForgetsTheFirstReason(FakePlace):
     def spoil(self, reason: str) -> None:
-        self.spoilt = reason
+        self._health.spoilt = reason
 
 
 class TellsAnotherStoryEachTime(FakePlace):
@@ -94,7 +94,7 @@ class TellsAnotherStoryEachTime(FakePlace):
 
     def check_alive(self) -> None:
         self.times += 1
-        if self._failure is not None:
+        if self.condition is PlaceState.BROKEN:
             raise MachineError(f"it failed for the {self.times}th time.")
 
 

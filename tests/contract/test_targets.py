@@ -8,6 +8,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.target.base import CommandResult, Target
+from memqos.target.container import ContainerTarget
 from memqos.target.contract import check_target_contract
 from memqos.target.fake import FakeTarget
 from memqos.target.local import LocalTarget
@@ -21,6 +22,12 @@ def test_this_host(tmp_path: Path) -> None:
 def test_the_fake() -> None:
     fake = FakeTarget(files={"/scratch/keep": b""})
     check_target_contract(lambda: contextlib.nullcontext(fake), folder="/scratch")
+
+
+def test_a_container_here(tmp_path: Path, docker: Path) -> None:
+    (tmp_path / "keep").touch()
+    inside = ContainerTarget([str(docker), "exec", "-i", "kind"], address="docker://kind", folder=docker.parent)
+    check_target_contract(lambda: contextlib.nullcontext(inside), folder=str(tmp_path))
 
 
 class Careless(FakeTarget):

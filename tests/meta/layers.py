@@ -53,7 +53,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     # L5: what composes them
     "place": frozenset(
-        {"errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "probe", "third:testinfra"}
+        {"errors", "clock", "ownership", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
     ),
     "place.vm": frozenset(
         {

@@ -8,10 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from memqos.catalog.kubelets import load_kubelets
+from memqos.catalog.pods import load_pod_catalog
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.model.node import CgroupDriver
+from memqos.node.on_place import node_on
+from memqos.node.traits import runtimes_of
 from memqos.place.contract import PlaceCase, check_place_contract
+from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
+from memqos.vm.qemu.machine import Machine
+from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
 
@@ -31,3 +41,81 @@ def machine_case(folder: Path) -> Iterator[PlaceCase]:
 
 def test_a_machine_of_a_profile(tmp_path: Path) -> None:
     check_place_contract(lambda: machine_case(tmp_path / "machine"))
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine that is there: who uses it below knows no more of it than a URL and a key."""
+    with start(tmp_path_factory.mktemp("there"), topology="two-zones") as machine:
+        yield machine
+
+
+@pytest.fixture
+def url(machine: Machine, tmp_path: Path) -> str:
+    """Where its sshd listens on this host, with its key and host key in a configuration of ssh's."""
+    assert machine.image is not None
+    config = tmp_path / "ssh_config"
+    identity = machine.spec.qmp_socket.with_name("identity")
+    config.write_text(
+        f"Host 127.0.0.1\n  HostKeyAlias memqos\n  UserKnownHostsFile {machine.image.known_hosts}\n"
+        f"  IdentityFile {identity}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
+    )
+    return f"ssh://root@127.0.0.1:{machine.ssh_port()}?ssh_config={config}"
+
+
+def test_a_machine_that_is_there(machine: Machine, url: str) -> None:
+    @contextlib.contextmanager
+    def case() -> Iterator[PlaceCase]:
+        with opened_there(url) as place:
+            # The parent of the process that runs commands is the one that serves this connection.
+            own = place.target.run(["sh", "-c", "ps -o ppid= -p $PPID"], deadline=Deadline.after(60)).text.strip()
+            yield PlaceCase(place=place, lose=lambda: output(machine, "kill", own) and None)
+
+    check_place_contract(case)
+
+
+class Forgetful:
+    """A recorder of what nobody looks at."""
+
+    def plan(self, plan: object) -> None:
+        pass
+
+    def reading(self, reading: object) -> None:
+        pass
+
+    def look(self, look: object) -> None:
+        pass
+
+
+def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
+    """The catalogue's first pods under one kubelet on this place, judged."""
+    offer = place.runtimes["containerd+runc"]
+    with place.connect(offer.name, driver, record=lambda _: None, deadline=Deadline.after(60)) as runtime:
+        version = runtime.version(deadline=Deadline.after(60))
+        runtimes = runtimes_of(
+            cri=version.name,
+            cri_version=version.version,
+            oci=offer.oci.name,
+            oci_version=offer.oci.version,
+            hugetlb=offer.hugetlb,
+        )
+        node = node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
+        [kubelet] = [one for one in load_kubelets() if one.id == "v1.27"]
+        pods = load_pod_catalog()[:3]
+        with node.admitted(pods, kubelet) as population:
+            found = [finding for pod in pods for finding in population.judge_pod(pod)]
+            found += population.judge_node()
+        assert node.leftovers() == ()
+    return [finding.verdict for finding in found]
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_pods_on_a_machine_that_is_there_hold_their_values(machine: Machine, url: str, driver: CgroupDriver) -> None:
+    cgroups = ("find", "/sys/fs/cgroup", "-maxdepth", "2", "-type", "d", "-not", "-name", "session*")
+    before = output(machine, *cgroups)
+    with opened_there(url) as place:
+        assert place.runtimes["containerd+runc"].oci.version == machine.contents.versions["runc"]
+        verdicts = verdicts_of(place, driver)
+    assert len(verdicts) > 20
+    assert set(verdicts) == {Verdict.CONFORMS}
+    assert output(machine, *cgroups) == before

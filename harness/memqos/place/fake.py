@@ -17,6 +17,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
 from memqos.model.read_back import read_back
 from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, Recorder, Sources, offered
 from memqos.place.fake_guest import FakeAgent, FakeSampler
+from memqos.place.health import Health
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
@@ -68,10 +69,9 @@ class FakePlace:
         self.sampler = FakeSampler(self._cgroups, self._target)
         self.is_disposable = False
         self.origin = ""
-        self.spoilt = ""
         self.evidence = Sources()
         self.provenance: Mapping[str, object] = {"kind": "in memory"}
-        self._failure: MachineryError | None = None
+        self._health = Health()
 
     @property
     def target(self) -> FakeTarget:
@@ -112,12 +112,11 @@ class FakePlace:
 
     def break_down(self, error: MachineryError) -> None:
         """From now on this is its failure."""
-        self._failure = self._failure or error
+        self._health.fail(error)
 
     def check_alive(self) -> None:
         """Raise its failure."""
-        if self._failure is not None:
-            raise self._failure
+        self._health.check()
 
     def examine(self, error: MachineryError) -> None:  # noqa: ARG002 - there is nothing that would not be known
         """Raise its failure."""
@@ -126,14 +125,16 @@ class FakePlace:
     @property
     def condition(self) -> PlaceState:
         """As it was told."""
-        if self._failure is not None:
-            return PlaceState.BROKEN
-        return PlaceState.SPOILT if self.spoilt else PlaceState.SOUND
+        return self._health.condition
+
+    @property
+    def spoilt(self) -> str:
+        """As it was told."""
+        return self._health.spoilt
 
     def spoil(self, reason: str) -> None:
         """Remember the first reason."""
-        if self.condition is PlaceState.SOUND:
-            self.spoilt = reason
+        self._health.spoil(reason)
 
     def origin_is_whole(self) -> bool:
         """It was made of nothing."""

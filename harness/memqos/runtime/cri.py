@@ -108,6 +108,11 @@ class CriRuntime:
         reply = self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, deadline)
         return {condition.type: condition.status for condition in reply.status.conditions}
 
+    def configuration(self, *, deadline: Deadline) -> Mapping[str, Any]:
+        """Status: the daemon's configuration as it tells it itself; empty for one that tells none, as CRI-O."""
+        request = cri_pb2.StatusRequest(verbose=True)
+        return cri_wire.configuration_from_wire(self._call("Status", request, cri_pb2.StatusResponse, deadline))
+
     def has_image(self, image: str, *, deadline: Deadline) -> bool:
         """ImageStatus: whether the runtime's store has an image of this name."""
         request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=image))

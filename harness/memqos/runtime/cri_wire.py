@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import posixpath
+from collections.abc import Mapping
+from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -30,6 +32,7 @@ from memqos.runtime.base import (
 __all__ = [
     "capabilities_of",
     "cgroup_driver_from_wire",
+    "configuration_from_wire",
     "container_handle",
     "container_state_from_wire",
     "create_request",
@@ -237,3 +240,12 @@ def _node_namespaces() -> cri_pb2.NamespaceOption:
 
 def _unconfined() -> cri_pb2.SecurityProfile:
     return cri_pb2.SecurityProfile(profile_type=cri_pb2.SecurityProfile.Unconfined)
+
+
+def configuration_from_wire(reply: cri_pb2.StatusResponse) -> Mapping[str, Any]:
+    """What a daemon says of its configuration in a verbose status; empty if it does not."""
+    try:
+        told = json.loads(reply.info.get("config", "{}"))
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from memqos.clock import Deadline
 from memqos.errors import ImageError
 from memqos.target.base import Target, checked
+from memqos.target.programs import version_in
 
-__all__ = ["kernel_config_of", "packages_in", "packages_of", "version_in", "versions_of"]
+__all__ = ["kernel_config_of", "packages_in", "packages_of", "versions_of"]
 
 VERSIONS: dict[str, tuple[str, ...]] = {
     "kernel": ("uname", "-r"),
@@ -18,9 +17,6 @@ VERSIONS: dict[str, tuple[str, ...]] = {
     "crun": ("crun", "--version"),
 }
 """Component to the command whose first line tells its version."""
-
-VERSION = re.compile(r"v?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
-"""What a version looks like; the hash of a commit, which may begin with a digit too, is none."""
 
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
 """What of a kernel's configuration decides about machines and results; recorded with the image."""
@@ -39,12 +35,6 @@ def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
             raise ImageError(f"no version is in '{told.strip()[:200]}'.", where=target.address)
         versions[name] = version
     return versions
-
-
-def version_in(text: str) -> str | None:
-    """The version in a program's first line: the first word that begins like 1.2, or is a number; None without one."""
-    words = text.partition("\n")[0].split()
-    return next((word for word in words if VERSION.fullmatch(word)), None)
 
 
 def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:

@@ -10,8 +10,8 @@ from typing import Any
 from memqos.clock import Deadline
 from memqos.errors import UnfitFileError
 from memqos.target.base import Target, checked
+from memqos.target.programs import version_in
 from memqos.vm.contents import Told
-from memqos.vm.guest.facts import version_in
 
 __all__ = ["try_program"]
 

@@ -1,0 +1,167 @@
+"""The place that is a machine which is there already: reached by a URL, used with what it has, and left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memqos.clock import Deadline
+from memqos.errors import MachineryError, TargetError
+from memqos.model.node import CgroupDriver
+from memqos.ownership import ProcessGroup
+from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, Recorder, Sources, offered
+from memqos.place.connecting import runtime_connected
+from memqos.place.discovery import discovered
+from memqos.place.health import Health
+from memqos.place.sources import MACHINE_LOGS
+from memqos.probe.facts import TargetFacts, target_facts
+from memqos.probe.sampler import GuestSampler, Sampler
+from memqos.runtime.base import Runtime
+from memqos.target.base import Target
+from memqos.target.opening import opened_target
+from memqos.target.ssh import SshTarget
+
+__all__ = ["PlaceThere", "opened_there"]
+
+CONNECT_SECONDS = 60.0
+LOOK_SECONDS = 60.0
+PING_SECONDS = 20.0
+
+
+class PlaceThere:
+    """A machine that somebody else has set up, as a place; see the port. Made by `opened_there`."""
+
+    def __init__(
+        self, target: Target, health: Health, *, facts: TargetFacts, runtimes: Mapping[str, OfferedRuntime]
+    ) -> None:
+        self._target = target
+        self._health = health
+        self._facts = facts
+        self._runtimes = runtimes
+
+    @property
+    def target(self) -> Target:
+        """The machine."""
+        self._health.check()
+        return self._target
+
+    @property
+    def facts(self) -> TargetFacts:
+        """What it had when it was opened."""
+        return self._facts
+
+    @property
+    def sampler(self) -> Sampler:
+        """memwatch, which machines of ours have; on another one a watch ends at once, and says so."""
+        return GuestSampler(self.target, self._facts.hierarchy)
+
+    @property
+    def runtimes(self) -> Mapping[str, OfferedRuntime]:
+        """What answered on the usual sockets."""
+        return self._runtimes
+
+    def connect(
+        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+    ) -> contextlib.AbstractContextManager[Runtime]:
+        """Speak to one of its runtimes over its forwarded socket."""
+        return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
+
+    @property
+    def is_disposable(self) -> bool:
+        """It is not: what was made on it is removed, after an interrupt too."""
+        return False
+
+    def check_alive(self) -> None:
+        """Raise its failure; a connection that ended is one."""
+        self._health.check()
+        if isinstance(self._target, SshTarget) and not self._target.is_connected():
+            raise self._health.fail(_lost(self._target, "it was in use"))
+
+    def examine(self, error: MachineryError) -> None:
+        """Raise its failure if it does not come to run a command that does nothing."""
+        self.check_alive()
+        try:
+            self._target.run(["true"], deadline=Deadline.after(PING_SECONDS))
+        except MachineryError as late:
+            raise self._health.fail(late) from error
+
+    @property
+    def condition(self) -> PlaceState:
+        """As it was told."""
+        return self._health.condition
+
+    @property
+    def spoilt(self) -> str:
+        """As it was told."""
+        return self._health.spoilt
+
+    def spoil(self, reason: str) -> None:
+        """Remember the first reason."""
+        self._health.spoil(reason)
+
+    @property
+    def origin(self) -> str:
+        """It was made of nothing."""
+        return ""
+
+    def origin_is_whole(self) -> bool:
+        """It was made of nothing."""
+        return True
+
+    @property
+    def evidence(self) -> Sources:
+        """What it says of itself."""
+        return Sources(commands=MACHINE_LOGS)
+
+    def keep(self) -> KeptPlace:
+        """It stays anyhow, and nothing of ours stays on it."""
+        raise MachineryError("a machine that was there before is not kept.", where=self._target.address)
+
+    @property
+    def provenance(self) -> Mapping[str, object]:
+        """Where it is."""
+        return {"target": self._target.address}
+
+
+def _lost(target: Target, doing: str) -> TargetError:
+    return TargetError(
+        f"the connection was lost while {doing}.",
+        where=target.address,
+        next_step="See whether the machine is still up.",
+    )
+
+
+@contextlib.contextmanager
+def opened_there(url: str) -> Iterator[PlaceThere]:
+    """Connect to a machine, and learn what it has; the connection is ended when the context ends.
+
+    Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
+    nothing on it runs containers or it has no memory controller.
+    """
+    health = Health()
+    reached: list[Target] = []
+
+    def diagnose(doing: str, *, lost: bool) -> MachineryError | None:
+        return health.fail(_lost(reached[0], doing)) if lost and reached else None
+
+    with (
+        _own_folder() as folder,
+        ProcessGroup(folders=(folder,)) as group,
+        opened_target(
+            url, start=group.start, folder=folder, deadline=Deadline.after(CONNECT_SECONDS), diagnose=diagnose
+        ) as target,
+    ):
+        reached.append(target)
+        facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
+        runtimes = discovered(target, deadline=Deadline.after(LOOK_SECONDS))
+        yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[Path]:
+    """For sockets, whose paths have to be short: a private folder below /tmp, whatever TMPDIR says."""
+    with tempfile.TemporaryDirectory(prefix=f"memqos-{os.getpid()}-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
