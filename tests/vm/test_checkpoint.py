@@ -114,8 +114,8 @@ def test_a_checkpoint_is_made_once(tmp_path):
     assert notes.steps == []
 
 
-def harmed_copy(name: str, tmp_path: Path, harm):
-    """A cache like the real one whose checkpoint of this name is harmed; its images are the real ones.
+def cache_without_checkpoints(tmp_path: Path) -> Path:
+    """A cache with the real one's images.
 
     The keys are copies that lost their permissions, as in a cache that an archiver brought.
     """
@@ -124,6 +124,12 @@ def harmed_copy(name: str, tmp_path: Path, harm):
     for part in ("images", "locks"):
         (root / part).symlink_to(real / part)
     checkpoints_folder(default_cache({"MEMQOS_CACHE": str(root)}))
+    return root
+
+
+def harmed_copy(name: str, tmp_path: Path, harm) -> Path:
+    """A cache like the real one whose checkpoint of this name is harmed."""
+    real, root = default_cache(os.environ).root, cache_without_checkpoints(tmp_path)
     copy = ["cp", "--archive", "--sparse=always", real / "checkpoints" / name, root / "checkpoints" / name]
     subprocess.run(copy, check=True)
     harm(root / "checkpoints" / name)
@@ -221,7 +227,6 @@ MAKER = """
     from memqos.vm.boot import boot
     from memqos.vm.cache.store import default_cache
 
-    # Nobody else has a machine of this size, so there is no checkpoint of it.
     zone = Zone(id=0, memory_bytes=(777 << 20), cpus=(0, 1))
     with boot(
         load_profile("trixie"),
@@ -234,17 +239,17 @@ MAKER = """
 
 
 def test_nothing_is_left_of_a_checkpoint_whose_maker_is_killed(tmp_path):
-    folder = checkpoints_folder(default_cache(os.environ))
-    before = set(folder.iterdir())
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(MAKER), str(tmp_path)]) as maker:
+    root = cache_without_checkpoints(tmp_path)
+    folder, environment = root / "checkpoints", {**os.environ, "MEMQOS_CACHE": str(root)}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(MAKER), str(tmp_path)], env=environment) as maker:
         making = wait(
             "the machine boots",
-            lambda: [path for path in set(folder.iterdir()) - before if (path / "entry" / "zone0.ram").exists()],
+            lambda: [path for path in folder.iterdir() if (path / "entry" / "zone0.ram").exists()],
             deadline=soon(),
         )
         maker.kill()
     wait("the checkpoint's folder is gone", lambda: not making[0].exists(), deadline=Deadline.after(10))
-    assert set(folder.iterdir()) <= before
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", range(RESTORES))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline, wait
-from memqos.vm.cache.store import default_cache
 from tests.vm.test_run import alive, qemus_of
 
 pytestmark = pytest.mark.vm
@@ -21,6 +21,8 @@ HANGS = """#!/bin/sh
 case " $* " in *" create "*) exec sleep 10000 ;; esac
 exec "$0.dist" "$@"
 """
+
+ROOT_DISK = re.compile(r"file=([^,]+)/root\.qcow2")
 
 CASES = ["-k", "values and v1.27"]
 
@@ -35,6 +37,7 @@ class Run:
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
         self.qemus: set[int] = set()
+        self.disks: set[Path] = set()
 
     @property
     def said(self) -> str:
@@ -45,10 +48,16 @@ class Run:
 
         def seen() -> bool:
             assert self.process.poll() is None, self.said
-            self.qemus |= set(qemus_of(self.process.pid))
+            self._look()
             return self.said.count(words) >= times if words else bool(self.qemus)
 
         wait(f"the run says {words!r}", seen, deadline=Deadline.after(600))
+
+    def _look(self) -> None:
+        for pid in qemus_of(self.process.pid):
+            self.qemus.add(pid)
+            with contextlib.suppress(OSError):
+                self.disks |= set(map(Path, ROOT_DISK.findall(Path(f"/proc/{pid}/cmdline").read_text())))
 
     def ends(self, *signals: signal.Signals) -> dict:
         """Send these; its bundle, once it and everything of it is gone."""
@@ -68,8 +77,6 @@ class Run:
 @pytest.fixture
 def start(tmp_path):
     """Start a run; it is ended with the test, and no disk of a machine is left of it."""
-    machines = default_cache(os.environ).root / "machines"
-    before = set(machines.iterdir())
     runs = []
 
     def go(*words: str) -> Run:
@@ -80,7 +87,8 @@ def start(tmp_path):
     for run in runs:
         run.process.kill()
         run.process.wait()
-    assert set(machines.iterdir()) <= before
+        assert run.disks
+        assert not [folder for folder in run.disks if folder.exists()]
 
 
 @pytest.mark.parametrize(
