@@ -15,9 +15,10 @@ from memqos import claims, frame
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
-from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
+from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
+from memqos.plugin.crashes import Crashes, worker_died
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, phase_of, plain_id
@@ -26,14 +27,11 @@ from memqos.plugin.sharing import GROUPS
 from memqos.report import summary
 from memqos.report.as_json import as_json
 from memqos.report.bundle import Bundle
-from memqos.report.outcome import Outcome, TestResult
+from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
 
 __all__ = ["Recording"]
-
-_INTERRUPTED = "keyboard-interrupt"
-"""How pytest-xdist calls the end of a worker that somebody interrupted."""
 
 
 class Recording:
@@ -54,8 +52,7 @@ class Recording:
         self._made = self._is_told = False
         self._others_failed = False
         self._usage = ""
-        self._crashed: list[str] = []
-        """What ended workers, in the order in which it did."""
+        self._crashes = Crashes()
         self._bundle: Bundle | None = None
         self._summarised = False
 
@@ -85,7 +82,7 @@ class Recording:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take over what a worker could only say at its end, or that it could not."""
         if error:
-            self._crashed.append(str(error))
+            self._crashes.add(str(error))
         output = getattr(node, "workeroutput", None) or {}
         self._usage = self._usage or output.get("memqos_usage", "")
 
@@ -155,9 +152,9 @@ class Recording:
         nodeid = plain_id(report.nodeid)
         if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._collected:
             # xdist made this report of a worker that died in the middle of a test.
-            if self._crashed[-1:] == [_INTERRUPTED]:
+            if self._crashes.last_was_interrupted:
                 return
-            setattr(report, ATTRIBUTE, _worker_died(report))
+            setattr(report, ATTRIBUTE, worker_died(report))
         phase = phase_of(report)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
@@ -216,22 +213,11 @@ class Recording:
             self._ending.hold()
             for nodeid in list(self._phases):
                 self._finish(nodeid)
-            self._miss_workers()
+            if (crashed := self._crashes.too_many(self._config, len(self._missing))) is not None:
+                self._ending.add(crashed)
             self._ending.judge(exitstatus, usage=self._usage, others_failed=self._others_failed)
             session.exitstatus = self._conclude()
         return result
-
-    def _miss_workers(self) -> None:
-        """Say why cases are missing, if that is because too many workers crashed."""
-        limit = self._config.getoption("maxworkerrestart", None)
-        crashed = [reason for reason in self._crashed if reason != _INTERRUPTED]
-        if limit is not None and len(crashed) > int(limit) and self._missing:
-            self._ending.add(
-                MachineryError(
-                    f"{len(crashed)} workers crashed, and {len(self._missing)} cases were not run.",
-                    next_step="Run them alone, without -n, to see what ends their process.",
-                )
-            )
 
     @property
     def _missing(self) -> set[str]:
@@ -309,14 +295,3 @@ class Recording:
             good = self._bundle.exit_code == ExitCode.CONFORMS
             markup = {"bold": True, "green" if good else "red": True} if line.startswith("verdict:") else {}
             terminalreporter.write_line(line, **markup)
-
-
-def _worker_died(report: pytest.TestReport) -> Phase:
-    """The phase of a test during which its worker's process ended."""
-    return Phase(
-        outcome=Outcome.MACHINERY,
-        chapter=Path(report.nodeid.partition("::")[0]).parent.name,
-        reason=str(report.longrepr).strip().partition("\n")[0],
-        text=report.longreprtext,
-        error_code=int(ExitCode.MACHINERY),
-    )

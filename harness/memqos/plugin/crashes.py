@@ -1,0 +1,54 @@
+"""Workers of pytest-xdist that ended before their time, and what that says of the tests that they ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memqos.errors import ExitCode, MachineryError
+from memqos.report.outcome import Outcome
+from memqos.report.phase import Phase
+
+__all__ = ["Crashes", "worker_died"]
+
+_INTERRUPTED = "keyboard-interrupt"
+"""How pytest-xdist calls the end of a worker that somebody interrupted."""
+
+
+class Crashes:
+    """What ended workers, in the order in which it did."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+
+    def add(self, reason: str) -> None:
+        """One more; reason: in xdist's words."""
+        self._reasons.append(reason)
+
+    @property
+    def last_was_interrupted(self) -> bool:
+        """Whether somebody interrupted the worker that ended last."""
+        return self._reasons[-1:] == [_INTERRUPTED]
+
+    def too_many(self, config: pytest.Config, missing: int) -> MachineryError | None:
+        """Why this many cases are missing, if that is because too many workers crashed."""
+        limit = config.getoption("maxworkerrestart", None)
+        crashed = [reason for reason in self._reasons if reason != _INTERRUPTED]
+        if limit is None or len(crashed) <= int(limit) or not missing:
+            return None
+        return MachineryError(
+            f"{len(crashed)} workers crashed, and {missing} cases were not run.",
+            next_step="Run them alone, without -n, to see what ends their process.",
+        )
+
+
+def worker_died(report: pytest.TestReport) -> Phase:
+    """The phase of a test during which its worker's process ended."""
+    return Phase(
+        outcome=Outcome.MACHINERY,
+        chapter=Path(report.nodeid.partition("::")[0]).parent.name,
+        reason=str(report.longrepr).strip().partition("\n")[0],
+        text=report.longreprtext,
+        error_code=int(ExitCode.MACHINERY),
+    )
