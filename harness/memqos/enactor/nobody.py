@@ -23,17 +23,13 @@ __all__ = ["Nobody"]
 class Nobody:
     """Reads only. find: the containers that there are, whoever made them; asked whenever pods are looked for.
 
-    setter: who is taken to have made what is above containers: a kubelet, unless it is known to be somebody else.
+    What is above containers is taken for a kubelet's work.
     """
 
-    def __init__(self, find: Callable[[], Iterable[ContainerHandle]], *, setter: Setter = Setter.KUBELET) -> None:
-        self._find = find
-        self._setter = setter
+    setter = Setter.KUBELET
 
-    @property
-    def setter(self) -> Setter:
-        """Who made what is there."""
-        return self._setter
+    def __init__(self, find: Callable[[], Iterable[ContainerHandle]]) -> None:
+        self._find = find
 
     def begin(self, name: str) -> Seen:  # noqa: ARG002 - nobody leaves anything to be found
         """Nothing was looked for yet."""
