@@ -53,11 +53,14 @@ def test_pages_show_what_happens(page, tmp_path):
     play(page, tmp_path, flag="")
 
 
-def test_a_release_is_added_as_the_page_says(tmp_path, monkeypatch):
-    """In a copy of the package, with a release that does not exist."""
+@pytest.mark.parametrize(("page", "count"), [("add-a-release.md", 3), ("add-a-runtime.md", 5)])
+def test_what_a_page_adds_is_there_afterwards(page, count, tmp_path, monkeypatch):
+    """In a copy of what the page changes: a release and a runtime that do not exist."""
     shutil.copytree(PACKAGE, tmp_path / "harness" / "memqos", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(DOCS.parent / "vm", tmp_path / "vm")
+    shutil.copytree(DOCS.parent / "fixtures", tmp_path / "fixtures")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "harness"))
-    assert play(DOCS / "how-to" / "add-a-release.md", tmp_path, flag="checkout") == 3
+    assert play(DOCS / "how-to" / page, tmp_path, flag="checkout") == count
 
 
 def test_some_page_shows_commands(tmp_path):

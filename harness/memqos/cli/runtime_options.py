@@ -11,14 +11,23 @@ import click
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import (
+    BUNDLES,
+    CRI_RUNTIMES,
+    OCI_RUNTIMES,
+    TRIXIE,
+    Feature,
+    RuntimeName,
+    Runtimes,
+    Traits,
+    traits_of,
+)
 from memqos.errors import UnknownNameError, UsageError
 
 __all__ = ["RuntimeOptions", "runtime_options", "runtimes_named"]
 
 _OLDEST_SYSTEMD = 240
-_CRI = (RuntimeName.CONTAINERD, RuntimeName.CRIO)
-_NAMED = (*_CRI, RuntimeName.RUNC, RuntimeName.CRUN)
+_NAMED = (*CRI_RUNTIMES, *OCI_RUNTIMES)
 # A plus sign is also part of Debian's versions: only one before a runtime's name separates.
 _BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(_NAMED)})(?:@|$))")
 _DIRECTLY = "oci:"
@@ -81,8 +90,8 @@ def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
     """
     directly = text.startswith(_DIRECTLY)
     found = [_traits(part) for part in _BETWEEN.split(text.removeprefix(_DIRECTLY))]
-    cri = [*([BUNDLES] if directly else []), *(one for one in found if one.runtime in _CRI)]
-    oci = [one for one in found if one.runtime not in _CRI]
+    cri = [*([BUNDLES] if directly else []), *(one for one in found if one.runtime in CRI_RUNTIMES)]
+    oci = [one for one in found if one.runtime not in CRI_RUNTIMES]
     if len(cri) > 1 or len(oci) > 1:
         raise UsageError(f"'{text}' names two runtimes of one kind.", where="--runtime", next_step=_EXAMPLE)
     return replace(beside, cri=cri[0] if cri else beside.cri, oci=oci[0] if oci else beside.oci)
@@ -100,7 +109,7 @@ def _recorded(recorded: Mapping[str, str]) -> Runtimes:
     for name, version in recorded.items():
         if name in _NAMED:
             traits = traits_of(name, version)
-            found = replace(found, cri=traits) if traits.runtime in _CRI else replace(found, oci=traits)
+            found = replace(found, cri=traits) if traits.runtime in CRI_RUNTIMES else replace(found, oci=traits)
     return found
 
 

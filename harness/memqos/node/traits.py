@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.translate.versions import BUNDLES, RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.versions import (
+    BUNDLES,
+    CRI_RUNTIMES,
+    OCI_RUNTIMES,
+    RuntimeName,
+    Runtimes,
+    Traits,
+    traits_of,
+)
 
 __all__ = ["UNKNOWN", "runtimes_of"]
 
@@ -20,8 +28,8 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     driven directly.
     """
     return Runtimes(
-        cri=_known(cri, cri_version, (RuntimeName.CONTAINERD, RuntimeName.CRIO)) if cri else BUNDLES,
-        oci=_known(oci, oci_version, (RuntimeName.RUNC, RuntimeName.CRUN)),
+        cri=_known(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
+        oci=_known(oci, oci_version, OCI_RUNTIMES),
         hugetlb=hugetlb,
     )
 

@@ -18,7 +18,17 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
-__all__ = ["BUNDLES", "TRIXIE", "Feature", "RuntimeName", "Runtimes", "Traits", "traits_of"]
+__all__ = [
+    "BUNDLES",
+    "CRI_RUNTIMES",
+    "OCI_RUNTIMES",
+    "TRIXIE",
+    "Feature",
+    "RuntimeName",
+    "Runtimes",
+    "Traits",
+    "traits_of",
+]
 
 
 class RuntimeName(StrEnum):
@@ -32,6 +42,11 @@ class RuntimeName(StrEnum):
     BUNDLES = "bundles"
     RUNC = "runc"
     CRUN = "crun"
+
+
+CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO)
+OCI_RUNTIMES = (RuntimeName.RUNC, RuntimeName.CRUN)
+"""The runtimes that nodes have, and that people name."""
 
 
 class Feature(StrEnum):
