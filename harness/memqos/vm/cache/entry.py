@@ -21,7 +21,7 @@ __all__ = [
     "KNOWN_HOSTS",
     "MANIFEST",
     "Image",
-    "damaged_files",
+    "damaged_image_files",
     "images_of",
     "list_images",
     "load_image",
@@ -107,7 +107,7 @@ def seal_image(folder: Path, facts: Mapping[str, object]) -> None:
     write_manifest(folder / MANIFEST, told, mode=0o444)
 
 
-def damaged_files(image: Image) -> list[str]:
+def damaged_image_files(image: Image) -> list[str]:
     """The files that are not what they were when the image was made, by all that is in them.
 
     Those whose hash an older manifest does not tell are passed over: making an image takes minutes.

@@ -22,7 +22,7 @@ from memqos.vm.checkpoint.stored import (
     Checkpoint,
     checkpoint_key,
     checkpoints_folder,
-    damaged_files,
+    damaged_checkpoint_files,
     load_checkpoint,
     prune_checkpoints,
     seal_checkpoint,
@@ -150,7 +150,7 @@ def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
         # Another process may have found it out, or it had to make room.
         progress.note(f"the checkpoint '{checkpoint.name}', in whose machine something failed, is gone already.")
         return False
-    damaged = damaged_files(checkpoint)
+    damaged = damaged_checkpoint_files(checkpoint)
     if not damaged:
         found = "it is whole"
     elif "whole" in checkpoint.manifest:

@@ -31,7 +31,7 @@ __all__ = [
     "Checkpoint",
     "checkpoint_key",
     "checkpoints_folder",
-    "damaged_files",
+    "damaged_checkpoint_files",
     "list_checkpoints",
     "load_checkpoint",
     "prune_checkpoints",
@@ -134,7 +134,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     return None if manifest is None else Checkpoint(folder=folder, manifest=manifest)
 
 
-def damaged_files(checkpoint: Checkpoint) -> list[str]:
+def damaged_checkpoint_files(checkpoint: Checkpoint) -> list[str]:
     """The files that are not what they were when the checkpoint was made, by all that is in them; takes seconds.
 
     Of one that was made before whole files were hashed nothing can be vouched for: all of its files.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from memqos.vm.cache.entry import Image, damaged_files, load_image
+from memqos.vm.cache.entry import Image, damaged_image_files, load_image
 from memqos.vm.cache.store import Cache, remove_entry
 from memqos.vm.host.progress import Progress
 
@@ -16,7 +16,7 @@ def recheck_image(image: Image, cache: Cache, *, progress: Progress) -> bool:
 
     It takes seconds, and says nothing unless there is damage: then one note says what it is.
     """
-    damaged = damaged_files(image)
+    damaged = damaged_image_files(image)
     if not damaged:
         return True
     progress.note(

@@ -10,7 +10,7 @@ from memqos.vm.checkpoint.making import recheck_checkpoint
 from memqos.vm.checkpoint.stored import (
     checkpoint_key,
     checkpoints_folder,
-    damaged_files,
+    damaged_checkpoint_files,
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
@@ -146,11 +146,11 @@ def flip_unseen(path, offset):
 
 def test_one_byte_between_the_samples_is_found_when_all_is_looked_at(make):
     folder = make("a")
-    assert damaged_files(load_checkpoint(folder)) == []
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == []
     flip_unseen(folder / "zone0.ram", 32 * MIB + 5000)
     checkpoint = load_checkpoint(folder)
     assert checkpoint is not None
-    assert damaged_files(checkpoint) == ["zone0.ram"]
+    assert damaged_checkpoint_files(checkpoint) == ["zone0.ram"]
 
 
 def test_a_byte_in_a_hole_is_found_and_zeros_in_one_are_no_damage(make):
@@ -159,9 +159,9 @@ def test_a_byte_in_a_hole_is_found_and_zeros_in_one_are_no_damage(make):
     times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
     overwrite(ram, 50 * MIB, bytes(MIB))
     os.utime(ram, ns=times)
-    assert damaged_files(load_checkpoint(folder)) == []
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == []
     flip_unseen(ram, 60 * MIB + 5000)
-    assert damaged_files(load_checkpoint(folder)) == ["zone0.ram"]
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["zone0.ram"]
 
 
 def test_of_a_checkpoint_without_hashes_of_whole_files_nothing_is_vouched_for(make):
@@ -169,7 +169,7 @@ def test_of_a_checkpoint_without_hashes_of_whole_files_nothing_is_vouched_for(ma
     manifest = json.loads((folder / "checkpoint.json").read_text())
     del manifest["whole"]
     (folder / "checkpoint.json").write_text(json.dumps(manifest))
-    assert damaged_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "zone0.ram"]
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "zone0.ram"]
 
 
 def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cache):
