@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,14 @@ def finding(verdict, **changes):
 """
 
 Suite = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def crash_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Crash files are kept in a run's results; where there are none they go to a folder of the test, which has none."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield
+    assert list(tmp_path.glob("memqos-crash-*")) == []
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ STATED = "by --runtime-version"
 OTHER = "(a given file in runc's place"
 IMAGE = {"runc": "1.1.15+ds1", "crun": "1.21"}
 
+pytest_plugins = ["pytester"]
+
 
 def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
     """Of the image's own runtime, or of a file in its place that says so of itself."""
@@ -83,12 +85,38 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
     def brought():
         return check_options(BootOptions(runtime_binary=program)).brought
 
-    places = Places(resolve({}, {}), progress=None)
-    places._need_same_files(brought())
+    [file] = brought()
+    places = Places(resolve({}, {}), progress=None, builds={str(file.path): file.sha256})
     places._need_same_files(brought())
     program.write_text("#!/bin/sh\n# a later build\n")
     with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' is not what it was when the run began\."):
         places._need_same_files(brought())
+
+
+def test_every_worker_judges_the_build_that_there_was_when_the_run_began(suite, run, pytester):
+    """A worker that gets its first machine later would have got the newer one."""
+    program = pytester.path / "my-runc"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    suite(
+        """
+        from memqos.plugin.keys import BUILDS
+
+        @pytest.mark.claim("demo/one")
+        def test_it(request, qos_evidence):
+            (known,) = request.config.stash[BUILDS].values()
+            assert known == "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+    (pytester.path / "suites/conftest.py").write_text(
+        "from pathlib import Path\n"
+        "def pytest_sessionstart(session):\n"
+        "    if not hasattr(session.config, 'workerinput'):\n"
+        "        Path('my-runc').write_text('#!/bin/sh\\n# a later build\\n')\n"
+    )
+    result = run("-n", "1", "--memqos-runtime-binary=my-runc")
+    assert result.ret == 0, result.stdout.str()
 
 
 def test_huge_pages_are_a_matter_of_containerds_configuration():

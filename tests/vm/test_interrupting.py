@@ -96,7 +96,7 @@ def start(tmp_path):
     [
         pytest.param("", 1, [signal.SIGTERM], id="while-restoring"),
         pytest.param("17 pods …", 1, [signal.SIGHUP], id="while-pods-start"),
-        pytest.param("admitted", 1, [signal.SIGINT, signal.SIGINT], id="twice-among-cases"),
+        pytest.param("17 pods …", 1, [signal.SIGINT, signal.SIGINT], id="twice-while-pods-start"),
     ],
 )
 def test_a_signal_ends_a_run_with_2_and_leaves_nothing(start, words, times, signals):
@@ -106,9 +106,9 @@ def test_a_signal_ends_a_run_with_2_and_leaves_nothing(start, words, times, sign
     run.ends(*signals)
 
 
-def test_a_signal_ends_two_machines_at_a_time(start):
+def test_a_signal_ends_workers_and_their_machines(start):
     run = start("-n", "2")
-    run.until("answers after", times=2)
+    run.until("17 pods …")
 
     run.ends(signal.SIGTERM)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
@@ -21,10 +21,11 @@ __all__ = ["Places", "check_places"]
 class Places:
     """The places of one process, one after another or beside one another."""
 
-    def __init__(self, settings: Settings, *, progress: Progress) -> None:
+    def __init__(self, settings: Settings, *, progress: Progress, builds: Mapping[str, str]) -> None:
+        """builds: of each file that a person gave, the SHA-256 that it had when the run began, in whatever process."""
         self._settings = settings
         self._progress = progress
-        self._brought: tuple[Brought, ...] | None = None
+        self._builds = builds
 
     @contextlib.contextmanager
     def opened(self, key: PlaceKey, *, folder: Path) -> Iterator[Place]:
@@ -39,10 +40,9 @@ class Places:
             yield place
 
     def _need_same_files(self, brought: tuple[Brought, ...]) -> None:
-        """Raise UsageError if a file is another one than in the first machine: one run judges one build."""
-        self._brought = self._brought or brought
-        for before, now in zip(self._brought, brought, strict=True):
-            if before.sha256 != now.sha256:
+        """Raise UsageError if a file is another one than when the run began: one run judges one build."""
+        for now in brought:
+            if self._builds.get(str(now.path), now.sha256) != now.sha256:
                 raise UsageError(
                     f"'{now.path}' is not what it was when the run began.",
                     where=now.option,
@@ -50,8 +50,12 @@ class Places:
                 )
 
 
-def check_places(settings: Settings) -> None:
-    """Raise UsageError, before any place is opened, for what none of a run's places can be."""
-    chosen = check_options(boot_options(settings.plain)).options
+def check_places(settings: Settings) -> dict[str, str]:
+    """Raise UsageError, before any place is opened, for what none of a run's places can be.
+
+    Returns the SHA-256 of each file that a person gave, by its path.
+    """
+    choices = check_options(boot_options(settings.plain))
     for name in settings.profiles:
-        kernel_words(load_profile(name), chosen)
+        kernel_words(load_profile(name), choices.options)
+    return {str(file.path): file.sha256 for file in choices.brought}

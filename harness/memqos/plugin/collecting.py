@@ -37,22 +37,25 @@ _OF_MACHINES = frozenset(
 QOS_CLASSES = (QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: Settings) -> dict[str, str]:
     """Names that were given and files that were named exist; UsageError if not.
 
+    Returns the SHA-256 of each file that goes into machines, by its path.
     The defaults need no check, so a run without memqos options does not read any catalogue.
     """
+    builds: dict[str, str] = {}
     given = {key for key, value in settings.items() if value.origin != "default"}
     if given & _OF_MACHINES:
         from memqos.place.opening import check_places
 
-        check_places(settings)
+        builds = check_places(settings)
     if "topology" in given:
         from memqos.catalog.topologies import load_topology
 
         load_topology(settings.word("topology"))
     if settings.kubernetes:
         _kubelets(settings)
+    return builds
 
 
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:

@@ -17,7 +17,7 @@ from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.budget import Budget
 from memqos.plugin.given import settings_given
 from memqos.plugin.interrupting import Interrupting
-from memqos.plugin.keys import MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
+from memqos.plugin.keys import BUILDS, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
 from memqos.plugin.recording import Recording
 from memqos.plugin.recovery import Recovery
 from memqos.plugin.results_folder import chosen_folder
@@ -95,8 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         settings = settings_given(config)
         config.stash[SETTINGS_KEY] = settings
-        if not is_worker:
-            collecting.check_settings(settings)
+        handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("memqos_builds")
+        config.stash[BUILDS] = collecting.check_settings(settings) if handed is None else handed
         config.stash[RESULTS] = chosen_folder(config, settings)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None

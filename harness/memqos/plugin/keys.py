@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from memqos.report.phase import Phase
 __all__ = [
     "AGAIN",
     "ATTRIBUTE",
+    "BUILDS",
     "LANE",
     "MARKERS",
     "NODES",
@@ -61,6 +62,9 @@ ATTRIBUTE = "memqos"
 
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
+BUILDS = pytest.StashKey[Mapping[str, str]]()
+"""The SHA-256, when the run began, of each file that a person gave, by its path."""
+
 NOTES = pytest.StashKey[Notes]()
 LANE = pytest.StashKey[Any]()
 """This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""

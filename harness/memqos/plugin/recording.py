@@ -21,7 +21,7 @@ from memqos.plugin import provenance
 from memqos.plugin.crashes import Crashes, worker_died
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import ATTRIBUTE, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, phase_of, plain_id
+from memqos.plugin.keys import ATTRIBUTE, BUILDS, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.sharing import GROUPS
 from memqos.report import summary
@@ -77,6 +77,7 @@ class Recording:
             self._config.stash[RESULTS] = for_good(self._folder, self._settings)
         self._is_told = True
         node.workerinput["memqos_results"] = str(self._folder)
+        node.workerinput["memqos_builds"] = self._config.stash[BUILDS]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

@@ -22,7 +22,7 @@ from memqos.place.opening import Places
 from memqos.plugin.evidence import Folder, MachineLog, capture
 from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
 from memqos.plugin.keeping import keep_chosen, leaves, lingers
-from memqos.plugin.keys import RESULTS, SETTINGS_KEY, worker_id
+from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.runtime.base import Runtime
 
@@ -65,7 +65,7 @@ class Station:
 def open_station(config: pytest.Config, key: PlaceKey) -> Iterator[Station]:
     """Get a place, connect to its runtime, and learn what it has; all is gone when the context ends."""
     settings, telling = config.stash[SETTINGS_KEY], Telling(config)
-    places = config.stash.setdefault(_PLACES, Places(settings, progress=telling))
+    places = config.stash.setdefault(_PLACES, Places(settings, progress=telling, builds=config.stash[BUILDS]))
     station_id = f"{worker_id(config)}-{_next_number(config)}"
     folder = Folder(config.stash[RESULTS] / "machines" / station_id)
     driver = CgroupDriver(settings.word("driver"))

@@ -130,6 +130,7 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
     """Start containerd again with what it was given; UnfitFileError with its journal if it does not come up."""
     told = target.run(["systemctl", "restart", "containerd"], deadline=deadline)
     if told.status == 0:
+        _need_cri(target, files, deadline=deadline)
         return
     journal = target.run(
         ["journalctl", "--no-pager", "--output=cat", "--unit=containerd", "--lines=12"], deadline=deadline
@@ -138,6 +139,21 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
     raise UnfitFileError(
         f"containerd does not start with what it was given. Its journal ends with:\n{journal.text.strip()}",
         where=", ".join(options),
+    )
+
+
+def _need_cri(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:
+    """Raise UnfitFileError for a containerd that runs and does not serve CRI; one that cannot be asked may well."""
+    told = target.run(["ctr", "plugins", "list"], deadline=deadline)
+    rows = [line.split() for line in told.text.splitlines()]
+    states = [row[-1] for row in rows if len(row) >= 3 and row[1] == "cri"]  # noqa: PLR2004 - type, id, state
+    if told.status != 0 or "ok" in states:
+        return
+    raise UnfitFileError(
+        f"containerd starts with what it was given and does not serve CRI: its plugin 'cri' is "
+        f"{f'in the state {states[0]!r}' if states else 'not there'}.",
+        where=", ".join(dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")),
+        next_step="Take it out of disabled_plugins, and see its part of the configuration.",
     )
 
 

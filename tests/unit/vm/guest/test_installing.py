@@ -33,14 +33,22 @@ def soon():
     return Deadline.after(5)
 
 
+PLUGINS = """\
+TYPE                                      ID                       PLATFORMS      STATUS
+io.containerd.content.v1                  content                  -              ok
+io.containerd.grpc.v1                     containers               -              ok
+"""
+CRI = "io.containerd.grpc.v1                     cri                      linux/amd64    {}\n"
+
+
 class Guest:
     """A target that remembers the commands it was given; each ends well unless it is told otherwise."""
 
     def __init__(self, *, version=RUNC, features=NO_ANSWER, **outcomes):
         self.ran = []
         self.tried = {"--version": version, "features": features}
-        self.outcomes = outcomes
-        names = ("sh", "mkdir", "mv", "rm", "env", "systemctl", "journalctl", "dpkg-query", "dpkg")
+        self.outcomes = {"ctr": (0, (PLUGINS + CRI.format("ok")).encode(), b""), **outcomes}
+        names = ("ctr", "sh", "mkdir", "mv", "rm", "env", "systemctl", "journalctl", "dpkg-query", "dpkg")
         commands = {(name,): self.answer for name in names}
         commands |= dict.fromkeys(VERSIONS, self.version)
         commands[("python3", "-c")] = lambda *_: (0, json.dumps(self.tried).encode(), b"")
@@ -130,6 +138,24 @@ def test_a_containerd_that_does_not_come_up_shows_its_journal(bring):
     guest = Guest(systemctl=(1, b"", b"failed"), journalctl=(0, b"invalid plugin config\n", b""))
     with pytest.raises(UsageError, match=r"--containerd-binary: containerd does not start .*\n.*invalid plugin config"):
         put_in(guest.machine, bring("containerd_binary", b"#!/bin/sh\n"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (PLUGINS, "its plugin 'cri' is not there"),
+        (PLUGINS + CRI.format("error"), "its plugin 'cri' is in the state 'error'"),
+    ],
+)
+def test_a_containerd_without_cri_is_the_persons_to_mend(bring, listed, words):
+    guest = Guest(ctr=(0, listed.encode(), b""))
+    with pytest.raises(UsageError, match=f"--containerd-config: containerd starts .* does not serve CRI: {words}"):
+        put_in(guest.machine, bring("containerd_config", b'disabled_plugins = ["cri"]\n'))
+
+
+@pytest.mark.parametrize("answer", [(0, (PLUGINS + CRI.format("ok")).encode(), b""), (127, b"", b"not found")])
+def test_a_containerd_with_cri_and_one_that_cannot_be_asked_are_taken(bring, answer):
+    put_in(Guest(ctr=answer).machine, bring("containerd_config", b"version = 2\n"))
 
 
 def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
