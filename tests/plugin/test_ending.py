@@ -255,6 +255,25 @@ def test_other_peoples_tests_are_ended_by_a_signal_as_ever(pytester):
     assert pytester.runpytest_subprocess().ret == -signal.SIGTERM
 
 
+@pytest.mark.parametrize("number", [0, 2], ids=["input", "error"])
+def test_a_process_without_a_standard_stream_goes_on_without_it(suite, pytester, number):
+    suite(CONFORMS)
+    command = " ".join(["exec", sys.executable, *COMMANDS["memqos"], f"{number}>&-"])
+    done = subprocess.run(["sh", "-c", command], cwd=pytester.path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert bundle(pytester)["exit_code"] == 0
+
+
+def test_a_folder_whose_name_is_no_text_takes_results_as_any_other(suite, pytester):
+    suite(CONFORMS)
+    command = [os.fsencode(sys.executable), b"-m", b"memqos", b"run", b"suites", b"--results", b"caf\xe9"]
+    done = subprocess.run(command, cwd=pytester.path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = os.fsencode(pytester.path) + b"/caf\xe9/bundle.json"
+    with open(found, encoding="utf-8") as file:  # noqa: PTH123 - its path is no text
+        assert json.load(file)["exit_code"] == 0
+
+
 @each_command
 def test_a_full_device_instead_of_standard_output_is_the_hosts_matter(suite, start, pytester, command):
     suite(CONFORMS)

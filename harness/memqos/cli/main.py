@@ -190,6 +190,7 @@ def in_tree(error: BaseException) -> MemqosError:
 
 def main() -> NoReturn:
     """The console script."""
+    frame.open_missing_streams()
     code = run(sys.argv[1:])
     if frame.flush() is not None:
         # Python would try again, complain, and end with a code of its own.

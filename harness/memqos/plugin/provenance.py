@@ -29,7 +29,8 @@ def write(path: Path, text: str) -> None:
     """Write a file so that a reader finds either the old text or the whole new one."""
     temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        # A path may have bytes that are no text.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
