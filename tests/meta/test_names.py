@@ -1,6 +1,7 @@
 """No public name of a module is the name of anything else in the package, and no module is imported by a string."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,11 @@ PAGES = "cli"
 
 
 def public_definitions(path: Path) -> Iterator[str]:
-    """Classes and functions at the top of a module, but for those that begin with an underscore."""
+    """Classes, names of types and functions at the top of a module, but for those that begin with an underscore."""
     for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from (name for name in names if re.match("[A-Z][A-Za-z]*[a-z]", name))
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             yield node.name
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from memqos.catalog.schema import FieldPath, check
+from memqos.catalog.schema import FieldPath, Fields, check
 from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, parse_documents
 from memqos.errors import UsageError
 
@@ -13,8 +13,6 @@ __all__ = ["overlaid"]
 OPTION = "--set"
 _TEXTS = frozenset({"string", "duration"})
 _STEP = "Write key=value, such as --set memoryThrottlingFactor=0.8 or --set featureGates.MemoryQoS=true."
-
-Fields = Mapping[str, Mapping[str, str]]
 
 
 def overlaid(

@@ -11,7 +11,7 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNod
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["LARGEST", "FieldPath", "check", "parse_fields", "quantity_of"]
+__all__ = ["LARGEST", "FieldPath", "Fields", "check", "parse_fields", "quantity_of"]
 
 LARGEST = 2**63 - 1
 

@@ -29,7 +29,7 @@ __all__ = [
     "Place",
     "PlaceKey",
     "PlaceState",
-    "Recorder",
+    "RequestRecorder",
     "Sources",
     "offered",
 ]
@@ -37,7 +37,7 @@ __all__ = [
 PlaceKey = tuple[str, str]
 """Which sort of place is meant: a profile and a topology."""
 
-Recorder = Callable[[object], None]
+RequestRecorder = Callable[[object], None]
 """Is given each request to a runtime with its reply, for evidence."""
 
 
@@ -135,7 +135,7 @@ class Place(Protocol):
         ...
 
     def connect(
-        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+        self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Speak to one of its runtimes, under a cgroup driver, for as long as the context lives.
 

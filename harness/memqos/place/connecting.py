@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from memqos.clock import Deadline
 from memqos.model.node import CgroupDriver
-from memqos.place.base import OfferedRuntime, Recorder
+from memqos.place.base import OfferedRuntime, RequestRecorder
 from memqos.runtime.base import Runtime
 from memqos.runtime.cri import connect
 from memqos.runtime.oci import OciRuntime
@@ -20,7 +20,7 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 @contextlib.contextmanager
 def runtime_connected(
-    target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+    target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
 ) -> Iterator[Runtime]:
     """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""
     if offer.is_direct:

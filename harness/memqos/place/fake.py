@@ -15,13 +15,13 @@ from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
 from memqos.model.read_back import read_back
-from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, Recorder, Sources, offered
+from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.place.health import Health
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
-from memqos.target.fake import FakeTarget, Outcome
+from memqos.target.fake import FakeAnswer, FakeTarget
 
 __all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakePlace"]
 
@@ -102,7 +102,7 @@ class FakePlace:
         runtime: str,
         driver: CgroupDriver,
         *,
-        record: Recorder,  # noqa: ARG002 - what is asked in memory leaves no record
+        record: RequestRecorder,  # noqa: ARG002 - what is asked in memory leaves no record
         deadline: Deadline,  # noqa: ARG002 - nothing takes time here
     ) -> Iterator[FakeRuntime]:
         """Speak to it."""
@@ -144,7 +144,7 @@ class FakePlace:
         """It cannot be kept."""
         raise MachineryError("a place in memory ends with the process that it is in.")
 
-    def _end_containers(self, _: Sequence[str], __: bytes, ___: Deadline) -> Outcome:
+    def _end_containers(self, _: Sequence[str], __: bytes, ___: Deadline) -> FakeAnswer:
         for runtime in self._runtimes.values():
             runtime.finish_all()
         return 0, b"", b""

@@ -12,7 +12,7 @@ from memqos.model.path import CgroupPath
 from memqos.probe.looks import Appended, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.fake_cgroups import FakeCgroups
-from memqos.target.fake import FakeTarget, Handler, Outcome
+from memqos.target.fake import FakeAnswer, FakeTarget, Handler
 
 __all__ = ["FakeAgent", "FakeSampler"]
 
@@ -34,7 +34,7 @@ class FakeAgent:
         """The command that it answers, for FakeTarget."""
         return {("python3", "-I", "-S", "-c"): self._run}
 
-    def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+    def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
         request = json.loads(stdin)
         if request["verb"] == "leftovers":
             return 0, b'{"leftovers": []}', b""

@@ -12,7 +12,7 @@ from memqos.clock import Deadline
 from memqos.errors import MachineryError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.ownership import ProcessGroup
-from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, Recorder, Sources, offered
+from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.connecting import runtime_connected
 from memqos.place.discovery import discovered
 from memqos.place.health import Health
@@ -64,7 +64,7 @@ class PlaceThere:
         return self._runtimes
 
     def connect(
-        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+        self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Speak to one of its runtimes over its forwarded socket."""
         return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)

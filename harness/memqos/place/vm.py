@@ -13,7 +13,16 @@ from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
-from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceKey, PlaceState, Recorder, Sources, offered
+from memqos.place.base import (
+    KeptPlace,
+    OciProgram,
+    OfferedRuntime,
+    PlaceKey,
+    PlaceState,
+    RequestRecorder,
+    Sources,
+    offered,
+)
 from memqos.place.connecting import CONTAINERD_SOCKET, runtime_connected
 from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
@@ -84,7 +93,7 @@ class VmPlace:
         )
 
     def connect(
-        self, runtime: str, driver: CgroupDriver, *, record: Recorder, deadline: Deadline
+        self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Speak to containerd with this OCI runtime below it, or to the OCI runtime itself."""
         return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)

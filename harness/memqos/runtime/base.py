@@ -15,13 +15,13 @@ from memqos.model.cri import ContainerResources
 
 __all__ = [
     "CallRecord",
+    "CallRecorder",
     "Capability",
     "ContainerHandle",
     "ContainerSpec",
     "ContainerState",
     "ContainerStatus",
     "Mount",
-    "Recorder",
     "Runtime",
     "RuntimeVersion",
     "SandboxHandle",
@@ -150,7 +150,7 @@ class CallRecord:
     error: str = ""
 
 
-Recorder = Callable[[CallRecord], None]
+CallRecorder = Callable[[CallRecord], None]
 
 
 def keep_none(_: CallRecord) -> None:

@@ -23,11 +23,11 @@ from memqos.runtime import cri_wire
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
     CallRecord,
+    CallRecorder,
     Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerStatus,
-    Recorder,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
@@ -44,7 +44,7 @@ _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retri
 
 @contextlib.contextmanager
 def connect(
-    socket: Path, *, name: str, handler: str = "", record: Recorder = keep_none, deadline: Deadline
+    socket: Path, *, name: str, handler: str = "", record: CallRecorder = keep_none, deadline: Deadline
 ) -> Iterator[CriRuntime]:
     """A CRI runtime behind this local socket, for as long as the context lives.
 
@@ -60,7 +60,7 @@ def connect(
 class CriRuntime:
     """The Runtime port over CRI v1, and the few CRI verbs that only CRI has. Made by `connect`."""
 
-    def __init__(self, channel: grpc.Channel, *, name: str, handler: str, record: Recorder) -> None:
+    def __init__(self, channel: grpc.Channel, *, name: str, handler: str, record: CallRecorder) -> None:
         self._channel = channel
         self._stub: Any = cri_pb2_grpc.RuntimeServiceStub(channel)  # type: ignore[no-untyped-call]
         self._images: Any = cri_pb2_grpc.ImageServiceStub(channel)  # type: ignore[no-untyped-call]

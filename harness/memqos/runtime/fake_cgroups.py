@@ -19,7 +19,7 @@ from memqos.model.knob import Knob, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.read_back import read_back
-from memqos.target.fake import FakeFiles, Handler, Outcome, RefusedError
+from memqos.target.fake import FakeAnswer, FakeFiles, Handler, RefusedError
 
 __all__ = ["FAKE_HIERARCHY", "FAKE_LEGACY", "FakeCgroups"]
 
@@ -170,7 +170,7 @@ class FakeCgroups:
         cgroup = self._cgroup(folder)
         return cgroup, name if self.hierarchy.file(cgroup, name) == path else ""
 
-    def _scan_tree(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+    def _scan_tree(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         tests = argv.index("(")
         names = set(argv[argv.index("-name") + 1 : -2 : 3])
         listing: list[bytes] = []
@@ -185,7 +185,7 @@ class FakeCgroups:
                         contents += self._lines(f"{folder}/{name}", files[name])
         return 0, b"".join([*listing, b"\0", *contents]), b""
 
-    def _scan_files(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+    def _scan_files(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
         contents: list[bytes] = []
         complaints: list[bytes] = []
         for path in stdin.decode().split("\0")[:-1]:
@@ -196,7 +196,7 @@ class FakeCgroups:
                 contents += self._lines(path, data.decode())
         return (123 if complaints else 0), b"".join(contents), b"".join(complaints)
 
-    def _first_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+    def _first_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         places = {self.hierarchy.file(path, "cgroup.procs"): path for path in self._scores if path in self._cgroups}
         lines = [f"{file}\0{self._scores[places[file]]}\n" for file in argv[5:] if file in places]
         return 0, "".join(lines).encode(), b""

@@ -24,11 +24,11 @@ from memqos.model.path import CgroupPath
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
     CallRecord,
+    CallRecorder,
     Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerStatus,
-    Recorder,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
@@ -56,7 +56,7 @@ class OciRuntime:
         program: str,
         driver: CgroupDriver,
         oci: RuntimeName = RuntimeName.RUNC,
-        record: Recorder = keep_none,
+        record: CallRecorder = keep_none,
     ) -> None:
         self._target = target
         self._name = f"oci:{posixpath.basename(program)}"

@@ -16,12 +16,12 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, TargetError
 from memqos.target.base import CommandResult, same_socket
 
-__all__ = ["FakeFiles", "FakeTarget", "Handler", "Outcome", "RefusedError"]
+__all__ = ["FakeAnswer", "FakeFiles", "FakeTarget", "Handler", "RefusedError"]
 
-Outcome = tuple[int, bytes, bytes]
+FakeAnswer = tuple[int, bytes, bytes]
 """A command's status, standard output and standard error."""
 
-Handler = Callable[[Sequence[str], bytes, Deadline], Outcome]
+Handler = Callable[[Sequence[str], bytes, Deadline], FakeAnswer]
 """What a scripted command does: given its arguments, its standard input and the deadline."""
 
 
@@ -158,19 +158,19 @@ class FakeTarget:
         except RefusedError as error:
             raise TargetError(f"{doing} failed: {error}.", where=self._address) from error
 
-    def _cat(self, argv: Sequence[str], stdin: bytes, deadline: Deadline) -> Outcome:
+    def _cat(self, argv: Sequence[str], stdin: bytes, deadline: Deadline) -> FakeAnswer:
         contents = [self.read(path, deadline=deadline) for path in argv[1:]] or [stdin]
         found = [content for content in contents if content is not None]
         missing = len(found) < len(contents)
         return int(missing), b"".join(found), b"cat: No such file or directory\n" if missing else b""
 
 
-def _printf(argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+def _printf(argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
     """Each word on its own line: of printf's formats only this one is needed."""
     return 0, b"".join(word.encode() + b"\n" for word in argv[2:]), b""
 
 
-def _sleep(argv: Sequence[str], _: bytes, deadline: Deadline) -> Outcome:
+def _sleep(argv: Sequence[str], _: bytes, deadline: Deadline) -> FakeAnswer:
     if float(argv[1]) > deadline.remaining:
         condition = f"'{' '.join(argv)}' ends"
         raise DeadlineError(

@@ -17,7 +17,7 @@ from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
-from memqos.target.fake import FakeTarget, Outcome
+from memqos.target.fake import FakeAnswer, FakeTarget
 from tests.unit.enforce.plans import plan
 
 ONE = plan(CgroupDriver.SYSTEMD, pods={"1": {Knob.MEMORY_MAX: Bytes(4096)}})
@@ -33,7 +33,7 @@ class Agent:
         target = FakeTarget(commands={("python3", "-I", "-S", "-c"): self.run})
         self.tree = CgroupTree(target, FAKE_HIERARCHY)
 
-    def run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> Outcome:
+    def run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
         self.requests.append(json.loads(stdin))
         return 0, json.dumps(self.answer).encode(), b""
 

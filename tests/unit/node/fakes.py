@@ -28,7 +28,7 @@ from memqos.probe.looks import Look
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
-from memqos.target.fake import FakeTarget, Outcome
+from memqos.target.fake import FakeAnswer, FakeTarget
 
 ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
 FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_sizes=(), kernel="6.12")
@@ -138,7 +138,7 @@ class Bench:
         """What there is below kubepods, without runtimes' own."""
         return [text for path in self.cgroups.list("/sys/fs/cgroup") or () if (text := path).startswith("kubepods")]
 
-    def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> Outcome:
+    def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         for file in argv[4:]:
             container_id = file.split("/")[-2].removeprefix("cri-containerd-").removesuffix(".scope")
             handle = self.runtime.handles[container_id]

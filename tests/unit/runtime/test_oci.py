@@ -26,7 +26,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import GONE
-from memqos.target.fake import FakeTarget, Outcome
+from memqos.target.fake import FakeAnswer, FakeTarget
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "oci" / "config.json"
 POD = "/kubepods.slice/kubepods-pod1.slice"
@@ -57,12 +57,12 @@ class Host:
 
     def __init__(self, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> None:
         self.asked: list[tuple[tuple[str, ...], bytes]] = []
-        self.answers: dict[str, Outcome] = {"memqos-create": (0, b'{"pid": 17}\n', b"")}
+        self.answers: dict[str, FakeAnswer] = {"memqos-create": (0, b'{"pid": 17}\n', b"")}
         self.records: list[CallRecord] = []
         self.target = FakeTarget(commands={("sh",): self._answer, ("runc",): self._answer})
         self.runtime = OciRuntime(self.target, program="runc", driver=driver, record=self.records.append)
 
-    def _answer(self, argv: Sequence[str], stdin: bytes, _: Deadline) -> Outcome:
+    def _answer(self, argv: Sequence[str], stdin: bytes, _: Deadline) -> FakeAnswer:
         self.asked.append((tuple(argv), stdin))
         known = [word for word in argv if word in self.answers]
         return self.answers[known[0]] if known else (0, b"", b"")

@@ -33,7 +33,7 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.engine.translate.container import translate
-from memqos.engine.translate.explain import cri_document, translation_document
+from memqos.engine.translate.explain import Document, cri_document, translation_document
 from memqos.model.knob import ABSENT
 
 __all__ = [
@@ -49,8 +49,6 @@ __all__ = [
 
 FORMAT = 1
 """Raised when a field changes its meaning; new fields do not raise it."""
-
-Document = dict[str, Any]
 
 
 def plan_document(plan: Plan, *, translated_for: Kubelet | None = None) -> Document:

@@ -22,7 +22,7 @@ from memqos.model.pod import ContainerKind
 
 __all__ = ["Sheltered", "shelter", "shelter_document", "shelter_text"]
 
-Usage = Mapping[tuple[str, str], int]
+ContainerUsage = Mapping[tuple[str, str], int]
 """(pod uid, container name) to the bytes that the container uses."""
 
 _ZERO = Bytes(0)
@@ -47,7 +47,7 @@ class Sheltered:
     limited: Effective | None
 
 
-def shelter(plan: Plan, kubelet: Kubelet, usage: Usage | None = None) -> tuple[Sheltered, ...]:
+def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -> tuple[Sheltered, ...]:
     """Every cgroup of this kubelet's plan from kubepods down, parents first.
 
     A container that `usage` does not name is assumed to use all of its memory.max, without one its memory.min or
@@ -93,7 +93,7 @@ class _Row:
     use: str = ""
 
 
-def _rows(plan: Plan, given: Usage, kubelet: Kubelet) -> Iterator[_Row]:
+def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
     above = [plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)]
     for path in sorted({path for cgroup in above for path in cgroup.path.ancestors} - {one.path for one in above}):
         # A cgroupRoot of its own is not planned: it asks for nothing.
@@ -113,7 +113,7 @@ def _row(cgroup: PlannedCgroup, name: str) -> _Row:
     return _Row(subject=name, path=cgroup.path, min=least, low=low)
 
 
-def _container_rows(one: PlannedContainer, pod: PlannedPod, given: Usage, kubelet: Kubelet) -> Iterator[_Row]:
+def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
     cgroup = one.cgroup
     path = cgroup.path.child(one.name)
     name = subject(cgroup, pod)

@@ -12,7 +12,7 @@ from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
-__all__ = ["Language", "cri_document", "knob_lines", "translation_document", "translation_lines"]
+__all__ = ["Document", "Language", "cri_document", "knob_lines", "translation_document", "translation_lines"]
 
 Document = dict[str, Any]
 
