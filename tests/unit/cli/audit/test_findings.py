@@ -56,6 +56,10 @@ def test_every_finding_as_json(told, changed):
     [wrong] = [one for one in document["findings"] if one["verdict"] == "deviates"]
     assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "0")
     assert wrong["reason"]["rule"]
+    # A recorded node has a kubelet, in whose place memqos wrote nothing.
+    assert wrong["set_by"] == "the kubelet"
+    setters = {one["set_by"] for one in document["findings"]}
+    assert setters == {"the kubelet", "the runtime under test", "systemd", "the kernel"}
 
 
 def test_what_is_given_wins_over_what_is_recorded(told, changed, tmp_path):
