@@ -1,13 +1,16 @@
 """Conditions put together: any of them, all of them, one after another; as values, and on the fake node."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises, watching
 from memqos.node.combining import Unfinished
+from memqos.node.watched import Sees
 from tests.unit.node.fakes import Bench, kubelet, pod
-from tests.unit.node.samples import EVENTS
+from tests.unit.node.samples import EVENTS, events, sample
 
 PREMISES = [Knob.MEMORY_MAX]
 
@@ -129,3 +132,24 @@ def test_a_condition_of_nobodys_is_refused_with_what_to_write():
         pytest.raises(UsageError, match=r"of which container 'the container has ended' is to be seen is not said"),
     ):
         watch.until(either(ended()))
+
+
+class Seen:
+    """A container of which these samples were taken."""
+
+    def __init__(self, key, *samples):
+        self.key = key
+        self.samples = list(samples)
+        self.premises = SimpleNamespace(broken=lambda _: "")
+        self.has_ended = self.work_is_done = False
+
+
+def test_looks_that_are_told_together_count_in_the_order_of_their_times():
+    """What happened in another container before is not after, though it is heard of at once."""
+    high = rises("memory.events", "high")
+    one, two = Seen("one", sample(events(high=1), at=2.0)), Seen("two", sample(events(high=1), at=1.0))
+    waiting = watching._Waiting([after(Sees(one, high), Sees(two, high))])
+
+    assert not waiting.is_over()
+    two.samples.append(sample(events(high=1), at=3.0))
+    assert waiting.is_over()
