@@ -264,6 +264,21 @@ def test_a_process_without_a_standard_stream_goes_on_without_it(suite, pytester,
     assert bundle(pytester)["exit_code"] == 0
 
 
+def test_a_folder_that_is_gone_is_the_callers_to_mend(tmp_path):
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone; rmdir ../gone; exec {sys.executable} -m memqos run"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "memqos: error: the folder that memqos was called in is gone." in done.stderr
+
+
+def test_what_a_killed_run_left_half_written_is_of_a_memqos_run(suite, run, pytester):
+    suite(CONFORMS)
+    (pytester.path / "out").mkdir()
+    (pytester.path / "out/.bundle.json.new").touch()
+    assert run().ret == 0
+
+
 def test_a_folder_whose_name_is_no_text_takes_results_as_any_other(suite, pytester):
     suite(CONFORMS)
     command = [os.fsencode(sys.executable), b"-m", b"memqos", b"run", b"suites", b"--results", b"caf\xe9"]

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -156,6 +157,10 @@ def run(arguments: list[str]) -> int:
 
 
 def _answer(arguments: list[str], shown: dict[str, bool]) -> int:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the folder that memqos was called in is gone.", next_step="Change to another one.") from None
     if arguments[:1] != ["run"]:  # a run says it in its header
         for note in unknown_variables(os.environ):
             say(f"memqos: {note}", err=True)

@@ -45,7 +45,9 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
     try:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"'{folder}' is not a folder.", where=where)
-        foreign = sorted({path.name for path in folder.glob("*")} - _OWN_NAMES)
+        # A run that was killed while it wrote a file leaves it as .NAME.new.
+        found = {path.name: path.name.removeprefix(".").removesuffix(".new") for path in folder.glob("*")}
+        foreign = sorted(name for name, meant in found.items() if meant not in _OWN_NAMES)
     except OSError as error:
         raise _refused(error, folder, settings) from error
     if foreign:
