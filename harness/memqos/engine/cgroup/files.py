@@ -49,10 +49,8 @@ class CgroupFiles:
         knobs = self._left_alone[level].copy()
         if level is not Level.CONTAINER:
             knobs |= self._unwritten(level, self._known_of(level, rulings))
-        for knob, ruling in rulings.items():
+        for knob, ruling in ((knob, ruling) for knob, ruling in rulings.items() if knob in knobs):
             # Without reasons a file that is left alone on purpose is like the others that are.
-            if knob not in knobs:
-                continue
             if self._reasons:
                 knobs[knob] = self._expected(knob, ruling)
             elif ruling.written is not ABSENT:

@@ -34,6 +34,7 @@ def test_recorded_rows(row, name):
         ("hugetlb.2MB.rsvd.max", "2097152", 4096, "2097152"),
         ("hugetlb.1GB.max", "4611686018427387904", 4096, "4611686018427387904"),
         ("hugetlb.64KB.max", "100000", 4096, "65536"),
+        ("hugetlb.64KB.max", "max", 4096, "max"),
         ("hugetlb.2MB.max", "max", 4096, "max"),
         ("hugetlb.2MB.max", "9223372036854775807", 4096, "max"),
         ("cpu.weight", "39", 4096, "39"),
