@@ -5,7 +5,7 @@ import pytest
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines, shown_amount
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import judge, judge_node, judge_pod
+from memqos.engine.answer.verdict import judge, judge_node, judge_pod, judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
@@ -381,3 +381,9 @@ def test_empty_reason_has_no_lines():
 )  # fmt: skip
 def test_amounts(value, text):
     assert shown_amount(value) == text
+
+
+def test_a_reading_needs_the_files_that_the_kernel_has():
+    assert {"memory.high", "cpuset.mems"} <= set(judged_files(CgroupVersion.V2))
+    assert "memory.limit_in_bytes" not in judged_files(CgroupVersion.V2)
+    assert {"memory.limit_in_bytes", "cpuset.mems"} <= set(judged_files(CgroupVersion.V1))
