@@ -4,7 +4,7 @@ What users import is here, and what tests and suites need besides in `memqos.tes
 one release to the next. The names are read from `memqos.facade` when they are first asked for.
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would take longer than all else here
 
 if TYPE_CHECKING:
     from memqos.facade import *

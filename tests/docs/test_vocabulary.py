@@ -1,4 +1,4 @@
-"""What the pages name is in the code: the words of the vocabulary, and the modules of the architecture."""
+"""What the pages name is in the code, and the other way round: words, modules, and the files of a results folder."""
 
 import importlib
 import re
@@ -66,3 +66,11 @@ def test_every_group_of_modules_has_a_layer_on_the_page():
     table = ARCHITECTURE[ARCHITECTURE.index("## Layers") : ARCHITECTURE.index("## Ports")]
     groups = {name.partition(".")[0] for name in LAYERS} - {"__init__", "__main__"}
     assert groups == set(re.findall(r"`(\w+)`", table))
+
+
+def test_the_page_of_results_names_every_file_that_the_plugin_writes():
+    page = (DOCS / "reference" / "results.md").read_text()
+    code = "".join(path.read_text() for path in (PACKAGE / "plugin").glob("*.py"))
+    written = set(re.findall(r'"(\w+\.(?:jsonl?|txt|xml))"', code))
+    assert "bundle.json" in written
+    assert {name for name in written if f"`{name}`" not in page} == set()
