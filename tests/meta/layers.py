@@ -53,7 +53,14 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     # L5: what composes them
     "place": frozenset(
-        {"errors", "clock", "ownership", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
+        {"errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
+    ),
+    "place.guard": frozenset({"errors", "clock", "cgroupfs", "target.base", "enforce", "runtime"}),
+    "place.bringing": frozenset(
+        {"errors", "clock", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
+    ),
+    "place.there": frozenset(
+        {"errors", "clock", "ownership", "model", "place", "probe", "runtime.base", "target"}
     ),
     "place.vm": frozenset(
         {
@@ -62,7 +69,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "place.room": frozenset({"catalog", "config", "vm"}),
-    "place.opening": frozenset({"errors", "catalog", "config", "place", "vm"}),
+    "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
     "config": frozenset({"errors", "model", "engine"}),

@@ -56,6 +56,7 @@ class Station:
         self.id, self.key = name, key
         self.left = ()
         self.place = FakePlace()
+        self.place.is_disposable = True
         self.node = SimpleNamespace(leftovers=self.leftovers)
 
     def leftovers(self):
@@ -140,6 +141,18 @@ def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(wo
             assert lane.station is fresh
         assert lane.station is station
         assert world.events == ["opened trixie-0", "opened trixie-1", "closed trixie-1"]
+
+
+def test_of_a_machine_that_is_there_a_test_gets_what_there_is(world):
+    with Lane(None) as lane:
+        with lane.opened(TRIXIE) as station:
+            station.place.is_disposable = False
+            with lane.fresh(TRIXIE) as fresh:
+                assert fresh is station
+            assert lane.station is station
+        with lane.fresh(FORKY) as fresh:
+            assert fresh.id == "forky-1"
+    assert world.events == ["opened trixie-0", "opened forky-1", "closed forky-1", "closed trixie-0"]
 
 
 def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(world):
@@ -247,8 +260,8 @@ def test_a_machine_of_one_test_that_is_kept_leaves_the_modules_own_to_the_module
 class Config(SimpleNamespace):
     """What keeping a machine asks of pytest's configuration."""
 
-    def __init__(self, *, keep_vm=True):
-        super().__init__(stash={SETTINGS_KEY: resolve({"keep_vm": keep_vm}, {})})
+    def __init__(self, *, keep_vm=True, **given):
+        super().__init__(stash={SETTINGS_KEY: resolve({"keep_vm": keep_vm, **given}, {})})
 
 
 def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
@@ -266,6 +279,12 @@ def test_nothing_is_kept_unless_that_was_asked_for():
     assert not keeping.lingers(config)
     assert not keeping.choose(config, place)
     assert not keeping.leaves(config, place)
+
+
+def test_a_machine_that_is_there_is_not_kept():
+    config, place = Config(target="ssh://root@node7"), FakePlace()
+    assert not keeping.lingers(config)
+    assert not keeping.choose(config, place)
 
 
 def test_a_chosen_machine_that_breaks_makes_room_for_the_next():

@@ -47,3 +47,15 @@ def output(machine: Machine, *argv: str) -> str:
     result = machine.target.run(list(argv), deadline=soon())
     assert result.status == 0, result
     return result.text
+
+
+def url_of(machine: Machine, folder: Path) -> str:
+    """Where a machine's sshd listens on this host, with its key and host key in a configuration of ssh's."""
+    assert machine.image is not None
+    config = folder / "ssh_config"
+    identity = machine.spec.qmp_socket.with_name("identity")
+    config.write_text(
+        f"Host 127.0.0.1\n  HostKeyAlias memqos\n  UserKnownHostsFile {machine.image.known_hosts}\n"
+        f"  IdentityFile {identity}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
+    )
+    return f"ssh://root@127.0.0.1:{machine.ssh_port()}?ssh_config={config}"

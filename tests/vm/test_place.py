@@ -21,7 +21,7 @@ from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
-from tests.vm.machines import output, start
+from tests.vm.machines import output, start, url_of
 
 pytestmark = pytest.mark.vm
 
@@ -52,15 +52,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.fixture
 def url(machine: Machine, tmp_path: Path) -> str:
-    """Where its sshd listens on this host, with its key and host key in a configuration of ssh's."""
-    assert machine.image is not None
-    config = tmp_path / "ssh_config"
-    identity = machine.spec.qmp_socket.with_name("identity")
-    config.write_text(
-        f"Host 127.0.0.1\n  HostKeyAlias memqos\n  UserKnownHostsFile {machine.image.known_hosts}\n"
-        f"  IdentityFile {identity}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
-    )
-    return f"ssh://root@127.0.0.1:{machine.ssh_port()}?ssh_config={config}"
+    return url_of(machine, tmp_path)
 
 
 def test_a_machine_that_is_there(machine: Machine, url: str) -> None:

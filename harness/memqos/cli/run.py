@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 
 from memqos.catalog import kubelets
 from memqos.catalog.data import data_root
-from memqos.catalog.profiles import load_profile
-from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import setting_option, settings_from
 from memqos.cli.suites import Selection, select_suites
@@ -24,11 +21,7 @@ from memqos.config.settings import Settings
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import ExitCode, UsageError
 from memqos.model.node import CgroupVersion
-from memqos.vm.cache.store import default_cache
-from memqos.vm.host.capacity import check_room
-from memqos.vm.host.programs import find_qemu
-from memqos.vm.image.making import ensure_image
-from memqos.vm.options import boot_options, check_options, kernel_words
+from memqos.place.opening import check_host, check_places, prepare_places
 
 __all__ = ["command", "pytest_arguments"]
 
@@ -52,6 +45,7 @@ Examples:
   memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
   memqos run -n auto                            as many machines at a time as are fastest here
   memqos run throttling                         one chapter
+  memqos run --target ssh://root@node7          on a machine that is there, and free
   memqos run suites                             your own suites, in the folder ./suites
 """
 
@@ -71,8 +65,7 @@ def _run(
     _check(settings)
     _check_workers(workers)
     if not {"--collect-only", "--co"} & set(words):
-        topology = load_topology(settings.word("topology"))
-        check_room(topology.name, topology.memory_bytes)
+        check_host(settings)
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
@@ -91,12 +84,9 @@ def _run(
 
 def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
-    load_topology(settings.word("topology"))
+    check_places(settings)
     known = kubelets.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
     kubelets.select_kubelets(known, settings.kubernetes, where=settings["kubernetes"].origin)
-    options = check_options(boot_options(settings.plain)).options
-    for name in settings.profiles:
-        kernel_words(load_profile(name), options)
 
 
 def _check_workers(asked: str | None) -> None:
@@ -138,10 +128,8 @@ class Running:
             return
         if session.items and not any("qos_lane" in getattr(item, "fixturenames", ()) for item in session.items):
             return
-        find_qemu()
         with shown_progress() as progress:
-            for name in self.memqos_settings.profiles:
-                ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
+            prepare_places(self.memqos_settings, progress=progress)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Remember where the results are."""

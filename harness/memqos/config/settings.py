@@ -66,6 +66,12 @@ class Settings(Mapping[str, SettingValue]):
         return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
     @property
+    def target(self) -> str:
+        """The URL of the machine to use, "" if machines are booted."""
+        value = self._values["target"].value
+        return value if isinstance(value, str) else ""
+
+    @property
     def stated_runtime(self) -> tuple[str, str] | None:
         """The OCI runtime's name and version as a person states them, None if nobody does; "" for a name not said."""
         value = self._values["runtime_version"].value

@@ -101,6 +101,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="machines to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml; every case runs on each",
     ),
     Setting(
+        name="target",
+        kind=Kind.WORD,
+        metavar="URL",
+        help="use this machine, which is there, instead of booting one: ssh://root@node7:22 or local://; it must be "
+        "free of pods and kubelets, and is left as it was",
+    ),
+    Setting(
         name="topology",
         kind=Kind.WORD,
         default="two-zones",

@@ -31,11 +31,12 @@ __all__ = [
     "PlaceState",
     "RequestRecorder",
     "Sources",
+    "called",
     "offered",
 ]
 
 PlaceKey = tuple[str, str]
-"""Which sort of place is meant: a profile and a topology."""
+"""Which sort of place is meant: a profile and a topology, or the address of a machine that is there and ""."""
 
 RequestRecorder = Callable[[object], None]
 """Is given each request to a runtime with its reply, for evidence."""
@@ -192,6 +193,11 @@ class Place(Protocol):
     def provenance(self) -> Mapping[str, object]:
         """What a bundle says of it: a document for people, of which nothing is decided."""
         ...
+
+
+def called(key: PlaceKey) -> str:
+    """How people call this sort of place: trixie/two-zones, ssh://root@node7."""
+    return "/".join(word for word in key if word)
 
 
 def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:

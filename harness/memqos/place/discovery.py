@@ -19,6 +19,15 @@ SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock")
 
 _LISTENING = 'for socket; do [ ! -S "$socket" ] || echo "$socket"; done'
 
+_ASKING = """\
+[ -e "/run/$2" ] && was_there=yes
+"$1" --version
+status=$?
+[ -n "$was_there" ] || rmdir "/run/$2" 2>/dev/null
+exit $status
+"""
+"""crun makes the folder of its state when it is asked anything at all."""
+
 _RUNC_SHIM = "io.containerd.runc.v2"
 
 
@@ -62,7 +71,7 @@ def _offers(target: Target, runtime: CriRuntime, socket: str, *, deadline: Deadl
 
 def _oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> OciProgram:
     """The program by what it says of itself, in its first line: "crun version 1.21"."""
-    told = target.run([path, "--version"], deadline=deadline)
+    told = target.run(["sh", "-c", _ASKING, "sh", path, name], deadline=deadline)
     said = told.text.split()[0] if told.status == 0 and told.text.split() else name
     return OciProgram(name=said, version=(version_in(told.text) or "") if told.status == 0 else "")
 

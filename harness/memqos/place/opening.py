@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
-from memqos.errors import UsageError
+from memqos.config.table import offered_name
+from memqos.errors import EnvironmentNotAbleError, UsageError
+from memqos.model.node import CgroupDriver
 from memqos.place.base import Place, PlaceKey
+from memqos.place.there import opened_there
 from memqos.place.vm import opened_vm
+from memqos.target.opening import check_url
 from memqos.vm.brought import Brought
+from memqos.vm.cache.store import default_cache
+from memqos.vm.host.capacity import check_room
+from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
+from memqos.vm.image.making import ensure_image
 from memqos.vm.options import boot_options, check_options, kernel_words
 
-__all__ = ["Places", "check_places"]
+__all__ = ["Places", "check_host", "check_places", "prepare_places"]
+
+OF_BOOTED_MACHINES = (
+    "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
+    "containerd_config", "kernel_image", "initrd", "kernel_deb", "no_checkpoint", "keep_vm",
+)  # fmt: skip
+"""The settings that say what is booted; a machine that is there is what it is."""
 
 
 class Places:
@@ -31,13 +47,32 @@ class Places:
     def opened(self, key: PlaceKey, *, folder: Path) -> Iterator[Place]:
         """A place of this sort, whose logs go to this folder.
 
-        Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks, and
-        MachineryError for what failed: DamagedOriginError if another try comes of something else.
+        Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks or a machine
+        that is not free, and MachineryError for what failed: DamagedOriginError if another try comes of something else.
         """
+        with self._there() if self._settings.target else self._booted(key, folder) as place:
+            yield place
+
+    @contextlib.contextmanager
+    def _booted(self, key: PlaceKey, folder: Path) -> Iterator[Place]:
         options = boot_options(self._settings.plain)
         self._need_same_files(check_options(options).brought)
         with opened_vm(key, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm) as place:
             yield place
+
+    @contextlib.contextmanager
+    def _there(self) -> Iterator[Place]:
+        settings = self._settings
+        with opened_there(settings.target) as place:
+            found, asked = place.facts.node.cgroup_version, settings.word("cgroup")
+            if found != asked:
+                raise EnvironmentNotAbleError(
+                    f"it has cgroup {found}, and the run is for {asked}.",
+                    where=place.target.address,
+                    next_step=f"Say --cgroup {found}.",
+                )
+            with place.used(offered_name(settings.word("runtime")), CgroupDriver(settings.word("driver"))):
+                yield place
 
     def _need_same_files(self, brought: tuple[Brought, ...]) -> None:
         """Raise UsageError if a file is another one than when the run began: one run judges one build."""
@@ -55,7 +90,38 @@ def check_places(settings: Settings) -> dict[str, str]:
 
     Returns the SHA-256 of each file that a person gave, by its path.
     """
+    if settings.target:
+        _check_target(settings)
+        return {}
+    load_topology(settings.word("topology"))
     choices = check_options(boot_options(settings.plain))
     for name in settings.profiles:
         kernel_words(load_profile(name), choices.options)
     return {str(file.path): file.sha256 for file in choices.brought}
+
+
+def _check_target(settings: Settings) -> None:
+    where = settings["target"].origin
+    check_url(settings.target, where=where)
+    origins = [settings[name].origin for name in OF_BOOTED_MACHINES]
+    if meant := [origin for origin in origins if origin.startswith("--")]:
+        raise UsageError(
+            f"{meant[0]} is about machines that memqos boots, and {where} names one that is there.",
+            next_step="Give one or the other.",
+        )
+
+
+def check_host(settings: Settings) -> None:
+    """Raise EnvironmentNotAbleError if this host has no room for one of a run's machines."""
+    if not settings.target:
+        topology = load_topology(settings.word("topology"))
+        check_room(topology.name, topology.memory_bytes)
+
+
+def prepare_places(settings: Settings, *, progress: Progress) -> None:
+    """Find out whether this host can run a machine, and make the images that a run needs; that may take minutes."""
+    if settings.target:
+        return
+    find_qemu()
+    for name in settings.profiles:
+        ensure_image(load_profile(name), default_cache(os.environ), progress=progress)

@@ -28,6 +28,9 @@ class RunCapacity:
 
 def room_for(settings: Settings) -> RunCapacity:
     """The room for this run's machines. Raises MemqosError for settings that name no machine."""
+    if settings.target:
+        one = Capacity(machines=1, reason=f"{settings['target'].origin} names one machine")
+        return RunCapacity(most=one, best=one)
     topology = load_topology(settings.word("topology"))
     cache, host = default_cache(os.environ), read_host()
     ready = [

@@ -13,12 +13,15 @@ from memqos.errors import MachineryError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.ownership import ProcessGroup
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
+from memqos.place.bringing import bring_images, bring_memwatch
 from memqos.place.connecting import runtime_connected
 from memqos.place.discovery import discovered
+from memqos.place.guard import guarded
 from memqos.place.health import Health
+from memqos.place.safety import require_free, require_rights
 from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
-from memqos.probe.sampler import GuestSampler, Sampler
+from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime
 from memqos.target.base import Target
 from memqos.target.opening import opened_target
@@ -28,6 +31,7 @@ __all__ = ["PlaceThere", "opened_there"]
 
 CONNECT_SECONDS = 60.0
 LOOK_SECONDS = 60.0
+USE_SECONDS = 300.0
 PING_SECONDS = 20.0
 
 
@@ -35,12 +39,18 @@ class PlaceThere:
     """A machine that somebody else has set up, as a place; see the port. Made by `opened_there`."""
 
     def __init__(
-        self, target: Target, health: Health, *, facts: TargetFacts, runtimes: Mapping[str, OfferedRuntime]
+        self,
+        target: Target,
+        health: Health,
+        *,
+        facts: TargetFacts,
+        runtimes: Mapping[str, OfferedRuntime],
     ) -> None:
         self._target = target
         self._health = health
         self._facts = facts
         self._runtimes = runtimes
+        self._memwatch = MEMWATCH
 
     @property
     def target(self) -> Target:
@@ -55,8 +65,29 @@ class PlaceThere:
 
     @property
     def sampler(self) -> Sampler:
-        """memwatch, which machines of ours have; on another one a watch ends at once, and says so."""
-        return GuestSampler(self.target, self._facts.hierarchy)
+        """memwatch, which machines of ours have, and others while they are used."""
+        return GuestSampler(self.target, self._facts.hierarchy, program=self._memwatch)
+
+    @contextlib.contextmanager
+    def used(self, runtime: str, driver: CgroupDriver) -> Iterator[None]:
+        """Make it fit for pods of ours, under guard: nothing of them is left on it when the context ends.
+
+        Raises UsageError for a runtime or driver that it does not offer, and EnvironmentNotAbleError, with nothing done
+        to it, if it is not free: a kubelet runs on it, there are pods of other people, or another run is on it.
+        """
+        offer, target = offered(self, runtime, driver), self.target
+        deadline = Deadline.after(USE_SECONDS)
+        require_rights(target, deadline=deadline)
+        with guarded(
+            target,
+            socket=offer.socket,
+            hierarchy=self._facts.hierarchy,
+            is_lost=lambda: not self.condition.is_usable,
+        ) as guard:
+            require_free(target, self._facts.hierarchy, self._runtimes.values(), deadline=deadline)
+            bring_images(target, offer, guard, deadline=deadline)
+            self._memwatch = bring_memwatch(target, deadline=deadline)
+            yield
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
@@ -136,7 +167,7 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 @contextlib.contextmanager
 def opened_there(url: str) -> Iterator[PlaceThere]:
-    """Connect to a machine, and learn what it has; the connection is ended when the context ends.
+    """Connect to a machine, and learn what it has; nothing is made on it, and the connection ends with the context.
 
     Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
     nothing on it runs containers or it has no memory controller.

@@ -24,12 +24,12 @@ from memqos.plugin.sharing import tell_groups
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of"]
+__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of", "place_there"]
 
 _OF_MACHINES = frozenset(
     {
-        "profile", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
-        "containerd_config", "kernel_image", "initrd", "kernel_deb",
+        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb",
+        "containerd_binary", "containerd_config", "kernel_image", "initrd", "kernel_deb",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
@@ -49,10 +49,6 @@ def check_settings(settings: Settings) -> dict[str, str]:
         from memqos.place.opening import check_places
 
         builds = check_places(settings)
-    if "topology" in given:
-        from memqos.catalog.topologies import load_topology
-
-        load_topology(settings.word("topology"))
     if settings.kubernetes:
         _kubelets(settings)
     return builds
@@ -85,7 +81,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     settings = metafunc.config.stash[SETTINGS_KEY]
     marker = metafunc.definition.get_closest_marker("machine")
     node = node_fixture(names)
-    if node and (marker or len(settings.profiles) > 1):
+    if node and not settings.target and (marker or len(settings.profiles) > 1):
         keys = machines_of(metafunc.definition, settings)
         ids = ["-".join((profile, Path(topology).stem)) if marker else profile for profile, topology in keys]
         metafunc.parametrize(node, keys, ids=ids, indirect=True, scope="module" if node == "qos_node" else "function")
@@ -100,11 +96,21 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
-    """Profile and topology of each machine that a test runs on: one per profile, unless the test asks for its own."""
+    """Profile and topology of each machine that a test runs on: one per profile, unless the test asks for its own.
+
+    Of a machine that is there it is the address, and "".
+    """
+    if settings.target:
+        return [place_there(settings)]
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
     profiles = (asked["profile"],) if "profile" in asked else settings.profiles
     return [(profile, asked.get("topology", settings.word("topology"))) for profile in profiles]
+
+
+def place_there(settings: Settings) -> tuple[str, str]:
+    """The machine that is there, as the sort of machine that it is: its address, without what leads to it."""
+    return settings.target.partition("?")[0], ""
 
 
 def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.model.node import CgroupVersion
-from memqos.plugin.collecting import about_of
+from memqos.plugin.collecting import about_of, place_there
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 
@@ -68,6 +68,8 @@ def qos_fresh_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[N
 def _machine(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Profile and topology that a test asks for by its parameter, and otherwise those of the settings."""
     settings = request.config.stash[SETTINGS_KEY]
+    if settings.target:
+        return place_there(settings)
     chosen: tuple[str, str] = getattr(request, "param", (settings.profiles[0], settings.word("topology")))
     return chosen
 

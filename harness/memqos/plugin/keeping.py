@@ -30,7 +30,9 @@ def is_for_keeps(config: pytest.Config, place: Place) -> bool:
 
 def lingers(config: pytest.Config) -> bool:
     """Whether pods stay until their node is used again: the test that used them may yet be told to have failed."""
-    return config.stash[SETTINGS_KEY].keep_vm and _CHOSEN not in config.stash
+    settings = config.stash[SETTINGS_KEY]
+    # A machine that is there stays anyhow, and nothing of ours on it.
+    return settings.keep_vm and not settings.target and _CHOSEN not in config.stash
 
 
 def leaves(config: pytest.Config, place: Place) -> bool:

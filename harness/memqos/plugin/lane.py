@@ -69,11 +69,16 @@ class Lane:
         """A station for one test, beside the one that may be open; it is the worker's for as long as the test runs."""
         before = self.station
         with contextlib.ExitStack() as stack:
-            station = self.station = self._enter(stack, key)
+            station = self.station = self._only_one(key) or self._enter(stack, key)
             try:
                 yield station
             finally:
                 self.station = before
+
+    def _only_one(self, key: PlaceKey) -> Station | None:
+        """The station that is open, if there can be no other of its sort: of a machine that is there."""
+        one = self._open
+        return one if one is not None and one.key == key and not one.place.is_disposable else None
 
     @property
     def lost(self) -> str:

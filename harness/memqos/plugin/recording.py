@@ -121,8 +121,9 @@ class Recording:
         if not changed and not is_run_of_suites(self._config):
             return []
         words = self._settings.word
+        booted = f"{','.join(self._settings.profiles)}/{words('topology')}"
         head = (
-            f"memqos {__version__}: machine {','.join(self._settings.profiles)}/{words('topology')}, "
+            f"memqos {__version__}: machine {self._settings.target or booted}, "
             f"containerd+{words('runtime')}, {words('driver')} driver"
         )
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]

@@ -17,7 +17,7 @@ from memqos.enactor.patience import Patience
 from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
-from memqos.place.base import Place, PlaceKey
+from memqos.place.base import Place, PlaceKey, called
 from memqos.place.opening import Places
 from memqos.plugin.evidence import Folder, MachineLog, capture
 from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
@@ -83,7 +83,7 @@ def open_station(config: pytest.Config, key: PlaceKey) -> Iterator[Station]:
             telling.note(in_use.doubt)
         node = _node(config, place, runtime, log=log, in_use=in_use, key=key)
         folder.write("machine.json", _provenance(station_id, place, node, in_use, key))
-        telling.line(f"{station_id}: {'/'.join(key)} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
+        telling.line(f"{station_id}: {called(key)} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
         yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder)
 
 

@@ -103,7 +103,8 @@ def machine_line(machine: Mapping[str, Any]) -> str:
     parts = [f"kernel {machine['kernel']}" if machine.get("kernel") else "", *machine.get("runtimes", ())]
     parts.append(f"QEMU {machine['qemu']}" if machine.get("qemu") else "")
     parts.append(str(machine.get("accelerator") or ""))
-    name = f"{machine.get('profile', '?')}/{machine.get('topology', '?')}"
+    words = (machine.get("profile", "?"), machine.get("topology", "?"))
+    name = "/".join(str(word) for word in words if word)
     return f"{machine.get('id', '?')} ({name}): {', '.join(part for part in parts if part)}"
 
 

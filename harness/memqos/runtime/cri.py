@@ -205,6 +205,12 @@ class CriRuntime:
         reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
         return {item.id: item.metadata.uid for item in reply.items}
 
+    def foreign_sandboxes(self, *, deadline: Deadline) -> tuple[str, ...]:
+        """ListPodSandbox: NAMESPACE/NAME of every sandbox that was not made by memqos, running or not."""
+        reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
+        others = (item.metadata for item in reply.items if cri_wire.MADE_BY_LABEL not in item.labels)
+        return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in others))
+
     def containers(self, *, deadline: Deadline) -> dict[str, str]:
         """ListContainers: id to the id of its sandbox, running or not."""
         reply = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)

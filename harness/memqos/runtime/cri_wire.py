@@ -30,6 +30,7 @@ from memqos.runtime.base import (
 )
 
 __all__ = [
+    "MADE_BY_LABEL",
     "capabilities_of",
     "cgroup_driver_from_wire",
     "configuration_from_wire",
@@ -61,6 +62,9 @@ _SCALARS = (
 
 # The oldest CRI-O whose UpdateContainerResources keeps `unified` (cri-o#9820).
 _CRIO_UPDATES_UNIFIED = (1, 36)
+
+MADE_BY_LABEL = "memqos.local/made-by"
+"""The label that all our sandboxes and containers have, and nobody else's."""
 
 _STATES: dict[int, ContainerState] = {
     cri_pb2.CONTAINER_CREATED: ContainerState.CREATED,
@@ -231,6 +235,7 @@ def _labels(spec: SandboxSpec) -> dict[str, str]:
         "io.kubernetes.pod.name": spec.name,
         "io.kubernetes.pod.namespace": spec.namespace,
         "io.kubernetes.pod.uid": spec.uid,
+        MADE_BY_LABEL: "memqos",
     }
 
 

@@ -7,6 +7,8 @@ mark: ssh_config, ssh_identity_file, namespace, container, kubeconfig, context.
 from __future__ import annotations
 
 import contextlib
+import re
+import shlex
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,38 +17,62 @@ from typing import Any
 import testinfra
 
 from memqos.clock import Deadline
-from memqos.errors import UnknownNameError, UsageError
+from memqos.errors import TargetError, UnknownNameError, UsageError
 from memqos.target.base import Target
 from memqos.target.container import ContainerTarget
 from memqos.target.local import LocalTarget
 from memqos.target.owner import Diagnosis, Starter, no_diagnosis
 from memqos.target.ssh import open_ssh
 
-__all__ = ["SCHEMES", "check_url", "opened_target"]
+__all__ = ["check_url", "opened_target"]
 
-SCHEMES = ("docker", "kubectl", "local", "ssh")
+PARAMETERS = {
+    "docker": (),
+    "kubectl": ("namespace", "container", "kubeconfig", "context"),
+    "local": (),
+    "ssh": ("ssh_config", "ssh_identity_file"),
+}
+"""What can stand behind the question mark, by the kind of connection; the rest of testinfra's means nothing here."""
 
-ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
-"""A machine that says nothing for a minute and a quarter is given up."""
+NAME = r"[\w.][\w.-]*"
+MACHINE = rf"({NAME}@)?({NAME}|\[[0-9A-Fa-f:.]+\])(:[1-9]\d{{0,4}})?"
+CONTAINER = rf"({NAME}@)?{NAME}"
+"""A name that began with a hyphen would be an option of ssh's."""
+
+FORMS = {
+    "docker": "docker://NAME",
+    "kubectl": "kubectl://POD, with ?namespace=NAME behind it if that is not the default one",
+    "ssh": "ssh://NAME, such as ssh://root@node7:22",
+}
 
 
 def check_url(url: str, *, where: str) -> None:
-    """Raise UsageError, naming the option, for a URL that leads to no machine."""
+    """Raise UsageError, naming the option, for a URL that leads to no machine, or that says what nobody here reads."""
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme not in SCHEMES:
-        raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in SCHEMES], where=where)
-    if scheme != "local" and not urllib.parse.urlsplit(url).netloc:
-        raise UsageError(
-            f"'{url}' names no machine.", where=where, next_step=f"Write {scheme}://NAME, such as ssh://root@node7:22."
-        )
-    if scheme == "local" and rest:
-        raise UsageError(f"'{url}' names more than this host.", where=where, next_step="Write local://")
-    if urllib.parse.urlsplit(url).password:
+    if not separator or scheme not in PARAMETERS:
+        raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in PARAMETERS], where=where)
+    if scheme == "local":
+        if rest:
+            raise UsageError(f"'{url}' names more than this host.", where=where, next_step="Write local://")
+        return
+    parts = urllib.parse.urlsplit(url)
+    if parts.password:
         raise UsageError(
             "a password in a URL is seen by everybody on this host.",
             where=where,
             next_step="Let ssh in with a key, which its agent or ssh_identity_file=PATH behind a '?' gives.",
         )
+    if (
+        not re.fullmatch(MACHINE if scheme == "ssh" else CONTAINER, parts.netloc, re.ASCII)
+        or parts.path
+        or parts.fragment
+    ):
+        raise UsageError(f"'{url}' names no machine.", where=where, next_step=f"Write {FORMS[scheme]}.")
+    for name, value in urllib.parse.parse_qsl(parts.query, keep_blank_values=True):
+        if name not in PARAMETERS[scheme]:
+            raise UnknownNameError.of(f"parameter of {scheme}://", name, list(PARAMETERS[scheme]), where=where)
+        if not value or value.startswith("-"):
+            raise UsageError(f"'{value}' is no value of {name}.", where=where)
 
 
 @contextlib.contextmanager
@@ -77,12 +103,20 @@ def opened_target(
         ) as target:
             yield target
     else:
-        yield ContainerTarget(_words(kind, backend), address=address, folder=folder)
+        inside = ContainerTarget(_words(kind, backend), address=address, folder=folder)
+        told = inside.run(["true"], deadline=deadline)
+        if told.status != 0:
+            raise TargetError(
+                f"{kind} could not reach it: {told.error_text.strip()[-300:]}",
+                where=address,
+                next_step=f"Try it by hand: {shlex.join([*_words(kind, backend), 'true'])}",
+            )
+        yield inside
 
 
 def _ssh_options(backend: Any) -> list[str]:
     named = {"-l": backend.host.user, "-p": backend.host.port, "-i": backend.ssh_identity_file}
-    return [*(word for pair in named.items() if pair[1] for word in pair), *ALIVE]
+    return [word for pair in named.items() if pair[1] for word in pair]
 
 
 def _words(kind: str, backend: Any) -> list[str]:

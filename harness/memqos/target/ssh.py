@@ -27,6 +27,9 @@ CONTROL = "control.sock"
 NO_OTHER = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
 """Without the kept connection ssh would make a new one for each command, and nobody would notice the loss."""
 
+ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+"""A machine that says nothing for a minute and a quarter is given up."""
+
 SSH_FAILED = 255
 """ssh's own status for a failure of its own, which a command's status may be too."""
 
@@ -127,7 +130,8 @@ def open_ssh(
     """
     control = folder / CONTROL
     log = folder / "ssh.log"
-    options = [*(["-F", str(config)] if config else []), *further, "-S", str(control)]
+    named = [*(["-F", str(config)] if config else []), *further]
+    options = [*named, *ALIVE, "-S", str(control)]
     master = _start_master(start, [*options, "-M", "-N"], destination, log)
     wait(
         f"ssh connects to {destination}",
@@ -140,7 +144,7 @@ def open_ssh(
         raise diagnose(f"connecting (ssh said: {said[-300:] or 'nothing'})", lost=True) or TargetError(
             f"ssh could not connect: {said[-600:]}",
             where=address,
-            next_step=f"Try it by hand: ssh {destination} true",
+            next_step=f"Try it by hand: {shlex.join(['ssh', *named, destination, 'true'])}",
             data={"status": master.returncode, "stderr": said},
         )
     target = SshTarget(address=address, host=destination, options=options, folder=folder, diagnose=diagnose)

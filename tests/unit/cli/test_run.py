@@ -208,7 +208,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path):
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
 def test_a_number_of_machines_that_is_none(capsys, monkeypatch, workers):
-    monkeypatch.setattr("memqos.cli.run.ensure_image", lambda _settings: pytest.fail("something was prepared"))
+    monkeypatch.setattr("memqos.cli.run.prepare_places", lambda *_, **__: pytest.fail("something was prepared"))
     assert run(["run", "-n", workers]) == 4
     assert f"-n: '{workers}' is not a number of machines." in capsys.readouterr().err
 
@@ -216,7 +216,7 @@ def test_a_number_of_machines_that_is_none(capsys, monkeypatch, workers):
 def test_a_machine_larger_than_this_host(capsys, monkeypatch, tmp_path):
     """Told before an image is made, and before QEMU is looked for."""
     for name in ("find_qemu", "ensure_image"):
-        monkeypatch.setattr(f"memqos.cli.run.{name}", lambda *_, **__: pytest.fail("something was prepared"))
+        monkeypatch.setattr(f"memqos.place.opening.{name}", lambda *_, **__: pytest.fail("something was prepared"))
     zones = [{"memoryMiB": 1 << 20, "cpus": [0]}, *[{"memoryMiB": 1 << 20}] * 100]
     (tmp_path / "large.json").write_text(json.dumps({"cpus": 1, "zones": zones}))
     assert run(["run", "--topology", str(tmp_path / "large.json")]) == 6

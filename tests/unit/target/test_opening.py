@@ -61,9 +61,18 @@ def test_ssh_is_given_user_port_and_key_and_what_it_says_is_told(programs, tmp_p
     with pytest.raises(TargetError, match="ssh could not connect") as caught, opened(url, tmp_path):
         pytest.fail("it was opened")
     words = caught.value.what.partition("called: ")[2]
+    assert caught.value.next_step == "Try it by hand: ssh -F /etc/other -l root -p 2222 -i /keys/id node7 true"
     assert words.startswith("-F /etc/other -l root -p 2222 -i /keys/id ")
     assert words.endswith(" node7")
     assert "BatchMode=yes" in words
+
+
+@pytest.mark.parametrize("kind", ["docker", "kubectl"])
+def test_what_docker_and_kubectl_say_of_no_way_in_is_told(programs, tmp_path, kind):
+    (programs / kind).write_text("#!/bin/sh\necho 'Cannot connect' >&2\nexit 1\n")
+    told = rf"{kind}://node7: {kind} could not reach it: Cannot connect Try it by hand: {kind} exec -i node7 .*true"
+    with pytest.raises(TargetError, match=told), opened(f"{kind}://node7", tmp_path):
+        pytest.fail("it was opened")
 
 
 def test_this_host_is_reached_directly(tmp_path):
@@ -78,6 +87,21 @@ def test_this_host_is_reached_directly(tmp_path):
         ("telnet://node7", r"there is no connection 'telnet'\. Known: docker://, kubectl://, local://, ssh://"),
         ("ssh://", "'ssh://' names no machine. Write ssh://NAME"),
         ("docker://", "names no machine"),
+        ("ssh://:22", "names no machine"),
+        ("ssh://a b", "names no machine"),
+        ("ssh://node7:abc", "names no machine"),
+        ("ssh://node7/", "names no machine"),
+        ("ssh://node7#x", "names no machine"),
+        ("ssh://-oProxyCommand=id", "names no machine"),
+        ("ssh://-l@node7", "names no machine"),
+        ("ssh://root@-node7", "names no machine"),
+        ("docker://--privileged", "names no machine"),
+        ("docker://kind/worker", "names no machine"),
+        ("ssh://node7?bogus=1", r"no parameter of ssh:// 'bogus'\. Known: ssh_config, ssh_identity_file"),
+        ("ssh://node7?sudo=true", "no parameter of ssh:// 'sudo'"),
+        ("ssh://node7?ssh_config=", "'' is no value of ssh_config"),
+        ("kubectl://debugger?namespace=--all", "'--all' is no value of namespace"),
+        ("local://?sudo=true", "names more than this host"),
         ("local://node7", "names more than this host"),
         ("ssh://root:secret@node7", "a password in a URL is seen by everybody"),
     ],
@@ -87,6 +111,13 @@ def test_what_leads_to_no_machine_is_refused(url, told):
         check_url(url, where="--target")
     assert caught.value.where == "--target"
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ssh://node7", "ssh://root@[fe80::1]:22", "ssh://10.0.0.7:2222", "docker://kind_worker-2", "local://"]
+)
+def test_what_leads_to_one_is_not(url):
+    check_url(url, where="--target")
 
 
 def test_a_container_that_is_not_there_is_no_status_of_a_command(tmp_path):

@@ -1,0 +1,99 @@
+"""What a machine that is there needs of ours, brought without a registry: the workload's images, and memwatch."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from memqos.catalog.profiles import load_profile
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError, MachineryError
+from memqos.place.base import OfferedRuntime
+from memqos.place.guard import FOLDER, Guard
+from memqos.probe.sampler import MEMWATCH
+from memqos.runtime.cri import CriRuntime, connect
+from memqos.target.base import Target, checked
+from memqos.vm.host.programs import find_program
+from memqos.vm.image.container_image import container_image, container_image_name
+from memqos.vm.image.recipe import compile_arguments
+from memqos.vm.profile import Program
+
+__all__ = ["bring_images", "bring_memwatch"]
+
+PROFILE = "trixie"
+"""Whose programs are brought; all profiles have the same."""
+
+CTR = ("ctr", "--namespace=k8s.io", "images")
+
+WITHOUT_OURS = f'{" ".join(CTR)} list --quiet | grep -vxF -e "$1" | xargs -r {" ".join(CTR)} remove --sync'
+"""Removes the images that were not there before: those of ours, and what CRI keeps beside each by its id."""
+
+COMPILE_SECONDS = 120.0
+
+
+def bring_memwatch(target: Target, *, deadline: Deadline) -> str:
+    """Where memwatch is on the target, which has it from us if it had none; its folder goes with the guard."""
+    if target.run(["test", "-x", MEMWATCH], deadline=deadline).status == 0:
+        return MEMWATCH
+    place = f"{FOLDER}/memwatch"
+    [program] = [one for one in load_profile(PROFILE).probes if one.name == "memwatch"]
+    checked(target.run(["mkdir", "-p", FOLDER], deadline=deadline), where=target.address)
+    target.write(place, _compiled(program), deadline=deadline, mode=0o755)
+    return place
+
+
+def bring_images(target: Target, offer: OfferedRuntime, guard: Guard, *, deadline: Deadline) -> None:
+    """Put the images that the runtime's store lacks into it, and have the guard take them out at the end.
+
+    Raises EnvironmentNotAbleError for a store that takes none, MissingProgramError without a compiler here.
+    """
+    with target.forward(offer.socket) as local, connect(local, name=offer.name, deadline=deadline) as runtime:
+        missing = list(_missing(runtime, deadline=deadline))
+    if missing and offer.name.startswith("containerd+"):
+        before = checked(target.run([*CTR, "list", "--quiet"], deadline=deadline), where=target.address).text.strip()
+        guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before])
+    for program, names in missing:
+        if not offer.name.startswith("containerd+"):
+            raise EnvironmentNotAbleError(
+                f"its store has no image {', '.join(names)}, and only containerd's takes one from us.",
+                where=target.address,
+                next_step="Load it there first; `memqos vm shell` has a machine that has it.",
+            )
+        own = container_image_name(program.name)
+        archive = container_image(program.name, _compiled(program))
+        checked(target.run([*CTR, "import", "-"], stdin=archive, deadline=deadline), where=target.address)
+        for name in names:
+            if name != own:
+                checked(target.run([*CTR, "tag", "--force", own, name], deadline=deadline), where=target.address)
+
+
+def _missing(runtime: CriRuntime, *, deadline: Deadline) -> Iterator[tuple[Program, list[str]]]:
+    """The programs of ours that are needed, with the names of the images under which the store lacks them."""
+    sandbox = _sandbox_image(runtime, deadline=deadline)
+    for program in load_profile(PROFILE).programs:
+        names = [sandbox if program.name == "pause" else container_image_name(program.name)]
+        if lacking := [name for name in names if not runtime.has_image(name, deadline=deadline)]:
+            yield program, lacking
+
+
+def _sandbox_image(runtime: CriRuntime, *, deadline: Deadline) -> str:
+    """What the daemon starts a sandbox with: containerd says it in one of two places, by its version."""
+    configuration = runtime.configuration(deadline=deadline)
+    pinned = configuration.get("pinnedImages") or {}
+    return str(configuration.get("sandboxImage") or pinned.get("sandbox") or container_image_name("pause"))
+
+
+def _compiled(program: Program) -> bytes:
+    """The program's static binary, which needs nothing but a kernel where it runs."""
+    with tempfile.TemporaryDirectory(prefix="memqos-") as name:
+        folder = Path(name)
+        for source in program.sources:
+            (folder / source.name).write_bytes(source.content)
+        sources = [str(path) for path in sorted(folder.glob("*.c"))]
+        argv = compile_arguments(str(find_program("gcc")), sources, str(folder / "program"))
+        told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
+        if told.returncode != 0:
+            raise MachineryError(f"{program.name} does not compile: {told.stderr.strip()[-600:]}")
+        return (folder / "program").read_bytes()

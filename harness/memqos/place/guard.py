@@ -1,0 +1,133 @@
+"""Leaves a machine that is there as it was, whatever way a run ends: by a guard on the machine itself."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.clock import Deadline
+from memqos.enforce.apply import program as agent_program
+from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
+from memqos.runtime.cri_wire import MADE_BY_LABEL
+from memqos.target.base import Target
+
+__all__ = ["FOLDER", "Guard", "guarded"]
+
+FOLDER = "/var/lib/memqos"
+"""Where programs of ours are on a machine that is there, for as long as a run lasts."""
+
+LOCK = "/run/memqos.lock"
+
+MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/var/lib", "memqos"))
+"""The folders in which a run leaves others, and how these begin."""
+
+SIGN_EVERY = 5.0
+SILENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+"""For the guard of a run that lost its connection: it waits for its silence, and then cleans up."""
+
+CLEAN_SECONDS = 180.0
+
+
+class Guard:
+    """A guard that is on its post."""
+
+    def __init__(self, process: subprocess.Popen[bytes], target: Target) -> None:
+        self._process = process
+        self._target = target
+        self._lock = threading.Lock()
+
+    def tell(self, line: str) -> None:
+        """Say something to it; one that is gone has cleaned up, or cannot."""
+        assert self._process.stdin is not None  # noqa: S101 - the port promises it
+        with self._lock, contextlib.suppress(OSError):
+            self._process.stdin.write(f"{line}\n".encode())
+
+    def at_the_end(self, argv: Sequence[str]) -> None:
+        """Have it run this command when all else is cleaned up."""
+        self.tell(json.dumps(list(argv)))
+
+    def answer(self, *, deadline: Deadline) -> str:
+        """Its next line; "" if it is gone. DeadlineError is a matter of whoever waits: it ends by itself."""
+        assert self._process.stdout is not None  # noqa: S101 - the port promises it
+        timer = threading.Timer(deadline.remaining, self._process.kill)
+        timer.start()
+        try:
+            return self._process.stdout.readline().decode(errors="backslashreplace").strip()
+        finally:
+            timer.cancel()
+
+
+@contextlib.contextmanager
+def guarded(
+    target: Target, *, socket: str, hierarchy: Hierarchy, is_lost: Callable[[], bool] = lambda: False
+) -> Iterator[Guard]:
+    """A machine under guard: when the context ends, or we or the connection do, nothing of ours is left on it.
+
+    socket: of the runtime that sandboxes are made with. What an earlier run left is taken back first. is_lost: whether
+    the machine is known not to be reached any more: then its guard does its work unheard.
+    Raises EnvironmentNotAbleError if another run is on the machine or it cannot be guarded, and at the end TargetError
+    with what could not be taken back.
+    """
+    source = (importlib.resources.files(__package__) / "guard_program.py").read_text(encoding="utf-8")
+    request = {
+        "lock": LOCK,
+        "silence": SILENCE_SECONDS,
+        "patience": PATIENCE_SECONDS,
+        "socket": socket,
+        "label": MADE_BY_LABEL,
+        "agent": agent_program(),
+        "mounts": dict(hierarchy.mounts),
+        "folders": MADE_IN,
+    }
+    with target.open(["python3", "-I", "-S", "-c", source]) as process:
+        guard = Guard(process, target)
+        guard.tell(json.dumps(request))
+        _require_ready(guard.answer(deadline=Deadline.after(CLEAN_SECONDS)), target)
+        ended = threading.Event()
+        signs = threading.Thread(target=_show_life, args=(guard, ended), name="memqos-guard", daemon=True)
+        signs.start()
+        try:
+            yield guard
+        finally:
+            ended.set()
+            signs.join()
+            guard.tell("end")
+            said = guard.answer(deadline=Deadline.after(CLEAN_SECONDS))
+            process.kill()
+        if said != "clean" and not is_lost():
+            raise TargetError(
+                f"not everything could be taken back: {said or 'the guard is gone'}.",
+                where=target.address,
+                next_step="Its guard takes back what is left, if the connection was lost; look there in a minute.",
+            )
+
+
+def _show_life(guard: Guard, ended: threading.Event) -> None:
+    while not ended.wait(SIGN_EVERY):
+        guard.tell("")
+
+
+def _require_ready(said: str, target: Target) -> None:
+    if said == "ready":
+        return
+    if said == "busy":
+        raise EnvironmentNotAbleError(
+            "another run of memqos is on this machine.", where=target.address, next_step="Wait until it has ended."
+        )
+    if not said:
+        raise EnvironmentNotAbleError(
+            "it cannot be guarded: its python3 does not run.",
+            where=target.address,
+            next_step="Install the package python3 there.",
+        )
+    raise MachineryError(
+        f"what an earlier run left there cannot be taken back: {said}.",
+        where=target.address,
+        next_step="Remove it by hand.",
+    )

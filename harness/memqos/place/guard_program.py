@@ -1,0 +1,281 @@
+"""What guards a machine that is there: it takes back what a run made on it, also when nobody is left to ask for it.
+
+Its source is sent to the target's python3 (3.9 or later, nothing but the standard library). Lines come on its standard
+input. The first is a JSON object:
+
+    lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
+    patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
+    silence   seconds without a line after which whoever sent it counts as gone
+    socket    where CRI is spoken; label: the key of the label that our sandboxes have
+    agent     the program of enforcement, which finds and takes back our cgroups; mounts: the cgroup hierarchies
+    folders   [folder, beginning]: names that begin so, and were not there before, go at the end
+
+and each other a sign of life, or a command to run at the end, as a JSON list, or the word "end". The answers are
+"ready", or "busy" where another guard has the lock, and at the end "clean" or, in one line, what could not be cleaned.
+What an earlier run left that had no guard any more is taken back before "ready".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEP: dict[str, Any] = {"properties": [], "writes": [], "making": [], "keeps": [], "keeps_properties": []}
+AGENT = ("python3", "-I", "-S", "-c")
+CALL_SECONDS = 60
+LOOK_EVERY = 0.2
+PATH = "/runtime.v1.RuntimeService/"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+MORE = 0x80
+"""The bit of a protobuf number's byte that says that another byte follows."""
+
+LABELS = 5
+"""The field of PodSandbox."""
+
+WIDE = struct.pack(">HI", 4, (1 << 31) - 1)
+"""SETTINGS_INITIAL_WINDOW_SIZE, so that an answer is never waiting for us to make room."""
+
+
+def call(path: str, method: str, message: bytes) -> bytes:
+    """One unary gRPC call, with no more of HTTP/2 than that takes (RFC 9113); its status is left unread."""
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": PATH + method,
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
+    reply = b""
+    with socket.socket(socket.AF_UNIX) as there:
+        there.settimeout(CALL_SECONDS)
+        there.connect(path)
+        there.sendall(PREFACE + frame(SETTINGS, 0, 0, WIDE) + frame(HEADERS, 4, 1, block))
+        there.sendall(frame(DATA, 1, 1, struct.pack(">BI", 0, len(message)) + message))
+        while True:
+            kind, flags, stream, payload = read_frame(there)
+            if kind in (SETTINGS, PING) and not flags & 1:
+                there.sendall(frame(kind, 1, 0, payload if kind == PING else b""))
+            if kind in (RESET, GOAWAY):
+                raise OSError(f"{method} was refused")
+            if stream == 1 and kind == DATA:
+                reply += payload
+            if stream == 1 and kind in (DATA, HEADERS) and flags & 1:
+                return reply[5:]
+
+
+def text(word: str) -> bytes:
+    """A word of less than 127 bytes as HPACK has it, and protobuf too."""
+    return bytes([len(word)]) + word.encode()
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def read_frame(there: socket.socket) -> tuple[int, int, int, bytes]:
+    """The next frame: kind, flags, stream and payload."""
+    head = exactly(there, 9)
+    kind, flags, stream = struct.unpack(">BBI", head[3:])
+    return kind, flags, stream & 0x7FFFFFFF, exactly(there, int.from_bytes(head[:3], "big"))
+
+
+def exactly(there: socket.socket, size: int) -> bytes:
+    """So many bytes; OSError if the connection ends before."""
+    data = b""
+    while len(data) < size:
+        chunk = there.recv(size - len(data))
+        if not chunk:
+            raise OSError("the runtime ended the connection")
+        data += chunk
+    return data
+
+
+def fields(message: bytes) -> list[tuple[int, Any]]:
+    """The fields of a protobuf message by number, as numbers or bytes."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        size = {1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0:
+            value, at = varint(message, at)
+            found.append((key >> 3, value))
+            continue
+        if size is None:
+            size, at = varint(message, at)
+        found.append((key >> 3, message[at : at + size]))
+        at += size
+    return found
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number of protobuf's at this place, and the place behind it."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & ~MORE) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & MORE:
+            return value, at
+
+
+def sandboxes(path: str, label: str) -> list[str]:
+    """The ids of the sandboxes that have this label."""
+    found = []
+    for number, item in fields(call(path, "ListPodSandbox", b"")):
+        pod = fields(item) if number == 1 else []
+        labels = [dict(fields(entry)).get(1) for key, entry in pod if key == LABELS]
+        if label.encode() in labels:
+            found.append(dict(pod)[1].decode())
+    return found
+
+
+def clean(request: dict[str, Any], undo: list[list[str]], before: dict[str, list[str]]) -> list[str]:
+    """Take everything back, whatever of it fails; what could not be."""
+    troubles: list[str] = []
+    acts: list[Callable[[], object]] = [
+        lambda: remove_sandboxes(request),
+        lambda: sweep(request),
+        lambda: remove_folders(request, before),
+        *(functools.partial(run, argv, b"") for argv in reversed(undo)),
+    ]
+    for act in acts:
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - the rest is still to be taken back
+            troubles.append(" ".join(str(error).split())[:500])
+    return troubles
+
+
+def remove_sandboxes(request: dict[str, Any]) -> None:
+    """Stop and remove every sandbox of ours, with its containers."""
+    path, label = request["socket"], request["label"]
+    for one in sandboxes(path, label):
+        for method in ("StopPodSandbox", "RemovePodSandbox"):
+            call(path, method, b"\x0a" + text(one))
+    left = sandboxes(path, label)
+    if left:
+        raise OSError(f"sandboxes are left: {', '.join(left)}")
+
+
+def sweep(request: dict[str, Any]) -> None:
+    """Remove our cgroups, and put back what others held, as `memqos.enforce.apply.sweep` does."""
+    mounts = request["mounts"]
+    found = ask(request, {"verb": "leftovers", "mounts": mounts})["leftovers"]
+    for path, mark, adopted in reversed(found):
+        name = path.rpartition("/")[2]
+        unit = name if name.endswith(".slice") else ""
+        step = {**STEP, "action": "give back" if adopted else "remove", "path": path, "unit": unit}
+        answer = ask(request, {"verb": "perform", "mounts": mounts, "mark": mark, "seconds": 20, "steps": [step]})
+        if answer["failure"]:
+            raise OSError(f"{path}: {answer['failure']['what']}")
+
+
+def ask(request: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+    """What the agent answers."""
+    told: dict[str, Any] = json.loads(run([*AGENT, request["agent"]], json.dumps(words).encode()))
+    return told
+
+
+def run(argv: list[str], given: bytes) -> bytes:
+    """What a command says; OSError with its own words if it fails."""
+    told = subprocess.run(argv, input=given, capture_output=True, check=False)
+    if told.returncode != 0:
+        raise OSError(f"{argv[:4]} ended with {told.returncode}: {told.stderr.decode(errors='replace')[-300:]}")
+    return told.stdout
+
+
+def names(request: dict[str, Any]) -> dict[str, list[str]]:
+    """What is there by folder, of what may be ours."""
+    found: dict[str, list[str]] = {}
+    for folder, beginning in request["folders"]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+            found[folder] = sorted(entry.name for entry in entries if entry.name.startswith(beginning))
+    return found
+
+
+def remove_folders(request: dict[str, Any], before: dict[str, list[str]]) -> None:
+    """Remove what was not there before."""
+    for folder, now in names(request).items():
+        for name in now:
+            if name not in before.get(folder, []) and f"{folder}/{name}" != request["lock"]:
+                shutil.rmtree(f"{folder}/{name}", ignore_errors=not os.path.exists(f"{folder}/{name}"))  # noqa: PTH110
+
+
+def lines(request: dict[str, Any]) -> Any:
+    """Each line as it comes, until there are no more or none comes for as long as the request says."""
+    rest = b""
+    while select.select([0], [], [], request.get("silence", CALL_SECONDS))[0]:
+        data = os.read(0, 1 << 20)
+        if not data:
+            return
+        *whole, rest = (rest + data).split(b"\n")
+        yield from whole
+
+
+def say(word: str) -> None:
+    """Nobody may be there to hear it."""
+    with contextlib.suppress(OSError):
+        os.write(1, word.encode() + b"\n")
+
+
+def locked(request: dict[str, Any]) -> bool:
+    """Whether the lock is ours now; it is until this process ends."""
+    for _ in range(int(request["patience"] / LOOK_EVERY) + 1):
+        file = os.open(request["lock"], os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it may have removed the file that we opened: then it is nobody's lock any more.
+            if os.path.exists(request["lock"]) and os.stat(request["lock"]).st_ino == os.fstat(file).st_ino:  # noqa: PTH110, PTH116
+                return True
+        except OSError:
+            select.select([], [], [], LOOK_EVERY)
+        os.close(file)
+    return False
+
+
+def main() -> None:
+    """Stand guard."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    request: dict[str, Any] = {}
+    heard = lines(request)
+    request.update(json.loads(next(heard)))
+    if not locked(request):
+        say("busy")
+        return
+    before = names(request)
+    undo: list[list[str]] = []
+    troubles = clean(request, undo, before)
+    if not troubles:
+        say("ready")
+        for line in heard:
+            if line.startswith(b"["):
+                undo.append(json.loads(line))
+            elif line == b"end":
+                break
+        troubles = clean(request, undo, before)
+    # What is said last may be the last that is heard of us: whoever hears it ends us.
+    os.unlink(request["lock"])  # noqa: PTH108
+    say("; ".join(troubles) or "clean")
+
+
+if __name__ == "__main__":
+    main()

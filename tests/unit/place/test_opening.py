@@ -1,0 +1,48 @@
+"""Which place settings mean, and what of them cannot be."""
+
+import pytest
+
+from memqos.config.settings import resolve
+from memqos.errors import UsageError
+from memqos.place import opening
+from memqos.place.opening import check_host, check_places, prepare_places
+from memqos.place.room import room_for
+
+NODE = "ssh://root@node7:22"
+
+
+def settings(environment=None, **given):
+    return resolve(given, environment or {})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"target": "node7"}, "--target: there is no connection 'node7'"),
+        ({"target": NODE, "profile": "forky"}, "--profile is about machines that memqos boots, and --target names one"),
+        ({"target": NODE, "keep_vm": True}, "--keep-vm is about machines that memqos boots"),
+        ({"target": NODE, "kernel_deb": ["a.deb"]}, "--kernel-deb is about machines that memqos boots"),
+        ({"topology": "no-such"}, "there is no topology 'no-such'"),
+    ],
+)
+def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
+    with pytest.raises(UsageError, match=told):
+        check_places(settings(**given))
+
+
+def test_what_the_environment_says_of_booted_machines_is_no_obstacle():
+    """It may be there for other runs; the header says that it was given."""
+    check_places(settings({"MEMQOS_PROFILE": "forky"}, target=NODE))
+
+
+def test_nothing_is_built_for_a_machine_that_is_there(monkeypatch):
+    for name in ("find_qemu", "ensure_image", "check_room"):
+        monkeypatch.setattr(opening, name, lambda *_, **__: pytest.fail("something was looked for"))
+    check_host(settings(target=NODE))
+    prepare_places(settings(target=NODE), progress=None)
+
+
+def test_there_is_one_machine_that_is_there():
+    room = room_for(settings(target=NODE))
+    assert (room.most.machines, room.best.machines) == (1, 1)
+    assert room.best.reason == "--target names one machine"
