@@ -6,8 +6,8 @@ from memqos.engine.numa.draft_2020 import DraftAdmitted, affinity, draft_admit, 
 from memqos.engine.plan import Refusal
 from memqos.errors import UsageError
 from memqos.model.node import NodeFacts, NumaZone
-from memqos.model.pod import QosClass
-from tests.unit.engine.numa.builders import GIB, MIB, container, init, plain, pod
+from memqos.model.pod import Container, QosClass, Resources
+from tests.unit.engine.numa.builders import GIB, MIB, amounts, container, init, plain, pod
 
 SOCKETS = NodeFacts(memory=80 * GIB, zones=tuple(NumaZone(id=n, memory=40 * GIB) for n in (0, 1)))
 
@@ -91,3 +91,11 @@ def test_every_container_counts_and_huge_pages_too():
     assert found.table.zones[3].reserved == {"memory": 2 * GIB, "hugepages-2Mi": 8 * MIB}
     assert found.reasons["c"].arithmetic.endswith("zone 3: 16777216 - 0 > 8388608 of hugepages-2Mi holds")
     assert found.table.assignments["p"]["d"] == (3, {"memory": 0})
+
+
+def test_huge_pages_that_no_zone_has_are_none():
+    resources = amounts(cpu="1", memory="1Gi", **{"hugepages-2Mi": "2Mi"})
+    own = pod("p", Container(name="c", resources=Resources(requests=resources, limits=resources)))
+    found = draft_admit(own, qos=QosClass.GUARANTEED, table=node())
+    assert isinstance(found, Refusal)
+    assert "zone 0: 0 - 0 > 2097152 of hugepages-2Mi does not hold" in found.reason.arithmetic

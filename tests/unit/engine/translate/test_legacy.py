@@ -86,3 +86,10 @@ def test_without_swap_accounting(resources, asked):
 def test_newer_runc_writes_the_quota_that_systemd_rounds_to(driver, runtime, quota):
     found = written_on(OciResources(cpu_quota=33300, cpu_period=100_000), runtime, driver=driver)
     assert found.texts == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota}
+
+
+def test_a_quota_in_whole_percents_is_one_of_its_own_period():
+    """24.69 % of a CPU are 25 for systemd, in periods of 50 ms."""
+    asked = OciResources(cpu_quota=12_345, cpu_period=50_000)
+    writes = written_on(asked, RUNC_1_3_6, driver=CgroupDriver.SYSTEMD)
+    assert writes.files == (("cpu.cfs_period_us", "50000"), ("cpu.cfs_quota_us", "12500"))
