@@ -14,7 +14,7 @@ from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Verdict
 from memqos.node.fake import fake_node
 from memqos.plugin.catalogue import Catalogue
-from tests.docs import claims_page
+from tests.docs import claims_page, settings_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
 HERE = Path(sys.executable).parent
@@ -99,6 +99,11 @@ def test_the_readme_shows_a_deviation_as_it_is_told():
 def test_the_page_of_claims_is_what_the_suites_claim():
     """`python -m tests.docs.claims_page` writes it anew."""
     assert claims_page.PAGE.read_text() == claims_page.page()
+
+
+def test_the_page_of_settings_is_the_table():
+    """`python -m tests.docs.settings_page` writes it anew."""
+    assert settings_page.PAGE.read_text() == settings_page.page()
 
 
 @pytest.mark.parametrize("kind", ["tutorial", "how-to", "reference", "explanation"])

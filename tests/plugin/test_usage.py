@@ -17,7 +17,7 @@ def test_it(qos_evidence):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--memqos-runtime=podman", "there is no runtime 'podman'. Known: runc, crun."),
+        ("--memqos-runtime=podman", "there is no runtime 'podman'. Known: runc, crun,"),
         ("--memqos-driver=none", "there is no driver 'none'. Known: systemd, cgroupfs."),
         ("--memqos-profile=slackware", "there is no profile 'slackware'."),
         ("--memqos-topology=ring", "there is no topology 'ring'."),

@@ -30,6 +30,7 @@ PAGES: dict[str, str] = {
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a recorded tree of cgroups: which control file deviates, and why.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
+    "settings": "Show every setting, its value, and where that came from.",
     "doctor": "Say whether this host can run memqos, and what to install.",
 }
 """Verb to the line that `--help` shows; `_page` has its command."""
@@ -46,6 +47,8 @@ def _page(verb: str) -> click.Command:
             from memqos.cli.audit import command
         case "vm":
             from memqos.cli.vm import command
+        case "settings":
+            from memqos.cli.shown_settings import command
         case _:
             from memqos.cli.doctor import command
     return command

@@ -20,7 +20,6 @@ from memqos.cli.words import DEBUG, unknown_option
 from memqos.config.settings import Settings
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import ExitCode, UsageError
-from memqos.model.node import CgroupVersion
 from memqos.place.opening import check_host, check_places, prepare_places
 
 __all__ = ["command", "pytest_arguments"]
@@ -61,7 +60,8 @@ def _run(
     **given: Any,
 ) -> int:
     # An option that may be given several times, and was not, is an empty tuple.
-    settings = settings_from(given)
+    chosen = select_suites(words, brought=data_root() / "suites", here=Path.cwd())
+    settings = settings_from(given, configuration=chosen.configuration)
     _check(settings)
     _check_workers(workers)
     if not {"--collect-only", "--co"} & set(words):
@@ -69,7 +69,6 @@ def _run(
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
-    chosen = select_suites(words, brought=data_root() / "suites", here=Path.cwd())
     arguments = pytest_arguments(chosen, settings, selection=selection)
     # Python would otherwise leave its compiled files beside the suites, which may be inside the installed package.
     sys.dont_write_bytecode = True
@@ -85,8 +84,8 @@ def _run(
 def _check(settings: Settings) -> None:
     """Every name and file is there: asked before anything is built."""
     check_places(settings)
-    known = kubelets.load_kubelets(on=CgroupVersion(settings.word("cgroup")))
-    kubelets.select_kubelets(known, settings.kubernetes, where=settings["kubernetes"].origin)
+    known = kubelets.load_kubelets(on=settings.cgroup)
+    kubelets.select_kubelets(known, settings.kubernetes, where=settings.origins["kubernetes"])
 
 
 def _check_workers(asked: str | None) -> None:
@@ -152,17 +151,16 @@ def pytest_arguments(chosen: Selection, settings: Settings, *, selection: Sequen
 
 def _settings_arguments(settings: Settings) -> list[str]:
     arguments = []
-    for setting in SETTINGS:
-        value = settings[setting.key].value
-        if settings[setting.key].origin == "default" or value is None or value is False:
+    for one in settings.entries():
+        option, value = one.setting.pytest_option, one.value
+        if not one.is_given or value is None or value is False:
             continue
         if value is True:
-            arguments.append(setting.pytest_option)
-        elif setting.kind is Kind.FILES and isinstance(value, tuple):
-            arguments += [f"{setting.pytest_option}={file}" for file in value]
+            arguments.append(option)
+        elif one.setting.kind is Kind.FILES and isinstance(value, tuple):
+            arguments += [f"{option}={file}" for file in value]
         else:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            arguments.append(f"{setting.pytest_option}={text}")
+            arguments.append(f"{option}={one.text}")
     return arguments
 
 

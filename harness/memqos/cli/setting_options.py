@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
+from memqos.config.files import settings_files
 from memqos.config.settings import Settings, resolve
 from memqos.config.table import SETTINGS, Kind, Setting
 
@@ -57,11 +59,12 @@ def setting_options(names: Collection[str]) -> Callable[[click.Command], click.C
     return add
 
 
-def settings_from(given: Mapping[str, Any]) -> Settings:
-    """All settings: what these parameters give, then the environment, then the defaults.
+def settings_from(given: Mapping[str, Any], *, configuration: Path | None = None) -> Settings:
+    """All settings: what these parameters give, then the environment, then the project's files, then the defaults.
 
-    Raises UsageError for a value that its setting does not take.
+    configuration: a file of pytest's that is read too. Raises UsageError for a value that its setting does not take.
     """
     values = {setting.key: given.get(f"setting_{setting.key}") for setting in SETTINGS}
     # An option that may be given several times, and was not, is an empty tuple.
-    return resolve({key: None if value == () else value for key, value in values.items()}, os.environ)
+    known = {key: None if value == () else value for key, value in values.items()}
+    return resolve(known, os.environ, settings_files(Path.cwd(), configuration=configuration))

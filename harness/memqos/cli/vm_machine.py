@@ -20,10 +20,10 @@ from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
+from memqos.place.opening import boot_options
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import KeptMachine, keep, list_kept
-from memqos.vm.options import boot_options
 from memqos.vm.qemu.connection import shell_arguments
 from memqos.vm.qemu.machine import Machine
 
@@ -128,7 +128,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
 def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
     """A machine of this profile with what the options say."""
     settings = settings_from(given)
-    options = boot_options(settings.plain)
+    options = boot_options(settings)
     logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
     machine: Machine | None = None
     try:
@@ -136,7 +136,7 @@ def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
             shown_progress() as progress,
             boot(
                 load_profile(profile),
-                load_topology(settings.word("topology")),
+                load_topology(settings.topology),
                 image_cache=default_cache(os.environ),
                 log_dir=logs,
                 options=options,

@@ -1,21 +1,24 @@
 """The one table of settings: name, default, environment variable, and what people are told of it.
 
-Options of `memqos run` and of the pytest plugin are both made from this table, so they cannot drift apart.
+The options of every verb and of the pytest plugin, the keys of files, and the attributes of `Settings` are made from
+this table or tested against it, so they cannot drift apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+
+from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
     "OCI_RUNTIMES",
     "OTHER_VARIABLES",
     "PREFIX",
     "SETTINGS",
+    "Default",
     "Kind",
-    "Plain",
     "Setting",
     "oci_runtime",
     "offered_name",
@@ -24,17 +27,24 @@ __all__ = [
 PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""
 
-OTHER_VARIABLES = ("MEMQOS_CACHE", "MEMQOS_PYTHON")
-"""The ones that are no setting: where the cache is, and which Python the launcher takes."""
+OTHER_VARIABLES: Mapping[str, str] = {
+    "MEMQOS_CACHE": "the folder of images and checkpoints",
+    "MEMQOS_DEBIAN_MIRROR": "where an image's packages come from",
+    "MEMQOS_PYTHON": "the Python that `./memqos` takes",
+}
+"""The ones that are no setting of a run, and what they say."""
 
-Plain = str | int | bool | Path | tuple[str, ...] | tuple[Path, ...] | None
-"""What a setting's value may be; None is "not set"."""
+Default = str | int | bool | CgroupDriver | CgroupVersion | tuple[str, ...] | None
+"""What a setting is where nobody gives it; None is "not set"."""
 
 
 class Kind(Enum):
     """What a setting's text is turned into."""
 
-    WORD = "word"
+    WORD = "a word"
+    NAME_OR_FILE = "a name, or a file's path: what ends in .json or has a slash"
+    DRIVER = "a cgroup driver"
+    HIERARCHY = "a version of cgroups"
     WORDS = "words, separated by commas"
     COUNT = "a whole number, 1 or more"
     FLAG = "yes or no"
@@ -56,7 +66,7 @@ class Setting:
     name: str
     kind: Kind
     help: str
-    default: Plain = None
+    default: Default = None
     metavar: str = ""
     choices: tuple[str, ...] = ()
 
@@ -69,6 +79,11 @@ class Setting:
     def environment(self) -> str:
         """The environment variable."""
         return f"{PREFIX}{self.name.upper().replace('-', '_')}"
+
+    @property
+    def ini(self) -> str:
+        """The key in pytest's own file."""
+        return f"{PREFIX.lower()}{self.key}"
 
     @property
     def key(self) -> str:
@@ -109,16 +124,16 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="topology",
-        kind=Kind.WORD,
+        kind=Kind.NAME_OR_FILE,
         default="two-zones",
         metavar="NAME|FILE",
         help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json, or of a file of your own",
     ),
     Setting(
         name="cgroup",
-        kind=Kind.WORD,
-        default="v2",
-        choices=("v1", "v2"),
+        kind=Kind.HIERARCHY,
+        default=CgroupVersion.V2,
+        choices=tuple(CgroupVersion),
         metavar="VERSION",
         help="cgroup hierarchy that the machines boot with; v1 needs a profile that can, see `memqos vm list`",
     ),
@@ -139,9 +154,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="driver",
-        kind=Kind.WORD,
-        default="systemd",
-        choices=("systemd", "cgroupfs"),
+        kind=Kind.DRIVER,
+        default=CgroupDriver.SYSTEMD,
+        choices=tuple(CgroupDriver),
         metavar="NAME",
         help="cgroup driver of the kubelet whose rules are enforced",
     ),

@@ -10,9 +10,8 @@ from pathlib import Path
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
-from memqos.config.table import offered_name
+from memqos.config.table import oci_runtime, offered_name
 from memqos.errors import EnvironmentNotAbleError, UsageError
-from memqos.model.node import CgroupDriver
 from memqos.place.base import Place, PlaceKey
 from memqos.place.there import opened_there
 from memqos.place.vm import opened_vm
@@ -23,9 +22,9 @@ from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import boot_options, check_options, kernel_words
+from memqos.vm.options import BootOptions, check_options, kernel_words
 
-__all__ = ["Places", "check_host", "check_places", "prepare_places"]
+__all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_places"]
 
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
@@ -50,28 +49,28 @@ class Places:
         Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks or a machine
         that is not free, and MachineryError for what failed: DamagedOriginError if another try comes of something else.
         """
-        with self._there() if self._settings.target else self._booted(key, folder) as place:
+        with self._there(self._settings.target) if self._settings.target else self._booted(key, folder) as place:
             yield place
 
     @contextlib.contextmanager
     def _booted(self, key: PlaceKey, folder: Path) -> Iterator[Place]:
-        options = boot_options(self._settings.plain)
+        options = boot_options(self._settings)
         self._need_same_files(check_options(options).brought)
         with opened_vm(key, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm) as place:
             yield place
 
     @contextlib.contextmanager
-    def _there(self) -> Iterator[Place]:
+    def _there(self, url: str) -> Iterator[Place]:
         settings = self._settings
-        with opened_there(settings.target) as place:
-            found, asked = place.facts.node.cgroup_version, settings.word("cgroup")
+        with opened_there(url) as place:
+            found, asked = place.facts.node.cgroup_version, settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
                     f"it has cgroup {found}, and the run is for {asked}.",
                     where=place.target.address,
                     next_step=f"Say --cgroup {found}.",
                 )
-            with place.used(offered_name(settings.word("runtime")), CgroupDriver(settings.word("driver"))):
+            with place.used(offered_name(settings.runtime), settings.driver):
                 yield place
 
     def _need_same_files(self, brought: tuple[Brought, ...]) -> None:
@@ -91,19 +90,19 @@ def check_places(settings: Settings) -> dict[str, str]:
     Returns the SHA-256 of each file that a person gave, by its path.
     """
     if settings.target:
-        _check_target(settings)
+        _check_target(settings.target, settings)
         return {}
-    load_topology(settings.word("topology"))
-    choices = check_options(boot_options(settings.plain))
-    for name in settings.profiles:
+    load_topology(settings.topology)
+    choices = check_options(boot_options(settings))
+    for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
     return {str(file.path): file.sha256 for file in choices.brought}
 
 
-def _check_target(settings: Settings) -> None:
-    where = settings["target"].origin
-    check_url(settings.target, where=where)
-    origins = [settings[name].origin for name in OF_BOOTED_MACHINES]
+def _check_target(url: str, settings: Settings) -> None:
+    where = settings.origins["target"]
+    check_url(url, where=where)
+    origins = [settings.origins[name] for name in OF_BOOTED_MACHINES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(
             f"{meant[0]} is about machines that memqos boots, and {where} names one that is there.",
@@ -114,7 +113,7 @@ def _check_target(settings: Settings) -> None:
 def check_host(settings: Settings) -> None:
     """Raise EnvironmentNotAbleError if this host has no room for one of a run's machines."""
     if not settings.target:
-        topology = load_topology(settings.word("topology"))
+        topology = load_topology(settings.topology)
         check_room(topology.name, topology.memory_bytes)
 
 
@@ -123,5 +122,23 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
     if settings.target:
         return
     find_qemu()
-    for name in settings.profiles:
+    for name in settings.profile:
         ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
+
+
+def boot_options(settings: Settings) -> BootOptions:
+    """What the settings say of a virtual machine, beside its profile and topology."""
+    return BootOptions(
+        runtime_binary=settings.runtime_binary,
+        # Of containerd+runc and oci:runc it is runc that a file takes the place of.
+        runtime_name=oci_runtime(settings.runtime),
+        containerd_binary=settings.containerd_binary,
+        containerd_config=settings.containerd_config,
+        runtime_debs=settings.runtime_deb,
+        kernel_debs=settings.kernel_deb,
+        kernel_image=settings.kernel_image,
+        initrd=settings.initrd,
+        cgroup=settings.cgroup,
+        recursiveprot=not settings.no_recursiveprot,
+        checkpoint=not settings.no_checkpoint,
+    )

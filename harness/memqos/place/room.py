@@ -29,14 +29,14 @@ class RunCapacity:
 def room_for(settings: Settings) -> RunCapacity:
     """The room for this run's machines. Raises MemqosError for settings that name no machine."""
     if settings.target:
-        one = Capacity(machines=1, reason=f"{settings['target'].origin} names one machine")
+        one = Capacity(machines=1, reason=f"{settings.origins['target']} names one machine")
         return RunCapacity(most=one, best=one)
-    topology = load_topology(settings.word("topology"))
+    topology = load_topology(settings.topology)
     cache, host = default_cache(os.environ), read_host()
     ready = [
         one.used_bytes
         for one in list_checkpoints(cache)
-        if one.profile in settings.profiles and one.topology == topology.name
+        if one.profile in settings.profile and one.topology == topology.name
     ]
     most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
     return RunCapacity(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache)))
@@ -46,7 +46,7 @@ def _is_emulated(settings: Settings, cache: Cache) -> bool:
     """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
     if kvm_device_obstacle():
         return True
-    images = [image for image in list_images(cache) if image.profile in settings.profiles]
+    images = [image for image in list_images(cache) if image.profile in settings.profile]
     if not images:
         return True
     return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG

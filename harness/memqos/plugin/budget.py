@@ -37,8 +37,7 @@ class Budget:
     ) -> Generator[None, object, object]:
         """A test that was begun is finished; pytest looks at what is said here before it begins the next."""
         result = yield
-        seconds = self._settings.time_budget
-        if seconds is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= seconds:
-            budget = self._settings["time_budget"].value
+        budget = self._settings.time_budget
+        if budget is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= budget.seconds:
             item.session.shouldstop = f"the time budget of {budget} is used up; what is left was not run"
         return result

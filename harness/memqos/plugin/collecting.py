@@ -16,7 +16,6 @@ import pytest
 from memqos import claims
 from memqos.config.settings import Settings
 from memqos.errors import UnknownNameError, UsageError
-from memqos.model.node import CgroupVersion
 from memqos.model.pod import QosClass
 from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours, node_fixture
 from memqos.plugin.sharing import tell_groups
@@ -44,7 +43,7 @@ def check_settings(settings: Settings) -> dict[str, str]:
     The defaults need no check, so a run without memqos options does not read any catalogue.
     """
     builds: dict[str, str] = {}
-    given = {key for key, value in settings.items() if value.origin != "default"}
+    given = {one.setting.key for one in settings.entries() if one.is_given}
     if given & _OF_MACHINES:
         from memqos.place.opening import check_places
 
@@ -58,8 +57,8 @@ def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
     """The catalogue's kubelets for the machines' cgroup version, narrowed to the releases that were asked for."""
     from memqos.catalog.kubelets import load_kubelets, select_kubelets
 
-    known = load_kubelets(on=CgroupVersion(settings.word("cgroup")))
-    return select_kubelets(known, settings.kubernetes, where=settings["kubernetes"].origin)
+    known = load_kubelets(on=settings.cgroup)
+    return select_kubelets(known, settings.kubernetes, where=settings.origins["kubernetes"])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -81,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     settings = metafunc.config.stash[SETTINGS_KEY]
     marker = metafunc.definition.get_closest_marker("machine")
     node = node_fixture(names)
-    if node and not settings.target and (marker or len(settings.profiles) > 1):
+    if node and not settings.target and (marker or len(settings.profile) > 1):
         keys = machines_of(metafunc.definition, settings)
         ids = ["-".join((profile, Path(topology).stem)) if marker else profile for profile, topology in keys]
         metafunc.parametrize(node, keys, ids=ids, indirect=True, scope="module" if node == "qos_node" else "function")
@@ -104,13 +103,13 @@ def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
         return [place_there(settings)]
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
-    profiles = (asked["profile"],) if "profile" in asked else settings.profiles
-    return [(profile, asked.get("topology", settings.word("topology"))) for profile in profiles]
+    profiles = (asked["profile"],) if "profile" in asked else settings.profile
+    return [(profile, asked.get("topology", settings.topology)) for profile in profiles]
 
 
 def place_there(settings: Settings) -> tuple[str, str]:
     """The machine that is there, as the sort of machine that it is: its address, without what leads to it."""
-    return settings.target.partition("?")[0], ""
+    return (settings.target or "").partition("?")[0], ""
 
 
 def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:

@@ -40,6 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             group.addoption(setting.pytest_option, action="append", metavar=setting.metavar, default=None, help=text)
         else:
             group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)
+        # To pytest a key of its file that nobody announced is a mistake. memqos reads these itself, with their lines.
+        parser.addini(setting.ini, text, default=None)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

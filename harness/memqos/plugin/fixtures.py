@@ -10,7 +10,6 @@ import pytest
 from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.model.node import CgroupVersion
 from memqos.plugin.collecting import about_of, place_there
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
@@ -70,7 +69,7 @@ def _machine(request: pytest.FixtureRequest) -> tuple[str, str]:
     settings = request.config.stash[SETTINGS_KEY]
     if settings.target:
         return place_there(settings)
-    chosen: tuple[str, str] = getattr(request, "param", (settings.profiles[0], settings.word("topology")))
+    chosen: tuple[str, str] = getattr(request, "param", (settings.profile[0], settings.topology))
     return chosen
 
 
@@ -89,7 +88,7 @@ def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
     What is asked of one that would not start on the machines' version of cgroups is not observable.
     """
     kubelet: KubeletCase = request.param
-    version = CgroupVersion(request.config.stash[SETTINGS_KEY].word("cgroup"))
+    version = request.config.stash[SETTINGS_KEY].cgroup
     if why := why_not_on(version, kubelet.settings, Release.parse(kubelet.release)):
         pytest.skip(why)
     return kubelet

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from memqos.config.files import settings_files
 from memqos.config.settings import Settings, resolve
 from memqos.config.table import SETTINGS
 
@@ -15,7 +16,8 @@ __all__ = ["settings_given"]
 def settings_given(config: pytest.Config) -> Settings:
     """Those that `memqos run` has resolved already, with the origins that its user knows, or else pytest's options.
 
-    Raises UsageError as `resolve` does. A worker of xdist is told values only, by its controller.
+    Files are those from the current folder upwards, and the one that pytest took. Raises UsageError as `resolve` and
+    `settings_files` do. A worker of xdist is told values only, by its controller.
     """
     for plugin in config.pluginmanager.get_plugins():
         settings = getattr(plugin, "memqos_settings", None)
@@ -25,4 +27,9 @@ def settings_given(config: pytest.Config) -> Settings:
         setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
         for setting in SETTINGS
     }
-    return resolve(given, os.environ, option_prefix="--memqos-")
+    files = settings_files(
+        config.invocation_params.dir,
+        configuration=config.inipath,
+        overrides=config.getoption("override_ini") or (),
+    )
+    return resolve(given, os.environ, files, option_prefix="--memqos-")

@@ -66,12 +66,12 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
 
     Of a file in the OCI runtime's place counts what it says that it is, and never what was in its place before.
     """
-    asked, oci = oci_runtime(settings.word("runtime")), offer.oci
+    asked, oci = oci_runtime(settings.runtime), offer.oci
     name, version = oci.name, oci.version
     remarks = ["a given file" if name == asked else f"a given file in {asked}'s place"] if oci.is_brought else []
-    if settings.stated_runtime is not None:
-        stated_name, stated = settings.stated_runtime
-        remarks.append(f"by {settings['runtime_version'].origin}")
+    if settings.runtime_version is not None:
+        stated_name, stated = settings.runtime_version.name, settings.runtime_version.version
+        remarks.append(f"by {settings.origins['runtime_version']}")
         if version and (version != stated or name != (stated_name or name)):
             remarks.append(f"itself it says {name} {version}")
         name, version = stated_name or (name if name in OCI_RUNTIMES else asked), stated

@@ -15,14 +15,9 @@ from memqos.report import junit, matrix
 from memqos.report.bundle import Bundle
 from memqos.version import __version__
 
-__all__ = ["FILES", "host", "machines", "setting_text", "versions", "write"]
+__all__ = ["FILES", "host", "machines", "versions", "write"]
 
 _PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
-
-
-def setting_text(value: object) -> str:
-    """A setting's value as the header shows it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def write(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from memqos import claims, frame
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
+from memqos.config.table import offered_name
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
@@ -25,7 +26,6 @@ from memqos.plugin.keys import ATTRIBUTE, BUILDS, RESULTS, SETTINGS_KEY, is_ours
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.sharing import GROUPS
 from memqos.report import summary
-from memqos.report.as_json import as_json
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
@@ -112,19 +112,15 @@ class Recording:
 
     def pytest_report_header(self) -> list[str]:
         """One line on what is going to be tested, if this is a run of suites, and what was not left at its default."""
-        changed = [
-            f"{name.replace('_', '-')}={provenance.setting_text(value.value)} ({value.origin})"
-            for name, value in self._settings.items()
-            if value.origin != "default"
-        ]
+        changed = [f"{one.setting.name}={one.text} ({one.origin})" for one in self._settings.entries() if one.is_given]
         notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
         if not changed and not is_run_of_suites(self._config):
             return []
-        words = self._settings.word
-        booted = f"{','.join(self._settings.profiles)}/{words('topology')}"
+        settings = self._settings
+        booted = f"{','.join(settings.profile)}/{settings.topology}"
         head = (
-            f"memqos {__version__}: machine {self._settings.target or booted}, "
-            f"containerd+{words('runtime')}, {words('driver')} driver"
+            f"memqos {__version__}: machine {settings.target or booted}, "
+            f"{offered_name(settings.runtime)}, {settings.driver} driver"
         )
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]
 
@@ -266,9 +262,7 @@ class Recording:
             error=self._ending.text,
             versions=provenance.versions(),
             host=provenance.host(),
-            settings={
-                name: {"value": as_json(value.value), "origin": value.origin} for name, value in self._settings.items()
-            },
+            settings=self._settings.to_json(),
             machines=tuple(provenance.machines(self._folder)),
             results=tuple(self._results),
             not_run=len(self._missing),

@@ -41,7 +41,7 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
     if settings.results is None:
         return config.invocation_params.dir / "results" / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
     folder = config.invocation_params.dir / settings.results
-    where = settings["results"].origin
+    where = settings.origins["results"]
     try:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"'{folder}' is not a folder.", where=where)
@@ -113,7 +113,7 @@ def _hold(folder: Path, settings: Settings) -> None:
         os.close(handle)
         raise UsageError(
             f"another run writes its results to '{folder}'.",
-            where=settings["results"].origin,
+            where=settings.origins["results"],
             next_step="Name another folder, or wait for its end.",
         ) from None
     except OSError:
@@ -145,7 +145,7 @@ def _refused(error: OSError, folder: Path, settings: Settings) -> MemqosError:
     if error.errno in _NOT_A_PLACE:
         shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}…"  # noqa: PLR2004 - a line or two
         return UsageError(
-            f"there can be no folder '{shown}': {error.strerror}.", where=settings["results"].origin, next_step=advice
+            f"there can be no folder '{shown}': {error.strerror}.", where=settings.origins["results"], next_step=advice
         )
     refused = frame.of_the_host(error, where=str(folder), next_step=advice)
     if refused is None:
@@ -154,5 +154,5 @@ def _refused(error: OSError, folder: Path, settings: Settings) -> MemqosError:
 
 
 def _option(settings: Settings) -> str:
-    origin = settings["results"].origin
+    origin = settings.origins["results"]
     return " with --results (in plain pytest --memqos-results)" if origin == "default" else f" ({origin})"

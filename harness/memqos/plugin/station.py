@@ -14,7 +14,6 @@ from memqos.config.settings import Settings
 from memqos.config.table import offered_name
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.patience import Patience
-from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place, PlaceKey, called
@@ -68,15 +67,14 @@ def open_station(config: pytest.Config, key: PlaceKey) -> Iterator[Station]:
     places = config.stash.setdefault(_PLACES, Places(settings, progress=telling, builds=config.stash[BUILDS]))
     station_id = f"{worker_id(config)}-{_next_number(config)}"
     folder = Folder(config.stash[RESULTS] / "machines" / station_id)
-    driver = CgroupDriver(settings.word("driver"))
     began = SYSTEM_CLOCK.now()
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(places.opened(key, folder=folder.path))
         stack.callback(keep_chosen, config, place, folder)
         log = MachineLog(folder)
-        name = offered_name(settings.word("runtime"))
+        name = offered_name(settings.runtime)
         deadline = Deadline.after(FIRST_WORD_SECONDS)
-        runtime = stack.enter_context(place.connect(name, driver, record=log.call, deadline=deadline))
+        runtime = stack.enter_context(place.connect(name, settings.driver, record=log.call, deadline=deadline))
         version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
         in_use = runtimes_in_use(version, place.runtimes[name], settings)
         if in_use.doubt:
@@ -95,7 +93,7 @@ def _node(
         place,
         runtime,
         recorder=log,
-        driver=CgroupDriver(settings.word("driver")),
+        driver=settings.driver,
         runtimes=in_use.runtimes,
         facts=config.hook.pytest_memqos_node_facts(facts=place.facts.node, config=config),
         parallel=settings.parallel,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from memqos.model.node import CgroupVersion
 from memqos.vm.brought import Brought, bring, check_config, check_deb, check_initrd, check_kernel, check_program
 from memqos.vm.profile import Profile
 
-__all__ = ["BootOptions", "Choices", "boot_options", "check_options", "kernel_words"]
+__all__ = ["BootOptions", "Choices", "check_options", "kernel_words"]
 
 RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 """Read by the guest's memqos-cgroup.service."""
@@ -53,37 +52,6 @@ class BootOptions:
     cgroup: CgroupVersion = CgroupVersion.V2
     recursiveprot: bool = True
     checkpoint: bool = True
-
-
-def boot_options(values: Mapping[str, object]) -> BootOptions:
-    """The boot options among settings, by the settings' names as Python identifiers; what is not said stays as it is.
-
-    The settings `runtime`, `no_recursiveprot` and `no_checkpoint` are runtime_name and the opposites of recursiveprot
-    and checkpoint.
-    """
-
-    def path(name: str) -> Path | None:
-        value = values.get(name)
-        return value if isinstance(value, Path) else None
-
-    def paths(name: str) -> tuple[Path, ...]:
-        value = values.get(name)
-        return tuple(Path(file) for file in value) if isinstance(value, tuple) else ()
-
-    return BootOptions(
-        runtime_binary=path("runtime_binary"),
-        # Of containerd+runc and oci:runc it is runc that a file takes the place of.
-        runtime_name=re.split(r"[+:]", str(values.get("runtime", "runc")))[-1],
-        containerd_binary=path("containerd_binary"),
-        containerd_config=path("containerd_config"),
-        runtime_debs=paths("runtime_deb"),
-        kernel_debs=paths("kernel_deb"),
-        kernel_image=path("kernel_image"),
-        initrd=path("initrd"),
-        cgroup=CgroupVersion(str(values.get("cgroup", CgroupVersion.V2))),
-        recursiveprot=values.get("no_recursiveprot") is not True,
-        checkpoint=values.get("no_checkpoint") is not True,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,67 @@
+import dataclasses
+import typing
 from pathlib import Path
 
 import pytest
 
-from memqos.config.settings import resolve
+from memqos.config.files import FromFile
+from memqos.config.settings import Settings, resolve, unknown_variables
 from memqos.config.table import SETTINGS
+from memqos.config.values import StatedRuntime, TimeBudget
 from memqos.errors import UnknownNameError, UsageError
+from memqos.model.node import CgroupDriver, CgroupVersion
+from tests.documents import misfits
+
+FILE = (("topology", "four-zones", 2), ("runtime", "crun", 3), ("driver", "cgroupfs", 4))
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
     settings = resolve({"runtime": "crun"}, {"MEMQOS_RUNTIME": "runc", "MEMQOS_DRIVER": "cgroupfs"})
 
-    assert (settings["runtime"].value, settings["runtime"].origin) == ("crun", "--runtime")
-    assert (settings["driver"].value, settings["driver"].origin) == ("cgroupfs", "MEMQOS_DRIVER")
-    assert (settings["profile"].value, settings["profile"].origin) == (("trixie",), "default")
+    assert (settings.runtime, settings.origins["runtime"]) == ("crun", "--runtime")
+    assert (settings.driver, settings.origins["driver"]) == (CgroupDriver.CGROUPFS, "MEMQOS_DRIVER")
+    assert (settings.profile, settings.origins["profile"]) == (("trixie",), "default")
+
+
+def test_the_environment_wins_over_a_file_and_that_over_the_default():
+    files = {name: FromFile(text, f"pyproject.toml:{line}") for name, text, line in FILE}
+    settings = resolve({"topology": "one-zone"}, {"MEMQOS_RUNTIME": "runc"}, files)
+
+    assert (settings.topology, settings.origins["topology"]) == ("one-zone", "--topology")
+    assert (settings.runtime, settings.origins["runtime"]) == ("runc", "MEMQOS_RUNTIME")
+    assert (settings.driver, settings.origins["driver"]) == (CgroupDriver.CGROUPFS, "pyproject.toml:4")
+    assert settings.origins["cgroup"] == "default"
+
+
+def test_a_wrong_value_in_a_file_is_told_with_its_line():
+    with pytest.raises(UnknownNameError, match=r"pyproject.toml:9: there is no driver 'upstart'"):
+        resolve({}, {}, {"driver": FromFile("upstart", "pyproject.toml:9")})
+
+
+def test_the_attributes_are_the_table():
+    names = [field.name for field in dataclasses.fields(Settings) if field.name != "origins"]
+    assert names == [setting.key for setting in SETTINGS]
+
+
+def test_every_default_is_of_its_attributes_type():
+    hints = typing.get_type_hints(Settings)
+    for one in resolve({}, {}).entries():
+        kinds = typing.get_args(hints[one.setting.key]) if "|" in str(hints[one.setting.key]) else ()
+        kinds = kinds or (typing.get_origin(hints[one.setting.key]) or hints[one.setting.key],)
+        assert isinstance(one.value, kinds), one
+
+
+def test_settings_as_json_are_as_the_schema_says():
+    given = {"profile": "trixie,forky", "time_budget": "1h30m", "runtime_version": "crun@1.21", "runtime_deb": ("a",)}
+    document = resolve(given, {"MEMQOS_KEEP_VM": "1"}).to_json()
+
+    assert misfits({"memqos_format": 1, "settings": document}, "settings") == []
+    assert document["profile"] == {"value": ["trixie", "forky"], "origin": "--profile"}
+    assert document["time_budget"]["value"] == "1h30m"
+    assert document["runtime_version"]["value"] == "crun@1.21"
+    assert document["keep_vm"] == {"value": True, "origin": "MEMQOS_KEEP_VM"}
+    assert document["driver"] == {"value": "systemd", "origin": "default"}
+    assert document["results"]["value"] is None
 
 
 def test_values_have_their_types():
@@ -23,30 +72,31 @@ def test_values_have_their_types():
     assert settings.keep_vm is True
     assert settings.parallel == 4
     assert settings.results == Path("out")
-    assert settings.plain["initrd"] == Path("r")
-    assert settings.word("topology") == "two-zones"
+    assert settings.initrd == Path("r")
+    assert settings.topology == "two-zones"
+    assert settings.cgroup is CgroupVersion.V2
 
 
 def test_nothing_given_is_every_default():
     settings = resolve({}, {})
 
-    assert {value.origin for value in settings.values()} == {"default"}
-    assert len(settings) == len(SETTINGS)
+    assert set(settings.origins.values()) == {"default"}
+    assert len(settings.origins) == len(SETTINGS)
     assert settings.kubernetes == ()
     assert settings.results is None
-    assert settings.profiles == ("trixie",)
-    assert settings.plain["runtime_binary"] is None
+    assert settings.profile == ("trixie",)
+    assert settings.runtime_binary is None
     assert settings.keep_vm is False
 
 
 def test_profiles_are_listed_once_each():
-    assert resolve({"profile": "forky, trixie,forky"}, {}).profiles == ("forky", "trixie")
+    assert resolve({"profile": "forky, trixie,forky"}, {}).profile == ("forky", "trixie")
 
 
 def test_several_files_come_from_several_options_or_from_a_path_like_variable():
-    assert resolve({"runtime_deb": ("a,b.deb", "c.deb")}, {})["runtime_deb"].value == (Path("a,b.deb"), Path("c.deb"))
-    assert resolve({}, {"MEMQOS_KERNEL_DEB": "a.deb:b.deb"})["kernel_deb"].value == (Path("a.deb"), Path("b.deb"))
-    assert resolve({}, {})["kernel_deb"].value == ()
+    assert resolve({"runtime_deb": ("a,b.deb", "c.deb")}, {}).runtime_deb == (Path("a,b.deb"), Path("c.deb"))
+    assert resolve({}, {"MEMQOS_KERNEL_DEB": "a.deb:b.deb"}).kernel_deb == (Path("a.deb"), Path("b.deb"))
+    assert resolve({}, {}).kernel_deb == ()
 
 
 @pytest.mark.parametrize(
@@ -73,11 +123,6 @@ def test_a_wrong_value_names_where_it_came_from(given, kind, words):
         resolve({}, given)
 
 
-def test_a_setting_of_another_kind_is_no_word():
-    with pytest.raises(TypeError, match="'parallel' is not a word"):
-        resolve({}, {}).word("parallel")
-
-
 def test_names_of_options_and_variables_follow_the_setting():
     [binary] = [setting for setting in SETTINGS if setting.name == "runtime-binary"]
 
@@ -89,9 +134,10 @@ def test_names_of_options_and_variables_follow_the_setting():
 
 
 def test_a_runtimes_version_is_stated_with_or_without_its_name():
-    assert resolve({}, {}).stated_runtime is None
-    assert resolve({"runtime_version": "1.3.6"}, {}).stated_runtime == ("", "1.3.6")
-    assert resolve({}, {"MEMQOS_RUNTIME_VERSION": "crun@v1.21"}).stated_runtime == ("crun", "v1.21")
+    assert resolve({}, {}).runtime_version is None
+    assert resolve({"runtime_version": "1.3.6"}, {}).runtime_version == StatedRuntime("", "1.3.6")
+    stated = resolve({}, {"MEMQOS_RUNTIME_VERSION": "crun@v1.21"}).runtime_version
+    assert stated == StatedRuntime("crun", "v1.21")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +162,7 @@ def test_what_is_no_version_of_a_runtime_is_refused(text, words):
 )
 def test_a_time_budget_is_written_with_its_units(text, seconds):
     settings = resolve({"time_budget": text}, {})
-    assert settings.time_budget == seconds
-    assert settings["time_budget"].value == text
+    assert settings.time_budget == TimeBudget(text, seconds)
 
 
 @pytest.mark.parametrize("text", ["20", "0s", "", "-5m", "5 m", "1.5h", "30m1h", "٣m", "m", "soon", "99999999s"])
@@ -128,3 +173,9 @@ def test_what_is_no_time_is_refused(text):
 
 def test_without_a_time_budget_a_run_takes_as_long_as_it_takes():
     assert resolve({}, {}).time_budget is None
+
+
+@pytest.mark.parametrize("name", ["MEMQOS_CACHE", "MEMQOS_DEBIAN_MIRROR", "MEMQOS_PYTHON", "MEMQOS_DRIVER"])
+def test_a_variable_that_is_read_is_not_called_meaningless(name):
+    assert unknown_variables({name: "x"}) == []
+    assert "Did you mean MEMQOS_" in unknown_variables({f"{name}S": "x"})[0]

@@ -7,7 +7,7 @@ import pytest
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
-from memqos.vm.options import BootOptions, boot_options, check_options, kernel_words, passes_hugetlb
+from memqos.vm.options import BootOptions, check_options, kernel_words, passes_hugetlb
 from memqos.vm.profile import LegacyBoot
 from tests.unit.vm.samples import PROFILE
 
@@ -157,28 +157,6 @@ def test_a_hierarchy_that_a_profile_cannot_have_is_refused_with_its_reason():
 
 def replaced(legacy):
     return PROFILE.__class__(**{name: getattr(PROFILE, name) for name in PROFILE.__slots__} | {"cgroup_v1": legacy})
-
-
-def test_options_come_from_settings_by_name():
-    assert boot_options({}) == BootOptions()
-    options = boot_options(
-        {
-            "runtime": "crun",
-            "runtime_binary": Path("r"),
-            "kernel_deb": (Path("k"),),
-            "no_recursiveprot": True,
-            "cgroup": "v1",
-            "no_checkpoint": True,
-        }
-    )
-    assert options == BootOptions(
-        runtime_binary=Path("r"),
-        runtime_name="crun",
-        kernel_debs=(Path("k"),),
-        cgroup=CgroupVersion.V1,
-        recursiveprot=False,
-        checkpoint=False,
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Settings out of a project's files: [tool.memqos] of pyproject.toml, and memqos_* where pytest has its own.
+
+Read are the files of the nearest folder that says anything of memqos, from the current one upwards. In one folder
+pytest's file wins over pyproject.toml, as it does for pytest.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memqos.config.table import SETTINGS, Kind, Setting
+from memqos.errors import UnknownNameError, UsageError
+
+__all__ = ["FromFile", "settings_files"]
+
+_INI = {"setup.cfg": "tool:pytest", "tox.ini": "pytest", ".pytest.ini": "pytest", "pytest.ini": "pytest"}
+"""Files that pytest reads, with its section; a later one wins."""
+
+_PROJECT = "pyproject.toml"
+_PREFIX = "memqos_"
+_BY_KEY = {setting.key: setting for setting in SETTINGS}
+_PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER})
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """What a file gives for a setting: one text, or several of them for a list; origin: the file with the line."""
+
+    texts: str | tuple[str, ...]
+    origin: str
+
+
+def settings_files(
+    here: Path, *, configuration: Path | None = None, overrides: Iterable[str] = ()
+) -> dict[str, FromFile]:
+    """What files give, by the settings' keys.
+
+    here: the current folder. configuration: a file of pytest's that is read whatever its folder is, and wins.
+    overrides: what pytest's option -o says in the place of its file ("memqos_driver=cgroupfs"), which wins over that.
+    Raises UnknownNameError for a setting that there is none, UsageError for a value of a type that it does not have,
+    and for a file that says something of memqos in no readable form; all name the file and the line.
+    """
+    found: dict[str, FromFile] = {}
+    for folder in (here, *here.parents):
+        for name in (_PROJECT, *_INI):
+            found |= _read(folder / name, here)
+        if found:
+            break
+    if configuration is not None:
+        found |= _read(configuration, here)
+    for name, _, text in (one.partition("=") for one in overrides if one.startswith(_PREFIX)):
+        place = _Place(here, Path(f"-o {name}"), "")
+        found |= {setting.key: given for setting, given in _settings({name: text}, place, "", _PREFIX)}
+    return found
+
+
+def _read(file: Path, here: Path) -> dict[str, FromFile]:
+    if file.name != _PROJECT and file.suffix not in {".ini", ".cfg"}:
+        return {}
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    if "memqos" not in text:
+        return {}
+    place = _Place(file.parent, file.relative_to(here) if file.is_relative_to(here) else file, text)
+    said = _of_project(place) if file.name == _PROJECT else _of_ini(place, _INI.get(file.name, "pytest"))
+    return {setting.key: given for setting, given in said}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file as errors name it, its folder and its text."""
+
+    folder: Path
+    file: Path
+    text: str
+
+    def line(self, section: str, key: str) -> str:
+        """The file, with the line of a key below a section's head where that is found."""
+        inside = False
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            head = re.match(r"\s*\[([^]]*)\]", line)
+            if head and "=" not in line.partition("]")[0]:
+                inside = head[1].replace(" ", "") == section
+            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=:]", line):
+                return f"{self.file}:{number}"
+        return str(self.file)
+
+
+def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:
+    try:
+        tool = tomllib.loads(place.text).get("tool", {})
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the file is not TOML: {error}.", where=str(place.file)) from None
+    own, pytests = tool.get("memqos", {}), tool.get("pytest", {}).get("ini_options", {})
+    if not isinstance(own, dict):
+        raise UsageError("[tool.memqos] is no table.", where=place.line("tool", "memqos"))
+    yield from _settings(own, place, "tool.memqos", "")
+    ours = {key: value for key, value in pytests.items() if key.startswith(_PREFIX)}
+    yield from _settings(ours, place, "tool.pytest.ini_options", _PREFIX)
+
+
+def _of_ini(place: _Place, section: str) -> Iterator[tuple[Setting, FromFile]]:
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, empty_lines_in_values=False)
+    try:
+        parser.read_string(place.text)
+    except configparser.Error:
+        return  # pytest says what is wrong with a file of its own
+    said = dict(parser.items(section)) if parser.has_section(section) else {}
+    yield from _settings({key: said[key] or "" for key in said if key.startswith(_PREFIX)}, place, section, _PREFIX)
+
+
+def _settings(said: Mapping[str, Any], place: _Place, section: str, prefix: str) -> Iterator[tuple[Setting, FromFile]]:
+    seen: set[str] = set()
+    for name, value in said.items():
+        origin = place.line(section, name)
+        key = name.removeprefix(prefix).replace("-", "_")
+        setting = _BY_KEY.get(key)
+        if setting is None:
+            known = [prefix + (one.key if prefix else one.name) for one in SETTINGS]
+            raise UnknownNameError.of("setting", name, known, where=origin)
+        if key in seen:
+            raise UsageError(f"'{setting.name}' is there twice, with '-' and with '_'.", where=origin)
+        seen.add(key)
+        yield setting, FromFile(_texts(setting, value, origin, place.folder), origin)
+
+
+def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | tuple[str, ...]:
+    """The value as options would give it; paths are meant from the file's folder on."""
+    several = setting.kind in {Kind.WORDS, Kind.FILES}
+    if isinstance(value, list) and several and all(isinstance(one, str) for one in value):
+        texts = tuple(value)
+    elif isinstance(value, bool) and setting.kind is Kind.FLAG:
+        return "yes" if value else "no"
+    elif isinstance(value, int) and not isinstance(value, bool) and setting.kind is not Kind.FLAG:
+        return str(value)
+    elif isinstance(value, str):
+        texts = tuple(value.strip().splitlines()) if setting.kind is Kind.FILES else (value.strip(),)
+    else:
+        raise UsageError(f"'{setting.name}' is {setting.kind.value}, not {_shown(value)}.", where=origin)
+    is_path = setting.kind in _PATHS or (setting.kind is Kind.NAME_OR_FILE and _names_file(texts[0]))
+    texts = tuple(str(folder / text) if is_path and text else text for text in texts)
+    return texts if setting.kind is Kind.FILES else ",".join(texts)
+
+
+def _names_file(text: str) -> bool:
+    return text.endswith(".json") or "/" in text
+
+
+def _shown(value: object) -> str:
+    return {bool: "true or false", dict: "a table", list: "a list", float: "a number with a point"}.get(
+        type(value), f"'{value}'"
+    )

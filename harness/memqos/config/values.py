@@ -1,0 +1,134 @@
+"""What a setting's text stands for: texts come from options, the environment and files, and become typed values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.config.table import Kind, Setting
+from memqos.errors import UnknownNameError, UsageError
+from memqos.model.node import CgroupDriver, CgroupVersion
+
+__all__ = ["StatedRuntime", "TimeBudget", "Value", "plain_value", "value_of"]
+
+_YES = frozenset({"1", "yes", "true", "on"})
+_NO = frozenset({"0", "no", "false", "off", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class StatedRuntime:
+    """An OCI runtime as a person states it; name: "" where only a version is said."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}" if self.name else self.version
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBudget:
+    """A time with the text that said it, such as 1h30m."""
+
+    text: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Value = (
+    str | int | bool | Path | CgroupDriver | CgroupVersion | StatedRuntime | TimeBudget
+    | tuple[str, ...] | tuple[Path, ...] | None
+)  # fmt: skip
+"""What a setting's value may be; None is "not set"."""
+
+
+def value_of(setting: Setting, text: str, origin: str) -> Value:
+    """The value that a text gives a setting which holds one.
+
+    origin: where the text was given, for errors. Raises UsageError for a text that the setting does not take,
+    UnknownNameError for a word that is no choice.
+    """
+    return _CONVERTERS[setting.kind](setting, text, origin)
+
+
+def plain_value(value: Value) -> str | int | bool | list[str] | None:
+    """A value as JSON has it, and as a text would give it again."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    return [str(one) for one in value] if isinstance(value, tuple) else str(value)
+
+
+def _word(setting: Setting, text: str, origin: str) -> str:
+    if setting.choices and text not in setting.choices:
+        raise UnknownNameError.of(setting.name, text, list(setting.choices), where=origin)
+    if not text:
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return text
+
+
+def _driver(setting: Setting, text: str, origin: str) -> CgroupDriver:
+    return CgroupDriver(_word(setting, text, origin))
+
+
+def _hierarchy(setting: Setting, text: str, origin: str) -> CgroupVersion:
+    return CgroupVersion(_word(setting, text, origin))
+
+
+def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
+    name, at, version = text.rpartition("@")
+    if at and name not in setting.choices:
+        raise UnknownNameError.of("OCI runtime", name, list(setting.choices), where=origin)
+    if not re.fullmatch(r"v?\d[\w.+~-]*", version, re.ASCII):
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+    return StatedRuntime(name, version)
+
+
+def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(word.strip() for word in re.split("[,\n]", text) if word.strip()))
+    if setting.default and not words:
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    return words
+
+
+def _count(setting: Setting, text: str, origin: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):  # noqa: PLR2004
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+    return int(text)
+
+
+def _time(setting: Setting, text: str, origin: str) -> TimeBudget:
+    match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text, re.ASCII)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    total = 3600.0 * hours + 60.0 * minutes + seconds
+    if not total:
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
+    return TimeBudget(text, total)
+
+
+def _flag(_: Setting, text: str, origin: str) -> bool:
+    if text.lower() not in _YES | _NO:
+        raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
+    return text.lower() in _YES
+
+
+def _path(_: Setting, text: str, __: str) -> Path:
+    return Path(text)
+
+
+_CONVERTERS: Mapping[Kind, Callable[[Setting, str, str], Value]] = {
+    Kind.WORD: _word,
+    Kind.NAME_OR_FILE: _word,
+    Kind.WORDS: _words,
+    Kind.COUNT: _count,
+    Kind.DURATION: _time,
+    Kind.FLAG: _flag,
+    Kind.DRIVER: _driver,
+    Kind.HIERARCHY: _hierarchy,
+    Kind.RUNTIME: _runtime,
+    Kind.FILE: _path,
+    Kind.FOLDER: _path,
+}

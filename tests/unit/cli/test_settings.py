@@ -1,0 +1,59 @@
+"""`memqos settings`, and that verbs take a setting from the same places."""
+
+import json
+
+import pytest
+
+from memqos.cli.main import run
+from tests.documents import misfits
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.memqos]\ntopology = "nowhere"\ndriver = "cgroupfs"\n')
+    monkeypatch.chdir(tmp_path)
+    for name in ("MEMQOS_PARALLEL", "MEMQOS_TOPOLOGY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_every_setting_is_shown_with_its_origin(project, capsys, monkeypatch):
+    monkeypatch.setenv("MEMQOS_PARALLEL", "7")
+
+    assert run(["settings", "--runtime", "crun"]) == 0
+
+    said = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert len(said) == 21
+    assert said["topology"] == ["nowhere", "pyproject.toml:2"]
+    assert said["runtime"] == ["crun", "--runtime"]
+    assert said["parallel"] == ["7", "MEMQOS_PARALLEL"]
+    assert said["keep-vm"] == ["no", "default"]
+    assert said["results"] == ["-", "default"]
+
+
+def test_settings_as_json(project, capsys):
+    assert run(["settings", "--json"]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert misfits(document, "settings") == []
+    assert document["settings"]["driver"] == {"value": "cgroupfs", "origin": "pyproject.toml:3"}
+
+
+@pytest.mark.parametrize("arguments", [["run", "--collect-only"], ["vm", "shell"]], ids=["run", "vm"])
+def test_verbs_take_a_setting_from_the_same_file(project, capsys, arguments):
+    assert run(arguments) == 4
+    assert "there is no topology 'nowhere'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["vm", "exec", "trixie", "true"], ["settings"]], ids=lambda one: one[0])
+def test_every_verb_refuses_the_same_mistake_with_its_line(project, capsys, arguments):
+    (project / "pyproject.toml").write_text('[tool.memqos]\n\ncgrop = "v1"\n')
+    assert run(arguments) == 4
+    said = capsys.readouterr().err
+    assert "pyproject.toml:3: there is no setting 'cgrop'." in said
+    assert "Did you mean 'cgroup'?" in said
+
+
+def test_verbs_without_settings_do_not_mind(project, capsys):
+    (project / "pyproject.toml").write_text("[tool.memqos]\ncgrop = 1\n")
+    assert run(["expect", "--errata"]) == 0
