@@ -8,26 +8,43 @@ from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import load_facts
 from memqos.catalog.pods import Manifests, load_manifests, load_pods
 from memqos.catalog.recognising import Recognised, recognise
-from memqos.catalog.recorded_trees import RecordedTree, load_tree
+from memqos.catalog.recorded_trees import RecordedContainer, RecordedTree, load_tree
+from memqos.catalog.workloads import Replicas
 from memqos.engine.answer.difference import Difference, differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import judge
+from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
+from memqos.engine.cgroup.layout import Layout
 from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
-from memqos.engine.cgroup.shelter import Sheltered, shelter
+from memqos.engine.cgroup.shelter import ContainerUsage, Sheltered, shelter
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Refusal
+from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.plan import (
+    Expected,
+    Ignored,
+    Input,
+    Level,
+    Plan,
+    PlannedCgroup,
+    PlannedContainer,
+    PlannedPod,
+    Reason,
+    Refusal,
+)
 from memqos.engine.releases.release import Release, Variant
 from memqos.engine.resize.entry import resize_pods
-from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep
+from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.docker import host_config
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
+from memqos.engine.translate.resources import DockerTranslation, OciResources, OciTranslation
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
-from memqos.engine.translate.versions import Runtimes, Traits, traits_of
+from memqos.engine.translate.translation import ContainerTranslation
+from memqos.engine.translate.versions import Feature, RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.errors import (
     EnvironmentNotAbleError,
     ExitCode,
@@ -49,9 +66,9 @@ from memqos.model.node import (
     SwapBehavior,
 )
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Container, Pod, QosClass, Resources
+from memqos.model.pod import Container, ContainerKind, Controller, Pod, QosClass, ResizePolicy, ResourceList, Resources
 from memqos.model.quantity import Quantity
-from memqos.model.reading import CgroupReading, Reading
+from memqos.model.reading import CgroupReading, FileText, Reading
 from memqos.version import __version__
 
 __all__ = [
@@ -65,18 +82,30 @@ __all__ = [
     "CgroupReading",
     "CgroupVersion",
     "Container",
+    "ContainerIds",
+    "ContainerKind",
     "ContainerResources",
+    "ContainerTranslation",
+    "ContainerUsage",
+    "Controller",
     "CpuMax",
     "Difference",
+    "DockerTranslation",
     "Effective",
     "EnvironmentNotAbleError",
     "ExitCode",
     "Expected",
+    "Feature",
+    "FileText",
     "Finding",
+    "Ignored",
+    "Input",
     "Knob",
     "KnobValue",
     "Kubelet",
     "KubeletSettings",
+    "Layout",
+    "Level",
     "MachineryError",
     "ManifestError",
     "Manifests",
@@ -86,6 +115,8 @@ __all__ = [
     "NonconformanceError",
     "NumaZone",
     "Number",
+    "OciResources",
+    "OciTranslation",
     "Plan",
     "PlannedCgroup",
     "PlannedContainer",
@@ -97,24 +128,35 @@ __all__ = [
     "Reading",
     "Reason",
     "Recognised",
+    "RecordedContainer",
     "RecordedTree",
     "Refusal",
     "Release",
+    "Replicas",
     "ReservationPolicy",
     "Resize",
     "ResizeOutcome",
     "ResizePlan",
+    "ResizePolicy",
     "ResizeStep",
+    "ResourceList",
     "Resources",
+    "RuntimeHost",
+    "RuntimeName",
+    "RuntimeWrites",
     "Runtimes",
     "Setter",
     "Sheltered",
+    "StepKind",
     "SwapBehavior",
     "Traits",
     "Unlimited",
+    "Unsure",
+    "Usage",
     "UsageError",
     "Variant",
     "Verdict",
+    "ZoneTable",
     "__version__",
     "differences",
     "effective",

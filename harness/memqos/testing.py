@@ -10,13 +10,16 @@ from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, r
 from memqos.node.course import Course
 from memqos.node.fake import fake_node
 from memqos.node.population import Population
-from memqos.node.resizing import Resized
+from memqos.node.premises import Premises
+from memqos.node.resizing import Moment, Resized
 from memqos.node.under_test import NodeUnderTest
 from memqos.node.watched import Sees, WatchedContainer
 from memqos.node.watching import Watch
 from memqos.plugin.catalogue import Catalogue
 from memqos.plugin.evidence import Evidence
+from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
+from memqos.workload.report import ReportLine
 
 __all__ = [
     "AdmittedPod",
@@ -25,6 +28,8 @@ __all__ = [
     "Combined",
     "Command",
     "Condition",
+    "ContainerHandle",
+    "ContainerStatus",
     "Course",
     "Evidence",
     "Exit",
@@ -32,11 +37,16 @@ __all__ = [
     "Free",
     "Hold",
     "KubeletCase",
+    "Moment",
+    "Mount",
     "NodeUnderTest",
     "Population",
+    "Premises",
     "Report",
+    "ReportLine",
     "Resized",
     "Sample",
+    "SandboxHandle",
     "Sees",
     "Tmpfs",
     "Touch",

@@ -91,7 +91,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
     # What users import: names of what is made elsewhere
     "facade": frozenset({"errors", "version", "model", "engine", "catalog"}),
-    "testing": frozenset({"catalog", "enactor", "node", "workload", "plugin"}),
+    "testing": frozenset({"catalog", "runtime.base", "enactor", "node", "workload", "plugin"}),
     "__init__": frozenset({"facade"}),
     "__main__": frozenset({"cli"}),
 }  # fmt: skip

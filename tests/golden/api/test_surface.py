@@ -1,7 +1,11 @@
 """What users import stays as it is, unless a change of these texts says otherwise."""
 
+import builtins
+import collections.abc
+import re
 import subprocess
 import sys
+from inspect import isfunction
 
 import pytest
 
@@ -31,6 +35,17 @@ def test_the_package_has_each_name_of_the_facade_and_no_other():
     assert set(memqos.__all__) <= set(dir(memqos))
     with pytest.raises(AttributeError, match="module 'memqos' has no attribute 'nothing'"):
         memqos.nothing  # noqa: B018 - looking is the test
+
+
+def test_what_functions_take_and_give_can_be_imported():
+    plain = {*dir(builtins), *dir(collections.abc), "Document", "Path"}
+    known = {*memqos.__all__, *memqos.testing.__all__, *plain}
+    for module in MODULES.values():
+        for name in module.__all__:
+            value = getattr(module, name)
+            told = value.__annotations__.values() if isfunction(value) else ()
+            words = set(re.findall(r"\b[A-Z]\w+", " ".join(map(str, told))))
+            assert words <= known, f"{name} speaks of {words - known}, which nobody can import"
 
 
 def test_no_name_hides_a_module():
