@@ -84,6 +84,10 @@ def test_a_machine_without_our_images_gets_them_and_is_rid_of_them(machine: Mach
 def test_a_run_that_is_ended_leaves_nothing(machine: Machine, tmp_path: Path, number: signal.Signals) -> None:
     before = state_of(machine)
     with begun(machine, tmp_path) as process:
+        guard = output(
+            machine, "sh", "-c", "pgrep -f -- '-I -S -c .*guards a machine that is there' | head -n 1"
+        ).strip()
+        assert output(machine, "cat", f"/proc/{guard}/oom_score_adj") == "-1000\n"
         process.send_signal(number)
         code = process.wait(120)
     assert code == (2 if number is signal.SIGINT else -signal.SIGKILL)
