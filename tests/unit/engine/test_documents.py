@@ -1,0 +1,40 @@
+"""Findings as JSON, and back."""
+
+import json
+
+import pytest
+
+from memqos.engine.answer.document import finding_document, finding_from
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import Input, Reason
+
+REASON = Reason(
+    rule="a rule",
+    revision="memory-qos v1.27 shipped",
+    source="KEP-2570",
+    inputs=(Input("limits.memory", "64Mi", "pod.yaml:12"),),
+    arithmetic="1 + 1 = 2",
+    because=(Reason(rule="another", revision="", source=""),),
+)
+
+
+@pytest.mark.parametrize(
+    "reason", [REASON, Reason(rule="", revision="", source=""), None], ids=["full", "bare", "none"]
+)
+def test_findings_survive_json(reason):
+    finding = Finding(
+        verdict=Verdict.NOT_OBSERVABLE, subject="s", cgroup="/c", knob="memory.high", set_by=Setter.RUNTIME,
+        expected="1", observed="", why_not="gone", reason=reason, evidence={"oom_kill": "1"},
+    )  # fmt: skip
+    assert finding_from(json.loads(json.dumps(finding_document(finding)))) == finding
+
+
+def test_a_reason_leaves_out_what_is_empty():
+    finding = Finding(
+        verdict=Verdict.DEVIATES, subject="s", cgroup="/c", knob="k", set_by=Setter.KERNEL, expected="1", observed="2",
+        reason=REASON,
+    )  # fmt: skip
+    document = finding_document(finding)["reason"]
+    assert "rounding" not in document
+    assert document["because"] == [{"rule": "another"}]
