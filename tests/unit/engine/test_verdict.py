@@ -387,3 +387,11 @@ def test_a_reading_needs_the_files_that_the_kernel_has():
     assert {"memory.high", "cpuset.mems"} <= set(judged_files(CgroupVersion.V2))
     assert "memory.limit_in_bytes" not in judged_files(CgroupVersion.V2)
     assert {"memory.limit_in_bytes", "cpuset.mems"} <= set(judged_files(CgroupVersion.V1))
+
+
+def test_a_reading_that_is_to_be_judged_has_the_files_of_its_cgroup_version():
+    v1, v2 = (set(judged_files(version)) for version in (CgroupVersion.V1, CgroupVersion.V2))
+    assert {"memory.max", "memory.high", "cpu.weight"} <= v2
+    assert {"memory.limit_in_bytes", "cpu.shares"} <= v1
+    assert not {"memory.max", "cpu.weight"} & v1
+    assert "memory.limit_in_bytes" not in v2
