@@ -27,6 +27,7 @@ from memqos.node.conditions import WATCHED_FILES
 from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
+from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.tidying import Tidying
 from memqos.node.watched import WatchedContainer
@@ -165,6 +166,16 @@ class NodeUnderTest:
             standing.bring(plan)
             beside(plan)
             yield self._population(plan, standing.admit(plan, pods, steering=steering))
+
+    @contextlib.contextmanager
+    def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
+        """This pod on the node, in whose sandbox the runtime is asked for further containers directly.
+
+        Raises MachineryError if the pod does not come up.
+        """
+        with self.admitted([pod], kubelet) as population:
+            population.pods[pod.uid].require()
+            yield Requests(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.

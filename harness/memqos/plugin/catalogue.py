@@ -1,4 +1,4 @@
-"""The fixture catalogue as tests see it: pods and kubelets by name."""
+"""The fixture catalogue as tests see it: pods, kubelets and requests by name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelets import KubeletCase, load_kubelets
 from memqos.catalog.pods import load_pod_catalog, load_pods
+from memqos.catalog.requests import RequestCase, load_requests
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
 
@@ -15,7 +16,7 @@ __all__ = ["Catalogue"]
 
 
 class Catalogue:
-    """fixtures/pods, fixtures/pods/behaviour and fixtures/kubelets.toml; files are read when first asked for."""
+    """What is in `fixtures`: pods, behaviour pods, kubelets.toml, requests.toml; read when first asked for."""
 
     @cached_property
     def pods(self) -> Sequence[Pod]:
@@ -35,6 +36,16 @@ class Catalogue:
         if name not in known:
             raise UnknownNameError.of("kubelet", name, list(known))
         return known[name]
+
+    def request(self, name: str) -> RequestCase:
+        """What is asked of a runtime for one container; UnknownNameError naming those there are."""
+        if name not in self._requests:
+            raise UnknownNameError.of("request", name, sorted(self._requests))
+        return self._requests[name]
+
+    @cached_property
+    def _requests(self) -> Mapping[str, RequestCase]:
+        return load_requests()
 
     @cached_property
     def _behaviour_pods(self) -> Sequence[Pod]:

@@ -32,6 +32,7 @@ __all__ = [
     "qos_lane",
     "qos_node",
     "qos_population",
+    "qos_requests",
     "qos_standing",
     "qos_zone",
 ]
@@ -131,6 +132,16 @@ def qos_population(
     pods = _selected(request, qos_catalog.pods, qos_kubelet)
     with populated(request.config, station, pods, qos_kubelet) as population:
         yield population
+
+
+@pytest.fixture(scope="module")
+def qos_requests(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """Asks the runtime itself: called with the name of a request of fixtures/requests.toml it gives the findings.
+
+    The containers are made in a pod that asks for nothing, under a kubelet whose rules are about none of it.
+    """
+    with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
+        yield lambda name: requests.judge(qos_catalog.request(name))
 
 
 def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: KubeletCase) -> Sequence[Pod]:

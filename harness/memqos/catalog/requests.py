@@ -1,0 +1,105 @@
+"""Requests for a container's resources, in the words of CRI: fixtures/requests.toml, by name."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memqos.catalog.data import data_root
+from memqos.errors import ManifestError
+from memqos.model.cri import ContainerResources
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["RequestCase", "load_requests"]
+
+_AMOUNTS = frozenset({"memory_limit_in_bytes", "memory_swap_limit_in_bytes"})
+_NUMBERS = frozenset({"cpu_period", "cpu_quota", "cpu_shares", "oom_score_adj"})
+_TEXTS = frozenset({"cpuset_cpus", "cpuset_mems"})
+_FIELDS = {field.name for field in dataclasses.fields(ContainerResources)}
+_CASE = frozenset({"create", "updates", "refused"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCase:
+    """What is asked of a runtime for one container, one request after another.
+
+    create: at its creation. updates: of the container while it runs, in their order. refused: why the last request is
+    one that no runtime may take; "" for one that it has to take, unless the engine knows better of its version.
+    """
+
+    name: str
+    create: ContainerResources
+    updates: tuple[ContainerResources, ...] = ()
+    refused: str = ""
+
+    @property
+    def requests(self) -> tuple[ContainerResources, ...]:
+        """All of them in order."""
+        return (self.create, *self.updates)
+
+
+def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
+    """Every request of fixtures/requests.toml, by name. root: the folder that holds `fixtures`; None is memqos's own.
+
+    Raises ManifestError naming file and field.
+    """
+    file = (root or data_root()) / "fixtures" / "requests.toml"
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
+    return {name: _case(name, fields, str(file)) for name, fields in document.items()}
+
+
+def _case(name: str, fields: object, file: str) -> RequestCase:
+    if not isinstance(fields, dict) or set(fields) - _CASE or not isinstance(fields.get("refused", ""), str):
+        known = ", ".join(sorted(_CASE))
+        raise ManifestError.at(f"a request has some of {known}.", file=file, field=name, got=fields)
+    updates = fields.get("updates", [])
+    if not isinstance(updates, list):
+        raise ManifestError.at("updates are a list of requests.", file=file, field=f"{name}.updates", got=updates)
+    return RequestCase(
+        name=name,
+        create=_resources(fields.get("create", {}), file, f"{name}.create"),
+        updates=tuple(_resources(one, file, f"{name}.updates[{at}]") for at, one in enumerate(updates)),
+        refused=fields.get("refused", ""),
+    )
+
+
+def _resources(fields: object, file: str, where: str) -> ContainerResources:
+    if not isinstance(fields, dict) or set(fields) - _FIELDS:
+        raise ManifestError.at(
+            "a request has fields of CRI LinuxContainerResources.",
+            file=file,
+            field=where,
+            got=fields,
+            next_step=f"Known: {', '.join(sorted(_FIELDS))}.",
+        )
+    return ContainerResources(**{name: _value(name, value, file, f"{where}.{name}") for name, value in fields.items()})
+
+
+def _value(name: str, value: object, file: str, where: str) -> Any:
+    if name in _AMOUNTS:
+        return _amount(value, file, where)
+    if name == "hugepage_limits" and isinstance(value, dict):
+        return tuple((size, _amount(limit, file, where)) for size, limit in value.items())
+    texts = name == "unified" and isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    number = name in _NUMBERS and isinstance(value, int) and not isinstance(value, bool)
+    if texts or number or (name in _TEXTS and isinstance(value, str)):
+        return value
+    raise ManifestError.at("the value is of another kind than the field's.", file=file, field=where, got=value)
+
+
+def _amount(value: object, file: str, where: str) -> int:
+    """Bytes: a quantity such as "64Mi", or a whole number such as -1."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    with contextlib.suppress(QuantityError):
+        if isinstance(value, str):
+            return Quantity.parse(value).value
+    raise ManifestError.at('an amount is written as "64Mi", or as a number.', file=file, field=where, got=value)

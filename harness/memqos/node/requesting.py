@@ -1,0 +1,224 @@
+"""Requests made of the runtime under test directly, in a pod that stands, and what must hold after them.
+
+No kubelet's rules are in it: a container is created with one request, updated with others, and judged as a whole. Its
+neighbours are judged as well. Nothing that is asked for one container may change another's files, or the pod's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.catalog.requests import RequestCase
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enactor.admission import start_container
+from memqos.enactor.base import AdmittedPod
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.translate.requested import RequestedContainer, requested, requested_again, requested_cgroup
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import FileText
+from memqos.node.population import Population
+from memqos.runtime.base import ContainerHandle, Runtime
+
+__all__ = ["Requests"]
+
+NAME = "requested"
+SUBJECT = f"container {NAME}"
+REQUEST_SECONDS = 60.0
+
+_CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
+_NOTHING = ContainerResources()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """The verb of suites that ask the runtime itself. population: of one pod, whose first container is the neighbour.
+
+    kubelet: the node's, of which only what concerns runtimes is used.
+    """
+
+    runtime: Runtime
+    tree: CgroupTree
+    kubelet: Kubelet
+    population: Population
+
+    def judge(self, case: RequestCase) -> Sequence[Finding]:
+        """Make these requests for a new container, read everything, remove it, and judge what was read.
+
+        A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
+        takes does too. Raises MachineryError if it starts no container at all.
+        """
+        [pod] = self.population.pods.values()
+        before = self._neighbours(pod)
+        try:
+            findings = self._asked(case, pod)
+            findings += self._kept(before, self._neighbours(pod))
+        finally:
+            self._remove(pod)
+        return findings
+
+    def _asked(self, case: RequestCase, pod: AdmittedPod) -> list[Finding]:
+        """What comes of the requests, one after another, until one is refused or should have been."""
+        container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
+        handle, before = None, container
+        for number, request in enumerate(case.requests):
+            why = case.refused if number == len(case.updates) else ""
+            try:
+                if handle is None:
+                    handle = self._create(pod, request)
+                else:
+                    before, container = container, requested_again(container, request)
+                    self.runtime.update(handle, request, deadline=_soon())
+            except RuntimeCallError as error:
+                told = _refused(error, container, why=why, update=bool(number))
+                after = self._left(pod) if handle is None else self._shown(before, pod, handle)
+                if told.verdict is Verdict.DEVIATES:
+                    self._must_start_others(pod, error)
+                return [told, *after]
+            if must := why or container.refusal:
+                return [_request(Verdict.DEVIATES, update=bool(number), expected=f"refused: {must}", observed="taken")]
+        assert handle is not None  # noqa: S101 - the first request creates it
+        taken = _request(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
+        return [taken, *self._shown(container, pod, handle)]
+
+    def _create(self, pod: AdmittedPod, request: ContainerResources) -> ContainerHandle:
+        template = pod.pod.containers[0]
+        return start_container(self.runtime, pod, dataclasses.replace(template, name=NAME), request, deadline=_soon())
+
+    def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
+        """The files of the container's cgroup."""
+        parent = pod.planned.cgroup.path
+        named = {knob for held in container.held for knob in held.values}
+        knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *_CPUSETS}]
+        planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
+        path = self.kubelet.layout.container(parent, handle.id)
+        reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
+        findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        return [*findings, self._score(container.requests[0].oom_score_adj, path)]
+
+    def _score(self, asked: int, path: CgroupPath) -> Finding:
+        """oom_score_adj of the container's first process, which its creation sets and no update changes."""
+        seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE if not seen else _verdict(seen == str(asked)),
+            subject=SUBJECT,
+            cgroup=str(path),
+            knob=OOM_SCORE_ADJ,
+            set_by=Setter.RUNTIME,
+            expected=str(asked),
+            observed=seen,
+            why_not="" if seen else "no process is in the container's cgroup",
+        )
+
+    def _left(self, pod: AdmittedPod) -> list[Finding]:
+        """After a refusal at creation there is nothing of the container, and the next one can be made."""
+        refused = pod.containers.pop(NAME, None)
+        if refused is None:
+            return []
+        self.runtime.remove(refused, deadline=_soon())
+        path = self.kubelet.layout.whole(pod.planned.cgroup.path, refused.id)
+        there = self.tree.exists(path, deadline=_soon())
+        return [
+            Finding(
+                verdict=_verdict(not there),
+                subject=SUBJECT,
+                cgroup=str(path),
+                knob="cgroup",
+                set_by=Setter.RUNTIME,
+                expected="not there",
+                observed="still there" if there else "not there",
+            )
+        ]
+
+    def _must_start_others(self, pod: AdmittedPod, error: RuntimeCallError) -> None:
+        """A runtime that starts nothing says nothing about this request: then its error is machinery."""
+        self._remove(pod)
+        try:
+            self._create(pod, _NOTHING)
+        except RuntimeCallError:
+            raise error from None
+
+    def _remove(self, pod: AdmittedPod) -> None:
+        handle = pod.containers.pop(NAME, None)
+        if handle is None:
+            return
+        self.runtime.stop(handle, grace=0, deadline=_soon())
+        self.runtime.remove(handle, deadline=_soon())
+
+    def _neighbours(self, pod: AdmittedPod) -> Mapping[CgroupPath, Mapping[str, FileText]]:
+        """What the pod's cgroup and its own containers' hold."""
+        names = [container.name for container in pod.pod.containers]
+        paths = [pod.planned.cgroup.path, *(self.population.path_of(pod.pod, name) for name in names)]
+        knobs = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
+        reading = self.tree.read_cgroups(paths, knobs, deadline=_soon())
+        return {path: seen.files for path, seen in reading.cgroups.items()}
+
+    def _kept(
+        self,
+        before: Mapping[CgroupPath, Mapping[str, FileText]],
+        after: Mapping[CgroupPath, Mapping[str, FileText]],
+    ) -> list[Finding]:
+        """One finding for each neighbour, or for each of its files that changed."""
+        findings: list[Finding] = []
+        for path, files in before.items():
+            changed = [name for name in files if after[path][name] != files[name]]
+            findings += [
+                _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
+                for name in changed
+            ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
+        return findings
+
+
+def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
+    return Finding(
+        verdict=_verdict(expected == observed),
+        subject="what stands beside it",
+        cgroup=str(path),
+        knob=knob,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed=observed,
+    )
+
+
+def _refused(error: RuntimeCallError, container: RequestedContainer, *, why: str, update: bool) -> Finding:
+    """What a refusal is: right where it has to be, a deviation where the request is one to take."""
+    must = why or container.refusal
+    verdict = Verdict.CONFORMS if must else Verdict.NOT_OBSERVABLE if container.in_doubt else Verdict.DEVIATES
+    unsure = "versions of the runtime differ here, and which one this is is not known"
+    return _request(
+        verdict,
+        update=update,
+        expected=f"refused: {must}" if must else "taken",
+        observed=f"refused: {error.data['details']}",
+        why_not=unsure if verdict is Verdict.NOT_OBSERVABLE else "",
+    )
+
+
+def _request(verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "") -> Finding:
+    return Finding(
+        verdict=verdict,
+        subject=SUBJECT,
+        cgroup="",
+        knob="update" if update else "create",
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed=observed,
+        why_not=why_not,
+    )
+
+
+def _verdict(right: bool) -> Verdict:
+    return Verdict.CONFORMS if right else Verdict.DEVIATES
+
+
+def _soon() -> Deadline:
+    return Deadline.after(REQUEST_SECONDS)
