@@ -1,0 +1,51 @@
+"""fixtures/requests.toml: requests in the words of CRI, and what is refused of such a file."""
+
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.requests import load_requests
+from memqos.errors import ManifestError
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "fixtures").mkdir()
+    (folder / "fixtures" / "requests.toml").write_text(text)
+    return folder
+
+
+def test_a_request_is_read_as_it_is_written(tmp_path: Path) -> None:
+    text = """
+[one]
+create = { memory_limit_in_bytes = "64Mi", hugepage_limits = { "2MB" = "4Mi" }, unified = { "memory.min" = "8" } }
+updates = [{ memory_limit_in_bytes = -1 }, { cpuset_mems = "0-1" }]
+refused = "no such zone"
+"""
+    one = load_requests(written(tmp_path, text))["one"]
+    assert one.create.memory_limit_in_bytes == 67108864
+    assert one.create.hugepage_limits == (("2MB", 4194304),)
+    assert one.create.unified == {"memory.min": "8"}
+    assert [request.memory_limit_in_bytes for request in one.updates] == [-1, 0]
+    assert one.requests == (one.create, *one.updates)
+    assert one.refused == "no such zone"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[one", "not TOML"),
+        ("one = 1", "one: a request has some of create, refused, updates"),
+        ("[one]\ncreates = {}", "a request has some of"),
+        ("[one]\nrefused = true", "a request has some of"),
+        ("[one]\nupdates = {}", "one.updates: updates are a list"),
+        ("[one]\ncreate = { memory_limit = 1 }", "one.create: a request has fields of CRI"),
+        ('[one]\ncreate = { memory_limit_in_bytes = "much" }', "one.create.memory_limit_in_bytes: an amount"),
+        ("[one]\ncreate = { memory_limit_in_bytes = true }", "an amount is written"),
+        ('[one]\nupdates = [{ cpu_shares = "2" }]', r"one.updates\[0\].cpu_shares: the value is of another kind"),
+        ("[one]\ncreate = { unified = { a = 1 } }", "one.create.unified: the value is of another kind"),
+        ("[one]\ncreate = { cpuset_mems = 0 }", "one.create.cpuset_mems: the value is of another kind"),
+    ],
+)
+def test_what_is_no_request_is_refused_by_its_field(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        load_requests(written(tmp_path, text))

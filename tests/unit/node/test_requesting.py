@@ -1,0 +1,213 @@
+"""Requests made of a runtime itself, in memory: a right runtime conforms, and each wrong one is found by its knob."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from memqos.catalog.requests import RequestCase, load_requests
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.node.fake import _NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.plugin.catalogue import Catalogue
+
+CATALOGUE = Catalogue()
+ALL = load_requests()
+MODELLED = sorted(name for name, case in ALL.items() if not case.refused and "huge-pages" not in name)
+"""What needs no kernel that refuses by itself."""
+
+FORKY = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("crun", "1.28"))
+DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+
+
+class Asked:
+    """A fake runtime that a test makes wrong in one way; all else is the fake's."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        self.fake = place.runtime(driver)
+        self.cgroups = place._cgroups
+        self.handles: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fake, name)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.create(sandbox, spec, deadline=deadline)
+        self.handles.append(handle)
+        return handle
+
+    def path(self, handle: Any) -> CgroupPath:
+        return self.fake._containers[handle.id].cgroup
+
+
+def findings(
+    request: str | RequestCase,
+    kind: type[Asked] = Asked,
+    runtimes: Runtimes = TRIXIE,
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+) -> Sequence[Finding]:
+    place = FakePlace(runtimes=runtimes)
+    node = node_on(place, kind(place, driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)  # type: ignore[arg-type]
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        return requests.judge(CATALOGUE.request(request) if isinstance(request, str) else request)
+
+
+def deviating(found: Sequence[Finding]) -> set[str]:
+    return {finding.knob for finding in found if finding.verdict is Verdict.DEVIATES}
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("runtimes", [TRIXIE, FORKY, DIRECT], ids=str)
+@pytest.mark.parametrize("name", MODELLED)
+def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
+    found = findings(name, runtimes=runtimes, driver=driver)
+    assert deviating(found) == set()
+    assert any(finding.set_by is Setter.RUNTIME for finding in found)
+
+
+class DropsUnified(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, unified={})
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class OffByAPage(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        more = dataclasses.replace(spec.resources, memory_limit_in_bytes=spec.resources.memory_limit_in_bytes + 4096)
+        return super().create(sandbox, dataclasses.replace(spec, resources=more), deadline=deadline)
+
+
+class TakesSwapForTheWhole(Asked):
+    """memory.swap.max without the memory taken off."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        both = self.fake._containers[handle.id].resources.memory_swap_limit_in_bytes
+        if both > 0:
+            self.cgroups.put(self.path(handle), "memory.swap.max", str(both))
+
+
+class IgnoresUpdates(Asked):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        """Say that it was done."""
+
+
+class ForgetsMinInUpdates(Asked):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.put(self.path(handle), "memory.min", "0")
+
+
+class ForgetsZonesInUpdates(Asked):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.put(self.path(handle), "cpuset.mems", "")
+
+
+class ClobbersTheNeighbour(Asked):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.put(self.path(self.handles[0]), "memory.high", "4096000")
+
+
+class ClobbersThePod(Asked):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if handle.name == "requested":
+            self.cgroups.put(self.path(handle).parent, "memory.max", "1073741824")
+
+
+class ShiftsZones(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        mems = {"0": "1", "1": "0"}.get(spec.resources.cpuset_mems, spec.resources.cpuset_mems)
+        resources = dataclasses.replace(spec.resources, cpuset_mems=mems)
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class DropsTheScore(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, oom_score_adj=0)
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class RefusesUnified(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.name == "requested" and spec.resources.unified:
+            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "unknown field"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "knobs"),
+    [
+        (DropsUnified, "unified-min", {"memory.min"}),
+        (DropsUnified, "unified-no-swap", {"memory.swap.max"}),
+        (DropsUnified, "unified-oom-group", {"memory.oom.group"}),
+        (OffByAPage, "limit", {"memory.max"}),
+        (TakesSwapForTheWhole, "limit-and-swap", {"memory.swap.max"}),
+        (IgnoresUpdates, "update-limit", {"memory.max"}),
+        (IgnoresUpdates, "update-unified-high", {"memory.high"}),
+        (IgnoresUpdates, "update-refuses-swap-below-limit", {"update"}),
+        (ForgetsMinInUpdates, "update-limit", {"memory.min"}),
+        (ForgetsZonesInUpdates, "update-limit", {"cpuset.mems"}),
+        (ClobbersTheNeighbour, "update-limit", {"memory.high"}),
+        (ClobbersThePod, "limit", {"memory.max"}),
+        (ShiftsZones, "mems", {"cpuset.mems"}),
+        (DropsTheScore, "oom-score", {"oom_score_adj"}),
+        (RefusesUnified, "unified-high", {"create"}),
+    ],
+)
+def test_a_wrong_runtime_is_found_by_its_knob(kind: type[Asked], request_: str, knobs: set[str]) -> None:
+    assert deviating(findings(request_, kind)) == knobs
+
+
+def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
+    [told, *_] = findings("refuses-missing-zone")
+    assert (told.verdict, told.knob) == (Verdict.DEVIATES, "create")
+    assert (told.expected, told.observed) == ("refused: the machine has no such zone", "taken")
+
+
+def test_what_is_refused_leaves_nothing() -> None:
+    [told, left, *_] = findings("refuses-swap-below-limit")
+    assert told.verdict is Verdict.CONFORMS
+    assert "memory+swap limit should be >= memory limit" in told.observed
+    assert (left.verdict, left.knob) == (Verdict.CONFORMS, "cgroup")
+
+
+class StartsNothingMore(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.name == "requested":
+            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "it is broken"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_a_runtime_that_starts_nothing_is_machinery() -> None:
+    with pytest.raises(RuntimeCallError):
+        findings("limit", StartsNothingMore)
+
+
+class RefusesUnlimited(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.memory_limit_in_bytes == -1:
+            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_versions_that_are_not_known_make_a_refusal_not_observable() -> None:
+    """runc refuses a swap limit beside an unlimited memory limit until 1.2.1; of "1.2" nobody knows."""
+    unlimited = RequestCase(
+        name="unlimited", create=ContainerResources(memory_limit_in_bytes=-1, memory_swap_limit_in_bytes=1 << 26)
+    )
+    [told, *_] = findings(unlimited, RefusesUnlimited, Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.2")))
+    assert told.verdict is Verdict.NOT_OBSERVABLE
+    assert "versions of the runtime differ" in told.why_not
