@@ -89,7 +89,13 @@ def test_an_error_that_comes_from_a_silent_guest_is_told_as_that(tmp_path):
         assert machine.state is MachineState.READY
         machine.target.run(["sh", "-c", "ip link set eth0 down >/dev/null 2>&1 &"], deadline=soon())
         with recognised(machine, "the guest does not answer any more"):
-            machine.examine(TargetError("a program failed."))
+            # The link goes down a moment later: until then the guest does answer.
+            wait(
+                "the guest's silence is told",
+                lambda: machine.examine(TargetError("a program failed.")),
+                until=lambda _: False,
+                deadline=soon(),
+            )
 
 
 def test_the_guest_s_full_disk_is_recognised(tmp_path):

@@ -25,7 +25,7 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     wrapper = altering_runtime(tmp_path / "my-runc", 'resources.pop("unified", None)')
     folder = tmp_path / "results"
 
-    chosen = "v1.36-tiered and (burstable or guaranteed-one) and not overhead and containers or limited_swap"
+    chosen = "v1.36-tiered and (burstable or guaranteed-one) and not overhead and containers or limited_swap_is_reached"
     done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", chosen)
 
     assert done.returncode == 1, done.stdout + done.stderr
