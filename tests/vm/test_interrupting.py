@@ -44,12 +44,12 @@ class Run:
         return self._output.read_text()
 
     def until(self, words: str, *, times: int = 1) -> None:
-        """Wait until it has said this so many times, or has a QEMU for ""."""
+        """Wait until it has said this so many times, or has a QEMU with its disk for ""."""
 
         def seen() -> bool:
             assert self.process.poll() is None, self.said
             self._look()
-            return self.said.count(words) >= times if words else bool(self.qemus)
+            return self.said.count(words) >= times if words else bool(self.disks)
 
         wait(f"the run says {words!r}", seen, deadline=Deadline.after(600))
 

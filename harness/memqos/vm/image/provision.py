@@ -42,10 +42,7 @@ def provision(
     cache: Cache,
     log_dir: Path,
 ) -> dict[str, object]:
-    """Boot the image in `folder` on its own disk, and power it off in order.
-
-    In between its containers' programs become images of its containerd, and root file systems for runtimes that are
-    driven directly; the probes are laid down.
+    """Boot the image in `folder` on its own disk, lay down what its containers run, and power it off in order.
 
     Returns what the manifest says of its content: versions by component, and packages with their versions.
     """
@@ -66,16 +63,7 @@ def provision(
     deadline = Deadline.after(PROVISION_SECONDS)
     with launch(ingredients, cache=cache, deadline=deadline) as machine:
         target = machine.target
-        run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
-        for name, program in probes.items():
-            target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
-        for name, program in programs.items():
-            image = container_image(name, program)
-            run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
-            root = PurePosixPath(ROOTS, name)
-            run_in_guest(target, ["mkdir", "-p", str(root)], deadline)
-            run_in_guest(target, ["mkdir", "-m", "1777", str(root / "tmp")], deadline)
-            target.write(str(root / name), program, deadline=deadline, mode=0o755)
+        lay_down(target, programs, probes, deadline)
         stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         versions = versions_of(target, deadline=deadline)
         facts: dict[str, object] = {
@@ -86,6 +74,20 @@ def provision(
         }
         machine.power_off(deadline=deadline)
     return facts
+
+
+def lay_down(target: Target, programs: Mapping[str, bytes], probes: Mapping[str, bytes], deadline: Deadline) -> None:
+    """Put the probes in their place, and each program in two: as an image in containerd's store, and as a root."""
+    run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
+    for name, program in probes.items():
+        target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
+    for name, program in programs.items():
+        image = container_image(name, program)
+        run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
+        root = PurePosixPath(ROOTS, name)
+        run_in_guest(target, ["mkdir", "-p", str(root)], deadline)
+        run_in_guest(target, ["mkdir", "-m", "1777", str(root / "tmp")], deadline)
+        target.write(str(root / name), program, deadline=deadline, mode=0o755)
 
 
 def run_in_guest(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
