@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +41,14 @@ class Phase:
     def to_json(self) -> dict[str, Any]:
         """The phase as plain data, as which it goes from a worker to the controller."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {
+        document = {
             **fields,
             "outcome": None if self.outcome is None else self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
         }
+        # What carries it takes texts that are nothing else, and a knob's name, for one, is a member of an enumeration.
+        plain: dict[str, Any] = json.loads(json.dumps(document))
+        return plain
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Phase:

@@ -5,6 +5,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import execnet
 import pytest
 
 from memqos.engine.answer.document import finding_from
@@ -108,6 +109,14 @@ def test_bundle_is_as_its_schema_says():
 
 def phase(outcome, **changes):
     return Phase(outcome=outcome, chapter="values", **changes)
+
+
+def test_what_goes_to_another_process_is_plain_text():
+    """execnet carries no enumerations, and the findings of behaviours are named by knobs."""
+    named = dataclasses.replace(finding(Verdict.CONFORMS), knob=Knob.MEMORY_HIGH, evidence={Knob.MEMORY_MAX: "1"})
+    sent = phase(Outcome.CONFORMS, findings=(named,)).to_json()
+    assert execnet.loads(execnet.dumps(sent)) == sent
+    assert sent["findings"][0]["knob"] == "memory.high"
 
 
 @pytest.mark.parametrize(
