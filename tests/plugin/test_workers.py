@@ -192,3 +192,16 @@ def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
     assert said.startswith(
         "memqos: 1 machine at a time: under emulation a machine keeps 2 of this host's 2 processors busy"
     )
+
+
+def test_cases_that_were_not_chosen_are_not_missing(suite, run, pytester):
+    """Workers tell what they have before -k takes anything away."""
+    suite("""
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(qos_evidence, number):
+            qos_evidence.settle(finding("conforms"))
+        """)
+    result = run("-n", "2", "-k", "1")
+    assert result.ret == 0
+    assert json.loads((pytester.path / "out/bundle.json").read_text())["counts"]["not_run"] == 0

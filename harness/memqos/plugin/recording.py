@@ -49,6 +49,8 @@ class Recording:
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
         self._collected: set[str] = set()
+        self._ours: set[str] = set()
+        """What workers have of ours, before anything is deselected."""
         self._made = self._is_told = False
         self._others_failed = False
         self._usage = ""
@@ -59,7 +61,7 @@ class Recording:
     @property
     def is_responsible(self) -> bool:
         """Whether this is a run of memqos tests; any other is pytest's own matter."""
-        return bool(self._collected or self._results) or is_run_of_suites(self._config)
+        return bool(self._collected or self._ours or self._results) or is_run_of_suites(self._config)
 
     @property
     def folder(self) -> Path | None:
@@ -90,8 +92,8 @@ class Recording:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Under xdist only the workers collect, each the same; only in a suites folder all of it is ours."""
-        if is_run_of_suites(self._config):
-            self._collected.update(plain_id(nodeid) for nodeid in ids)
+        chosen = {plain_id(nodeid) for nodeid in ids}
+        self._collected |= chosen if is_run_of_suites(self._config) else chosen & self._ours
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests were to run, so that a run that was broken off says how many are missing."""
@@ -102,7 +104,7 @@ class Recording:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
         if groups := getattr(report, GROUPS, {}):
-            self._collected.update(map(plain_id, groups))
+            self._ours.update(map(plain_id, groups))
             self._make_folder()
         if report.failed and self.is_responsible:
             last = report.longreprtext.strip().splitlines()[-1:] or ["it cannot be collected"]
