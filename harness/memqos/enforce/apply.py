@@ -203,7 +203,7 @@ class _Failure:
 
 
 _NEXT_STEPS = {
-    "leftover": "Remove it, or let memqos sweep it, if no other run of memqos uses this machine.",
+    "leftover": "Remove it with rmdir if no other run of memqos uses this machine.",
     "foreign": "A kubelet may be running here; enforcement needs a machine without one.",
 }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
+from memqos.clock import Deadline, wait
 from memqos.enactor.admission import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
@@ -20,7 +20,7 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again, requested_cgroup
-from memqos.errors import RuntimeCallError
+from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -33,6 +33,7 @@ __all__ = ["Requests"]
 NAME = "requested"
 SUBJECT = f"container {NAME}"
 REQUEST_SECONDS = 60.0
+REMOVED_SECONDS = 10.0
 
 _CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 _NOTHING = ContainerResources()
@@ -57,15 +58,15 @@ class Requests:
         takes does too. Raises MachineryError if it starts no container at all.
         """
         [pod] = self.population.pods.values()
-        before = self._neighbours(pod)
+        before, below = self._neighbours(pod), self._below(pod)
         try:
-            findings = self._asked(case, pod)
+            findings = self._asked(case, pod, below)
             findings += self._kept(before, self._neighbours(pod))
         finally:
             self._remove(pod)
         return findings
 
-    def _asked(self, case: RequestCase, pod: AdmittedPod) -> list[Finding]:
+    def _asked(self, case: RequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
         container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
         handle, before = None, container
@@ -79,10 +80,9 @@ class Requests:
                     self.runtime.update(handle, request, deadline=_soon())
             except RuntimeCallError as error:
                 told = _refused(error, container, why=why, update=bool(number))
-                after = self._left(pod) if handle is None else self._shown(before, pod, handle)
-                if told.verdict is Verdict.DEVIATES:
-                    self._must_start_others(pod, error)
-                return [told, *after]
+                after = [] if handle is None else self._shown(before, pod, handle)
+                self._remove(pod)
+                return [told, *after, self._left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
                 return [_request(Verdict.DEVIATES, update=bool(number), expected=f"refused: {must}", observed="taken")]
         assert handle is not None  # noqa: S101 - the first request creates it
@@ -118,33 +118,48 @@ class Requests:
             why_not="" if seen else "no process is in the container's cgroup",
         )
 
-    def _left(self, pod: AdmittedPod) -> list[Finding]:
-        """After a refusal at creation there is nothing of the container, and the next one can be made."""
-        refused = pod.containers.pop(NAME, None)
-        if refused is None:
-            return []
-        self.runtime.remove(refused, deadline=_soon())
-        path = self.kubelet.layout.whole(pod.planned.cgroup.path, refused.id)
-        there = self.tree.exists(path, deadline=_soon())
-        return [
-            Finding(
-                verdict=_verdict(not there),
-                subject=SUBJECT,
-                cgroup=str(path),
-                knob="cgroup",
-                set_by=Setter.RUNTIME,
-                expected="not there",
-                observed="still there" if there else "not there",
+    def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
+        """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
+        try:
+            now = wait(
+                "nothing is left below the pod's cgroup",
+                lambda: self._below(pod),
+                until=lambda names: names <= below,
+                deadline=Deadline.after(REMOVED_SECONDS),
             )
-        ]
+        except DeadlineError:
+            now = self._below(pod)
+        left = ", ".join(sorted(now - below))
+        return Finding(
+            verdict=_verdict(not left),
+            subject=SUBJECT,
+            cgroup=str(pod.planned.cgroup.path),
+            knob="cgroup",
+            set_by=Setter.RUNTIME,
+            expected="nothing left",
+            observed=left or "nothing left",
+        )
 
-    def _must_start_others(self, pod: AdmittedPod, error: RuntimeCallError) -> None:
-        """A runtime that starts nothing says nothing about this request: then its error is machinery."""
-        self._remove(pod)
+    def _below(self, pod: AdmittedPod) -> frozenset[str]:
+        """The names in the pod's cgroup."""
+        folder = self.tree.hierarchy.folder(pod.planned.cgroup.path)
+        return frozenset(self.tree.target.list(folder, deadline=_soon()) or ())
+
+    def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
+        """After a refusal the next request is taken; where the refusal was wrong, a second one is machinery's."""
         try:
             self._create(pod, _NOTHING)
-        except RuntimeCallError:
-            raise error from None
+        except RuntimeCallError as again:
+            if told.verdict is Verdict.DEVIATES:
+                # A runtime that starts nothing says nothing about this request.
+                raise error from None
+            return _request(
+                Verdict.DEVIATES,
+                update=False,
+                expected="the next is taken",
+                observed=f"refused: {again.data['details']}",
+            )
+        return _request(Verdict.CONFORMS, update=False, expected="the next is taken", observed="the next is taken")
 
     def _remove(self, pod: AdmittedPod) -> None:
         handle = pod.containers.pop(NAME, None)

@@ -110,7 +110,7 @@ def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
     assert len(agent.asked()) == 3
 
 
-@pytest.mark.parametrize(("kind", "hint"), [("leftover", "sweep"), ("foreign", "kubelet")])
+@pytest.mark.parametrize(("kind", "hint"), [("leftover", "rmdir"), ("foreign", "kubelet")])
 def test_a_cgroup_that_is_there_already_says_what_to_do(agent: Agent, kind: str, hint: str) -> None:
     agent.answer["failure"] = {"step": 0, "what": "it exists already", "kind": kind}
     with pytest.raises(TargetError) as caught:

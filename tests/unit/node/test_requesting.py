@@ -178,10 +178,48 @@ def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
 
 
 def test_what_is_refused_leaves_nothing() -> None:
-    [told, left, *_] = findings("refuses-swap-below-limit")
+    [told, left, after, *_] = findings("refuses-swap-below-limit")
     assert told.verdict is Verdict.CONFORMS
     assert "memory+swap limit should be >= memory limit" in told.observed
     assert (left.verdict, left.knob) == (Verdict.CONFORMS, "cgroup")
+    assert (after.verdict, after.observed) == (Verdict.CONFORMS, "the next is taken")
+
+
+class LeavesItsCgroup(Asked):
+    """It refuses, and leaves what it had made until then."""
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        try:
+            return super().create(sandbox, spec, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(CgroupPath.parse(sandbox.spec.cgroup_parent).child("cri-containerd-left.scope"))
+            raise
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(self.path(handle).parent.child("cri-containerd-left.scope"))
+            raise
+
+
+class TakesNothingAfterARefusal(Asked):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        if handle.name == "requested" and getattr(self, "refused", False):
+            raise RuntimeCallError("no.", data={"method": "start", "code": "UNKNOWN", "details": "confused"})
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.refused = True
+            raise
+
+
+@pytest.mark.parametrize(("kind", "knob"), [(LeavesItsCgroup, "cgroup"), (TakesNothingAfterARefusal, "create")])
+def test_a_refusal_that_leaves_something_deviates(
+    kind: type[Asked], knob: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.requesting.REMOVED_SECONDS", 0.1)
+    assert deviating(findings("refuses-swap-below-limit", kind)) == {knob}
 
 
 class StartsNothingMore(Asked):
