@@ -70,6 +70,11 @@ class Claim:
         """The suite folder's name."""
         return self.id.partition("/")[0]
 
+    @property
+    def name(self) -> str:
+        """Its name in its chapter."""
+        return self.id.partition("/")[2]
+
 
 def unproved(about: About, findings: Iterable[Finding]) -> str:
     """Why findings of which none deviates prove nothing of whom a claim is about; "" if they do.

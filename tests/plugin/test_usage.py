@@ -99,6 +99,36 @@ def test_a_wrong_marker_is_one_sentence_and_exit_4(suite, run, marker, words, ar
     assert "INTERNALERROR" not in said
 
 
+ASKED = "def test_it(qos_request, qos_evidence):\n    qos_evidence.settle(finding('conforms', observed=qos_request))\n"
+
+
+def test_the_claims_that_have_the_name_of_a_request_are_the_cases_of_a_test_of_requests(suite, run, pytester):
+    suite(ASKED)
+    file = pytester.path / "suites/demo/claims.toml"
+    file.write_text(file.read_text().replace("[one]", "[limit]") + file.read_text().replace("[two]", "[no-swap]"))
+
+    assert run("-k", "no-swap or test_it[limit]").ret == 0
+
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [one["claim"] for one in results] == ["demo/limit", "demo/no-swap"]
+    assert [one["id"].rpartition("::")[2] for one in results] == ["test_it[limit]", "test_it[no-swap]"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [(None, "no claim of this chapter has the name of a request: demo/one, demo/two."), ("[one", "is not TOML")],
+)
+def test_a_test_of_requests_without_a_claim_of_one_is_refused(suite, run, pytester, claims, words):
+    suite(ASKED)
+    if claims:
+        (pytester.path / "suites/demo/claims.toml").write_text(claims)
+
+    result = run()
+
+    assert result.ret == 4
+    assert words in result.stderr.str()
+
+
 def test_two_claims_on_one_test_are_refused(suite, run):
     suite('@pytest.mark.claim("demo/one")\n@pytest.mark.claim("demo/two")\ndef test_it(qos_evidence):\n    pass\n')
 

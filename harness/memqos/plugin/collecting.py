@@ -6,7 +6,7 @@ has memqos installed loads this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +75,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
     if "qos_class" in names:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
+    if "qos_request" in names:
+        asked = _requests_of(metafunc.definition.path.parent)
+        cases = [pytest.param(claim.name, id=claim.name, marks=pytest.mark.claim(claim.id)) for claim in asked]
+        metafunc.parametrize("qos_request", cases)
     if "qos_zone" in names:
         metafunc.parametrize("qos_zone", ("first", "last"), indirect=True)
     settings = metafunc.config.stash[SETTINGS_KEY]
@@ -92,6 +96,18 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     if marker is not None:
         return [kubelet for kubelet in known if kubelet.entry in marker.args]
     return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
+
+
+def _requests_of(chapter: Path) -> list[claims.Claim]:
+    """The claims of a chapter that have the name of a request in fixtures/requests.toml."""
+    from memqos.catalog.requests import load_requests
+
+    try:
+        known = _claims(chapter.parent).values()
+    except UsageError:
+        return []  # said with the markers
+    requests = load_requests()
+    return [claim for claim in known if claim.chapter == chapter.name and claim.name in requests]
 
 
 def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
@@ -248,24 +264,23 @@ def _claims(root: Path) -> claims.Claims:
 
 def _check_markers(item: pytest.Item) -> None:
     where = item.nodeid
-    for marker in _own(item, "claim"):
+    if "qos_request" in getattr(item, "fixturenames", ()) and _has_empty_parameters(item):
+        known = [claim for claim in _claims(item.path.parent.parent) if claim.startswith(f"{item.path.parent.name}/")]
+        raise UsageError(f"no claim of this chapter has the name of a request: {', '.join(known)}.", where=where)
+    for marker in item.iter_markers("claim"):
         _check_claim(item, marker, where)
-    if len(list(_own(item, "claim"))) > 1:
+    if len(list(item.iter_markers("claim"))) > 1:
         raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
-    for marker in _own(item, "needs"):
+    for marker in item.iter_markers("needs"):
         _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
-    for marker in _own(item, "behaviour"):
+    for marker in item.iter_markers("behaviour"):
         if marker.args or marker.kwargs:
             raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
-    for marker in _own(item, "kubelet"):
+    for marker in item.iter_markers("kubelet"):
         _check_names("kubelet(id, ...)", marker, _kubelet_ids(), where)
-    for marker in _own(item, "machine"):
+    for marker in item.iter_markers("machine"):
         if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
             raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
-
-
-def _own(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
-    return item.iter_markers(name)
 
 
 def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
