@@ -54,7 +54,8 @@ class Claim:
     """One sentence and where it comes from.
 
     id: chapter/name. releases: "1.22+", "1.22-1.36", "1.27" (Kubernetes) or "any" (the kernel's or runtime's own).
-    about: on whose doing it rests. needs: names of NEEDS.
+    about: on whose doing it rests. needs: names of NEEDS. default: whether a run of whole suites proves it
+    without being asked for everything.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Claim:
     kind: ClaimKind
     about: About
     needs: tuple[str, ...] = ()
+    default: bool = True
 
     @property
     def chapter(self) -> str:
@@ -146,7 +148,7 @@ def _chapter(file: Path) -> Iterator[Claim]:
 
 
 def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
-    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs"}
+    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs", "default"}
     if unknown:
         raise ManifestError.at(f"unknown field '{min(unknown)}'.", file=file, field=claim_id)
     texts = {}
@@ -169,6 +171,9 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
     needs = fields.get("needs", [])
     if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
         raise ManifestError.at(f"'needs' lists some of: {', '.join(NEEDS)}.", file=file, field=claim_id, got=needs)
+    default = fields.get("default", True)
+    if not isinstance(default, bool):
+        raise ManifestError.at("'default' is true or false.", file=file, field=claim_id, got=default)
     return Claim(
         id=claim_id,
         sentence=texts["sentence"],
@@ -177,6 +182,7 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
         kind=ClaimKind(texts["kind"]),
         about=About(texts["about"]),
         needs=tuple(needs),
+        default=default,
     )
 
 

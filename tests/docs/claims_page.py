@@ -25,6 +25,8 @@ or the runtime does by itself |
 observed nothing which the runtime (or the kernel) made is *not observable*: values that memqos wrote itself and reads \
 back prove nothing of a runtime |
 | `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
+| `default` | `false` if a run of whole suites proves it with `--all` alone; one that names its chapter, file or test \
+always does |
 
 | need | means |
 |---|---|
@@ -48,7 +50,8 @@ def section(claim: Claim) -> str:
             "",
             claim.sentence,
             "",
-            f"- Releases: {claim.releases}; kind: {claim.kind}; about: {claim.about}; needs: {needs}",
+            f"- Releases: {claim.releases}; kind: {claim.kind}; about: {claim.about}; needs: {needs}"
+            + ("" if claim.default else "; with `--all`"),
             f"- Source: {claim.source}",
         ]
     )

@@ -19,6 +19,7 @@ __all__ = ["KubeletCase", "load_kubelets"]
 _FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
 _CGROUP = "cgroup"
 _CHAPTER = "chapter"
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class KubeletCase:
     cgroup: the only version of cgroups that it is about; None is both. chapter: the only chapter of suites that runs
     under it without naming it; "" is every one.
     entry: its id in the catalogue, which differs from `id` where its rules were asked for in another release.
+    default: whether a run of whole suites has it without being asked for everything, where no test names it.
     """
 
     id: str
@@ -39,6 +41,7 @@ class KubeletCase:
     cgroup: CgroupVersion | None = None
     entry: str = ""
     chapter: str = ""
+    default: bool = True
 
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
@@ -98,11 +101,12 @@ def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
 def _case(name: str, fields: object, file: Path) -> KubeletCase:
     if (
         not isinstance(fields, dict)
-        or set(fields) - {_CGROUP, _CHAPTER} != _FIELDS
-        or not all(isinstance(value, str) for value in fields.values())
+        or set(fields) - {_CGROUP, _CHAPTER, _DEFAULT} != _FIELDS
+        or not all(isinstance(value, bool if name == _DEFAULT else str) for name, value in fields.items())
     ):
         raise ManifestError.at(
-            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}' and '{_CHAPTER}'.",
+            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}', '{_CHAPTER}' and "
+            f"'{_DEFAULT}', which is true or false.",
             file=str(file),
             field=name,
             got=fields,
@@ -125,4 +129,5 @@ def _case(name: str, fields: object, file: Path) -> KubeletCase:
         settings=load_settings(file.parent / "kubelet" / fields["config"]),
         cgroup=CgroupVersion(fields[_CGROUP]) if _CGROUP in fields else None,
         chapter=fields.get(_CHAPTER, ""),
+        default=fields.get(_DEFAULT, True),
     )

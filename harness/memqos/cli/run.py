@@ -35,7 +35,8 @@ handed to pytest: --durations, --collect-only ...
 
 \b
 Examples:
-  memqos run                                    everything
+  memqos run                                    what is shown within minutes
+  memqos run --all                              everything
   memqos run -k best-effort                     the cases whose name matches
   memqos run --kubernetes 1.27,1.36             the rules of two releases
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver

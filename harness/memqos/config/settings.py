@@ -50,7 +50,8 @@ class Settings:
 
     profile: the profiles to run on, in the order in which they were asked for; one at least. target: the URL of the
     machine to use, None if machines are booted. topology: a name, or a file's path. driver: of the kubelet whose rules
-    are enforced. kubernetes: the releases to narrow to; none means every release. runtime_version: what a person states
+    are enforced. kubernetes: the releases to narrow to; none means every release. all: whether nothing is left out of
+    whole suites. runtime_version: what a person states
     of the OCI runtime, None where nobody does. results: None is a folder made from the time. parallel: how many pods
     are started at the same time. time_budget: None is as long as it takes. Of the files None and () leave what the
     machine has.
@@ -66,6 +67,7 @@ class Settings:
     runtime: str
     driver: CgroupDriver
     kubernetes: tuple[str, ...]
+    all: bool
     runtime_binary: Path | None
     runtime_version: StatedRuntime | None
     runtime_deb: tuple[Path, ...]

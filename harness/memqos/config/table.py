@@ -168,6 +168,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="run only the revisions of these releases; all of them if not given",
     ),
     Setting(
+        name="all",
+        kind=Kind.FLAG,
+        default=False,
+        help="run also what a run of whole suites leaves out to be done within minutes; what is named, by a chapter, a "
+        "file or -k, is never left out",
+    ),
+    Setting(
         name="runtime-binary",
         kind=Kind.FILE,
         metavar="PATH",

@@ -17,7 +17,8 @@ from memqos import claims
 from memqos.config.settings import Settings
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.keys import SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.choosing import left_out, told_of
+from memqos.plugin.keys import LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
 from memqos.plugin.sharing import tell_groups
 
 if TYPE_CHECKING:
@@ -152,14 +153,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[USAGE] = error
         items.clear()
         return
+    settings = config.stash[SETTINGS_KEY]
     empty = [item for item in ours if _has_empty_parameters(item)]
-    if empty:
-        config.hook.pytest_deselected(items=empty)
-        items[:] = [item for item in items if item not in empty]
+    cited = [(item, _claim(item)) for item in ours if item not in empty]
+    left = left_out(config, settings, cited)
+    config.stash[LEFT_OUT] = told_of(cited, left)
+    if without := {*empty, *left}:
+        config.hook.pytest_deselected(items=[item for item in items if item in without])
+        items[:] = [item for item in items if item not in without]
     if hasattr(config, "workerinput"):
-        workers = config.workerinput["workercount"]
-        groups = _groups([item for item in ours if item not in empty], config.stash[SETTINGS_KEY], workers=workers)
-        tell_groups(config, groups)
+        chosen = [item for item in ours if item not in without]
+        groups = _groups(chosen, settings, workers=config.workerinput["workercount"])
+        tell_groups(config, groups, left_out=config.stash[LEFT_OUT])
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
@@ -238,14 +243,20 @@ def claim_of(item: pytest.Item) -> str:
 
 def about_of(item: pytest.Item) -> claims.About | None:
     """Whom the claim that a test cites is about, None for a test that cites none."""
-    claim = claim_of(item)
-    return _claims(item.path.parent.parent)[claim].about if claim else None
+    claim = _claim(item)
+    return claim.about if claim is not None else None
+
+
+def _claim(item: pytest.Item) -> claims.Claim | None:
+    """The claim that a test cites, None if it cites none."""
+    name = claim_of(item)
+    return _claims(item.path.parent.parent)[name] if name else None
 
 
 def needs_of(item: pytest.Item) -> tuple[str, ...]:
     """What a test needs, by its own markers and by its claim."""
-    claim = claim_of(item)
-    by_claim = _claims(item.path.parent.parent)[claim].needs if claim else ()
+    claim = _claim(item)
+    by_claim = claim.needs if claim is not None else ()
     marked = [name for marker in item.iter_markers("needs") for name in marker.args]
     return tuple(dict.fromkeys([*by_claim, *marked]))
 

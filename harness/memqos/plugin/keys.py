@@ -14,6 +14,7 @@ from memqos import claims
 from memqos.config.settings import Settings
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
+from memqos.report.bundle import LeftOut
 from memqos.report.outcome import Outcome
 from memqos.report.phase import Phase
 
@@ -22,6 +23,7 @@ __all__ = [
     "ATTRIBUTE",
     "BUILDS",
     "LANE",
+    "LEFT_OUT",
     "MARKERS",
     "NODES",
     "NOTES",
@@ -68,6 +70,9 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 NOTES = pytest.StashKey[Notes]()
 LANE = pytest.StashKey[Any]()
 """This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""
+
+LEFT_OUT = pytest.StashKey[LeftOut]()
+"""What the default leaves out of the suites of this run."""
 
 USAGE = pytest.StashKey[UsageError]()
 """A usage error that an xdist worker found while collecting; the controller reports it."""

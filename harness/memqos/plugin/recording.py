@@ -22,11 +22,21 @@ from memqos.plugin import provenance
 from memqos.plugin.crashes import Crashes, worker_died
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import ATTRIBUTE, BUILDS, RESULTS, SETTINGS_KEY, is_ours, is_run_of_suites, phase_of, plain_id
+from memqos.plugin.keys import (
+    ATTRIBUTE,
+    BUILDS,
+    LEFT_OUT,
+    RESULTS,
+    SETTINGS_KEY,
+    is_ours,
+    is_run_of_suites,
+    phase_of,
+    plain_id,
+)
 from memqos.plugin.results_folder import for_good, make_folder
-from memqos.plugin.sharing import GROUPS
+from memqos.plugin.sharing import GROUPS, OMITTED
 from memqos.report import summary
-from memqos.report.bundle import Bundle
+from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
@@ -105,6 +115,7 @@ class Recording:
         """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
         if groups := getattr(report, GROUPS, {}):
             self._ours.update(map(plain_id, groups))
+            self._config.stash[LEFT_OUT] = LeftOut(**getattr(report, OMITTED))
             self._make_folder()
         if report.failed and self.is_responsible:
             last = report.longreprtext.strip().splitlines()[-1:] or ["it cannot be collected"]
@@ -268,6 +279,7 @@ class Recording:
             machines=tuple(provenance.machines(self._folder)),
             results=tuple(self._results),
             not_run=len(self._missing),
+            left_out=self._config.stash.get(LEFT_OUT, LeftOut()),
         )
 
     def _summary(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ pytest-xdist's own loadgroup says a test's group in its node id. From pytest 9.2
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from memqos.plugin.keys import plain_id
+from memqos.report.bundle import LeftOut
 
-__all__ = ["CRASHES", "GROUPS", "Sharing", "tell_groups"]
+__all__ = ["CRASHES", "GROUPS", "OMITTED", "Sharing", "tell_groups"]
 
 CRASHES = 3
 """How many workers that crash are replaced; what kills every worker would cost a machine for each of its cases."""
@@ -22,15 +24,19 @@ CRASHES = 3
 GROUPS = "memqos_groups"
 """The name under which a worker's report carries the groups of its tests."""
 
+OMITTED = "memqos_left_out"
+"""The name under which it carries what the default leaves out."""
 
-def tell_groups(config: pytest.Config, groups: Mapping[str, str]) -> None:
-    """In a worker: tell the controller the group of each test, by node id.
+
+def tell_groups(config: pytest.Config, groups: Mapping[str, str], *, left_out: LeftOut) -> None:
+    """In a worker: tell the controller the group of each test, by node id, and what was left out.
 
     It travels as a report of collecting, which is neither good nor bad: xdist hands those on at once.
     """
     if hasattr(config, "workerinput"):
         report = pytest.CollectReport(nodeid="", outcome="told", longrepr=None, result=None)  # type: ignore[arg-type]
         setattr(report, GROUPS, dict(groups))
+        setattr(report, OMITTED, dataclasses.asdict(left_out))
         config.hook.pytest_collectreport(report=report)
 
 

@@ -19,9 +19,17 @@ from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["SCHEMA", "Bundle"]
+__all__ = ["SCHEMA", "Bundle", "LeftOut"]
 
 SCHEMA = "memqos-bundle/2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """How much of the suites the default leaves to `--all`. claims: those that no case of the run proves."""
+
+    claims: int = 0
+    cases: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,7 @@ class Bundle:
     started, ended: UTC, ISO 8601. interrupted: whether the run was broken off, so that tests are missing.
     versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
     settings: name to value and origin. exit_code: what the process answered.
+    left_out: what whole suites have beyond the default, and this run had not.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
@@ -45,6 +54,7 @@ class Bundle:
     machines: tuple[Mapping[str, Any], ...] = ()
     results: tuple[TestResult, ...] = ()
     not_run: int = 0
+    left_out: LeftOut = LeftOut()
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -80,6 +90,7 @@ class Bundle:
                 "findings": dict(self.verdicts),
                 "set_by": as_json(self.set_by),
                 "not_run": self.not_run,
+                "left_out": as_json(self.left_out),
             },
             "versions": as_json(self.versions),
             "host": as_json(self.host),
@@ -115,4 +126,5 @@ class Bundle:
             machines=tuple(data["machines"]),
             results=tuple(TestResult.from_json(item) for item in data["results"]),
             not_run=data["counts"]["not_run"],
+            left_out=LeftOut(**data["counts"].get("left_out", {})),
         )

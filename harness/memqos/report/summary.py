@@ -18,7 +18,7 @@ __all__ = ["again", "finding_line", "summary_lines", "verdict_line"]
 _COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
 _LISTED_AT_MOST = 40
 _SET_BY = "findings, by who set it"
-_NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget"}
+_NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget", "all"}
 """Settings that are about a whole run, and not about one test of it."""
 
 
@@ -38,6 +38,7 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
     yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
     yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
+    yield from _left_out(bundle)
     yield f"results: {results_folder}"
     yield verdict_line(bundle)
 
@@ -86,6 +87,14 @@ def runtime_name(bundle: Bundle) -> str:
     """The runtimes of all machines by name: "containerd+crun"; what is said of them where no machine names any."""
     told = ("+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ())) for machine in bundle.machines)
     return _plain(", ".join(dict.fromkeys(name for name in told if name))) or Setter.RUNTIME.value
+
+
+def _left_out(bundle: Bundle) -> Iterator[str]:
+    """What the default leaves out, and how to have it."""
+    left = bundle.left_out
+    if left.cases:
+        counted = f"{_counted(left.claims, 'claim')}, {_counted(left.cases, 'case')}"
+        yield f"left out of the default: {counted}; --all runs them too"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -67,6 +67,14 @@ def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
     assert "v1.27" in shipped[CgroupVersion.V1] & shipped[CgroupVersion.V2]
 
 
+def test_some_kubelets_are_not_of_the_default():
+    assert {one.id for one in load_kubelets(on=CgroupVersion.V2) if one.default and not one.chapter} == {
+        "v1.27",
+        "v1.36-tiered",
+        "v1.37-tiered",
+    }
+
+
 def test_a_kubelet_may_be_about_one_chapter(tmp_path):
     (one,) = load_kubelets(folder(tmp_path, chapter="numa"))
     assert one.chapter == "numa"

@@ -58,6 +58,7 @@ def test_an_unknown_id_names_the_known_ones(tmp_path):
         (claim(needs=["luck"]), "'needs' lists some of: swap"),
         (claim(needs="swap"), "'needs' lists some of: swap"),
         (claim(colour="red"), "unknown field 'colour'"),
+        (claim(default="never"), "'default' is true or false"),
     ],
 )
 def test_a_wrong_claim_names_file_and_claim(tmp_path, text, words):

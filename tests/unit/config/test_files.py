@@ -148,7 +148,7 @@ def test_a_mistake_is_told_with_its_line(wrote, tmp_path, line, words):
 
 def test_an_unknown_key_of_pytests_file_is_one_too(wrote, tmp_path):
     wrote("pytest.ini", "[pytest]\nmemqos_paralel = 3\n")
-    with pytest.raises(UnknownNameError, match=r"pytest.ini:2: .*'memqos_paralel'. Did you mean 'memqos_parallel'\?"):
+    with pytest.raises(UnknownNameError, match=r"pytest.ini:2: .*'memqos_paralel'. Did you mean 'memqos_parallel'"):
         settings_files(tmp_path)
 
 

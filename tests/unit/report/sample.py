@@ -5,7 +5,7 @@ from __future__ import annotations
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Input, Reason
-from memqos.report.bundle import Bundle
+from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult
 
 REASON = Reason(
@@ -102,4 +102,5 @@ BUNDLE = Bundle(
     ),
     results=RESULTS,
     not_run=2,
+    left_out=LeftOut(claims=3, cases=9),
 )

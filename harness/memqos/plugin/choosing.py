@@ -1,0 +1,52 @@
+"""What a run of whole suites leaves to `--all`, so that it is done within minutes; what is named is never left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memqos.catalog.data import data_root
+from memqos.claims import Claim
+from memqos.config.settings import Settings
+from memqos.report.bundle import LeftOut
+
+__all__ = ["left_out", "told_of"]
+
+
+def left_out(
+    config: pytest.Config, settings: Settings, cited: Sequence[tuple[pytest.Item, Claim | None]]
+) -> list[pytest.Item]:
+    """The cases that this run does not have. cited: every case, with the claim that it cites.
+
+    None with --all, and none where somebody chose by -k or -m. A case is left out by its claim; one of memqos's own
+    suites by its kubelet as well, if it does not name that itself and nobody asked for its release.
+    """
+    if settings.all or config.option.keyword or config.option.markexpr:
+        return []
+    brought = data_root() / "suites"
+    places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+
+    def is_named(item: pytest.Item) -> bool:
+        return any(place.is_relative_to(item.path.parent) for place in places)
+
+    def is_more(item: pytest.Item, claim: Claim | None) -> bool:
+        by_kubelet = not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item)
+        return (claim is not None and not claim.default) or by_kubelet
+
+    return [item for item, claim in cited if is_more(item, claim) and not is_named(item)]
+
+
+def _has_more_kubelets(item: pytest.Item) -> bool:
+    """Whether the kubelet of a case is one of those that the default has not."""
+    callspec = getattr(item, "callspec", None)
+    kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
+    return not getattr(kubelet, "default", True) and item.get_closest_marker("kubelet") is None
+
+
+def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
+    """How much that is: the cases, and the claims of which no case is left in."""
+    out = set(left)
+    of_cases = {claim.id for item, claim in cited if claim is not None and item in out}
+    proved = {claim.id for item, claim in cited if claim is not None and item not in out}
+    return LeftOut(claims=len(of_cases - proved), cases=len(left))
