@@ -7,5 +7,5 @@ they held before.
 
 
 def test_request(qos_request, qos_requests, qos_evidence):
-    """The runtime does what is asked and nothing else; what none may take it refuses, and leaves nothing behind."""
+    """The runtime does what is asked, and nothing else."""
     qos_evidence.settle(qos_requests(qos_request))

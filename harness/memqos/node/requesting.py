@@ -26,7 +26,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.population import Population
-from memqos.runtime.base import ContainerHandle, Runtime
+from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
 
 __all__ = ["Requests"]
 
@@ -80,9 +80,10 @@ class Requests:
                     self.runtime.update(handle, request, deadline=_soon())
             except RuntimeCallError as error:
                 told = _refused(error, container, why=why, update=bool(number))
-                after = [] if handle is None else self._shown(before, pod, handle)
+                if handle is not None:
+                    return [told, *self._shown(before, pod, handle), self._next_update(handle)]
                 self._remove(pod)
-                return [told, *after, self._left(pod, below), self._next(pod, error, told)]
+                return [told, self._left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
                 return [_request(Verdict.DEVIATES, update=bool(number), expected=f"refused: {must}", observed="taken")]
         assert handle is not None  # noqa: S101 - the first request creates it
@@ -153,20 +154,31 @@ class Requests:
             if told.verdict is Verdict.DEVIATES:
                 # A runtime that starts nothing says nothing about this request.
                 raise error from None
-            return _request(
-                Verdict.DEVIATES,
-                update=False,
-                expected="the next is taken",
-                observed=f"refused: {again.data['details']}",
-            )
-        return _request(Verdict.CONFORMS, update=False, expected="the next is taken", observed="the next is taken")
+            return _refused_next(again, update=False)
+        return _taken_next(update=False)
+
+    def _next_update(self, handle: ContainerHandle) -> Finding:
+        """After a refused update one that asks for nothing is taken, unless something of the refused one was kept."""
+        try:
+            self.runtime.update(handle, _NOTHING, deadline=_soon())
+        except RuntimeCallError as error:
+            return _refused_next(error, update=True)
+        return _taken_next(update=True)
 
     def _remove(self, pod: AdmittedPod) -> None:
+        """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""
         handle = pod.containers.pop(NAME, None)
         if handle is None:
             return
-        self.runtime.stop(handle, grace=0, deadline=_soon())
-        self.runtime.remove(handle, deadline=_soon())
+        deadline = _soon()
+        self.tree.kill([self.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)], deadline=deadline)
+        wait(
+            "the runtime knows that the container has ended",
+            lambda: self.runtime.status(handle, deadline=deadline),
+            until=lambda status: status.state is not ContainerState.RUNNING,
+            deadline=deadline,
+        )
+        self.runtime.remove(handle, deadline=deadline)
 
     def _neighbours(self, pod: AdmittedPod) -> Mapping[CgroupPath, Mapping[str, FileText]]:
         """What the pod's cgroup and its own containers' hold."""
@@ -216,6 +228,15 @@ def _refused(error: RuntimeCallError, container: RequestedContainer, *, why: str
         observed=f"refused: {error.data['details']}",
         why_not=unsure if verdict is Verdict.NOT_OBSERVABLE else "",
     )
+
+
+def _refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
+    details = f"refused: {error.data['details']}"
+    return _request(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
+
+
+def _taken_next(*, update: bool) -> Finding:
+    return _request(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
 
 
 def _request(verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "") -> Finding:

@@ -144,7 +144,9 @@ class FakePlace:
         """It cannot be kept."""
         raise MachineryError("a place in memory ends with the process that it is in.")
 
-    def _end_containers(self, _: Sequence[str], __: bytes, ___: Deadline) -> FakeAnswer:
+    def _end_containers(self, words: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+        """The kernel's kill of the processes of some cgroups; the words behind the script name their folders."""
+        folders = {word.removesuffix("/cgroup.kill") for word in words[4:]}
         for runtime in self._runtimes.values():
-            runtime.finish_all()
+            runtime.finish_all(folders)
         return 0, b"", b""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
@@ -215,10 +216,11 @@ class FakeRuntime:
         container.reason = reason or ("Error" if exit_code else "Completed")
         self._cgroups.remove(container.cgroup)
 
-    def finish_all(self) -> None:
-        """End whatever runs as a kill does."""
+    def finish_all(self, folders: Collection[str] | None = None) -> None:
+        """End whatever runs as a kill does; folders: of the cgroups in which it does, None is everywhere."""
         for container in self._containers.values():
-            if container.state is ContainerState.RUNNING:
+            own = self._cgroups.hierarchy.folder(container.cgroup)
+            if container.state is ContainerState.RUNNING and (folders is None or own in folders):
                 self._end(container, _KILLED, "")
 
     def _known(self, container: ContainerHandle, method: str) -> _Container:

@@ -75,6 +75,30 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
     assert any(finding.set_by is Setter.RUNTIME for finding in found)
 
 
+THE_KERNELS = {
+    name
+    for name in ALL
+    if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
+}
+"""Refused by a kernel for what a tree in memory takes: there a runtime that swallows them is at work."""
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("runtimes", [TRIXIE, FORKY, DIRECT], ids=str)
+@pytest.mark.parametrize("name", sorted({name for name, case in ALL.items() if case.refused} - THE_KERNELS))
+def test_a_right_runtime_refuses_and_takes_the_next(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
+    found = findings(name, runtimes=runtimes, driver=driver)
+    assert deviating(found) == set()
+    assert found[0].observed.startswith("refused: ")
+    assert "the next is taken" in {finding.observed for finding in found}
+
+
+@pytest.mark.parametrize("name", sorted(THE_KERNELS))
+def test_what_a_runtime_swallows_that_the_kernel_would_refuse_deviates(name: str) -> None:
+    found = findings(name, driver=CgroupDriver.CGROUPFS)
+    assert deviating(found) == {"update" if name.startswith("update") else "create"}
+
+
 class DropsUnified(Asked):
     def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
         resources = dataclasses.replace(spec.resources, unified={})
@@ -183,6 +207,90 @@ def test_what_is_refused_leaves_nothing() -> None:
     assert "memory+swap limit should be >= memory limit" in told.observed
     assert (left.verdict, left.knob) == (Verdict.CONFORMS, "cgroup")
     assert (after.verdict, after.observed) == (Verdict.CONFORMS, "the next is taken")
+
+
+class SwallowsUnknownKeys(Asked):
+    """It leaves out of unified what it cannot write, and says that all is well."""
+
+    KNOWN = frozenset({"memory.min", "memory.low", "memory.high"})
+
+    def right(self, resources: ContainerResources) -> ContainerResources:
+        unified = {k: text for k, text in resources.unified.items() if k in self.KNOWN and text.isdecimal()}
+        return dataclasses.replace(resources, unified=unified)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        return super().create(
+            sandbox, dataclasses.replace(spec, resources=self.right(spec.resources)), deadline=deadline
+        )
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, self.right(resources), deadline=deadline)
+
+
+class KeepsWhatItRefused(Asked):
+    """It does not take a refused update back, and sends it along with every later one."""
+
+    kept = ContainerResources()
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        both = dataclasses.replace(resources, unified={**self.kept.unified, **resources.unified})
+        try:
+            self.fake.update(handle, both, deadline=deadline)
+        except RuntimeCallError:
+            self.kept = both
+            raise
+
+
+class DoesHalfOfIt(Asked):
+    """It has written before it finds out that it should not."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        try:
+            self.fake.update(handle, resources, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.put(self.path(handle), "memory.low", "0")
+            raise
+
+
+class WritesTheParents(Asked):
+    """A key with a slash leads it to another cgroup, before it says no."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if "../memory.max" in resources.unified:
+            self.cgroups.put(self.path(handle).parent, "memory.max", resources.unified["../memory.max"])
+        self.fake.update(handle, resources, deadline=deadline)
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "knobs"),
+    [
+        *(
+            (SwallowsUnknownKeys, name, {"update" if name.startswith("update") else "create"})
+            for name, case in ALL.items()
+            if case.refused and case.requests[-1].unified
+        ),
+        (SwallowsUnknownKeys, "suffix", {"create"}),
+        (SwallowsUnknownKeys, "update-suffix", {"update"}),
+        (KeepsWhatItRefused, "update-refuses-no-number", {"update"}),
+        (KeepsWhatItRefused, "update-refuses-unknown-key", {"update"}),
+        (DoesHalfOfIt, "update-refuses-no-number", {"memory.low"}),
+        (DoesHalfOfIt, "update-refuses-swap-below-limit", {"memory.low"}),
+        (WritesTheParents, "update-refuses-key-with-slash", {"memory.max"}),
+        (DropsUnified, "min-above-max", {"memory.min"}),
+    ],
+)
+def test_a_runtime_that_refuses_wrongly_is_found_by_its_knob(kind: type[Asked], request_: str, knobs: set[str]) -> None:
+    assert deviating(findings(request_, kind)) == knobs
+
+
+class IgnoresSwapWithoutALimit(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, memory_swap_limit_in_bytes=0)
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+def test_a_swap_limit_without_a_memory_limit_that_is_swallowed_deviates() -> None:
+    assert deviating(findings("swap-without-limit", IgnoresSwapWithoutALimit)) == {"create"}
 
 
 class LeavesItsCgroup(Asked):
