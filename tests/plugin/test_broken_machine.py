@@ -143,7 +143,7 @@ def test_what_fails_alike_everywhere_is_not_tried_again_and_one_line_says_so(res
         [
             "*· alike 3 times in a row: what is left of test_first.py is not tried any more",
             "*· alike 3 times in a row: what is left of test_second.py is not tried any more",
-            "*· nothing but machinery on trixie/two-zones: * is not tried any more",
+            "*· nothing but machinery on trixie/two-zones, containerd+runc, systemd driver: * is not tried any more",
             "verdict: machinery failed; * (0 cases observed, 0 deviate, 12 given up without an attempt; *)",
         ]
     )

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.config.settings import resolve
+from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, UnfitFileError, UsageError
+from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace
 from memqos.place.fake import FakePlace
 from memqos.plugin import keeping
@@ -16,8 +18,10 @@ from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import SETTINGS_KEY
 from memqos.plugin.lane import Lane
 
-TRIXIE = ("trixie", "two-zones")
-FORKY = ("forky", "two-zones")
+TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
+FORKY = SystemKey("forky", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
+ONE_ZONE = TRIXIE._replace(topology="one-zone")
+TRIXIE_CRUN = SystemKey("trixie", "two-zones", "containerd+crun", CgroupDriver.CGROUPFS)
 
 
 class World:
@@ -29,6 +33,7 @@ class World:
         self.refuses = set()
         self.damaged = set()
         self.chosen = None
+        self.there = False
         self.numbers = iter(range(100))
 
     def choose(self, _config, place):
@@ -50,12 +55,21 @@ class World:
         yield Station(name, key)
         self.events.append(f"closed {name}")
 
+    @contextlib.contextmanager
+    def turned_station(self, _config, station, key):
+        if key in self.refuses:
+            raise MachineError("its runtime does not answer.")
+        name = f"{station.id}+{key.runtime}"
+        self.events.append(f"turned to {name}")
+        yield Station(name, key, station.place)
+        self.events.append(f"left {name}")
+
 
 class Station:
-    def __init__(self, name, key):
+    def __init__(self, name, key, place=None):
         self.id, self.key = name, key
         self.left = ()
-        self.place = FakePlace()
+        self.place = place or FakePlace()
         self.place.is_disposable = True
         self.node = SimpleNamespace(leftovers=self.leftovers)
 
@@ -69,6 +83,8 @@ class Station:
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(module, "open_station", made.open_station)
+    monkeypatch.setattr(module, "turned_station", made.turned_station)
+    monkeypatch.setattr(module, "are_of_one_machine", lambda _, one, other: one.place == other.place and not made.there)
     monkeypatch.setattr(module, "is_for_keeps", lambda _, place: place is made.chosen)
     monkeypatch.setattr(module, "choose", made.choose)
     monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
@@ -95,6 +111,51 @@ def test_another_machine_takes_its_place(world):
         "opened forky-1",
         "opened trixie-2",
     ]
+
+
+def test_one_machine_serves_the_systems_that_it_has_one_after_another(world):
+    with Lane(None) as lane:
+        for key in (TRIXIE, TRIXIE_CRUN, TRIXIE, FORKY):
+            with lane.opened(key) as station:
+                assert station.key == key
+    assert world.events == [
+        "opened trixie-0",
+        "turned to trixie-0+containerd+crun",
+        "left trixie-0+containerd+crun",
+        "turned to trixie-0+containerd+crun+containerd+runc",
+        "left trixie-0+containerd+crun+containerd+runc",
+        "closed trixie-0",
+        "opened forky-1",
+        "closed forky-1",
+    ]
+
+
+def test_what_one_system_spoils_no_other_one_gets(world):
+    with Lane(None) as lane:
+        with lane.opened(TRIXIE) as station:
+            mark(station)
+        with lane.opened(TRIXIE_CRUN) as station:
+            assert station.id == "trixie-1"
+
+
+def test_a_system_that_cannot_be_had_takes_no_other_one_with_it(world):
+    world.refuses.add(TRIXIE_CRUN)
+    with Lane(None) as lane:
+        for _ in range(2):
+            with lane.opened(TRIXIE):
+                pass
+            with pytest.raises(MachineError, match="its runtime does not answer"), lane.opened(TRIXIE_CRUN):
+                pytest.fail("it was opened")
+    assert [event for event in world.events if event.startswith("opened")] == ["opened trixie-0", "opened trixie-1"]
+
+
+def test_a_machine_that_is_there_is_made_fit_for_one_system_at_a_time(world):
+    world.there = True
+    with Lane(None) as lane, lane.opened(TRIXIE) as station:
+        station.place.is_disposable = False
+        with lane.fresh(TRIXIE_CRUN) as fresh:
+            assert fresh.key == TRIXIE_CRUN
+            assert world.events == ["opened trixie-0", "closed trixie-0", "opened trixie-1"]
 
 
 def mark(station):
@@ -144,15 +205,12 @@ def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(wo
 
 
 def test_of_a_machine_that_is_there_a_test_gets_what_there_is(world):
-    with Lane(None) as lane:
-        with lane.opened(TRIXIE) as station:
-            station.place.is_disposable = False
-            with lane.fresh(TRIXIE) as fresh:
-                assert fresh is station
-            assert lane.station is station
-        with lane.fresh(FORKY) as fresh:
-            assert fresh.id == "forky-1"
-    assert world.events == ["opened trixie-0", "opened forky-1", "closed forky-1", "closed trixie-0"]
+    with Lane(None) as lane, lane.opened(TRIXIE) as station:
+        station.place.is_disposable = False
+        with lane.fresh(TRIXIE) as fresh:
+            assert fresh is station
+        assert lane.station is station
+    assert world.events == ["opened trixie-0", "closed trixie-0"]
 
 
 def test_a_machine_that_does_not_come_up_is_tried_once_and_its_failure_repeated(world):
@@ -212,12 +270,12 @@ def test_a_program_that_is_refused_is_not_tried_again_on_other_topologies_of_the
     refused = UnfitFileError("'my-runc' does not run in the machine.", where="--runtime-binary")
 
     def open_station(_config, key):
-        world.events.append(f"tried {'/'.join(key)}")
+        world.events.append(f"tried {'/'.join(key.place)}")
         raise refused
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
-        for key in (TRIXIE, ("trixie", "one-zone"), TRIXIE, FORKY):
+        for key in (TRIXIE, ONE_ZONE, TRIXIE, FORKY):
             with pytest.raises(UsageError) as told, lane.opened(key):
                 pytest.fail("it was opened")
             assert told.value is refused
@@ -231,7 +289,7 @@ def test_a_topology_that_is_refused_keeps_no_other_from_being_tried(world, monke
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
-        for key in (TRIXIE, ("trixie", "one-zone")):
+        for key in (TRIXIE, ONE_ZONE):
             with pytest.raises(UsageError), lane.opened(key):
                 pytest.fail("it was opened")
     assert world.events == ["two-zones", "one-zone"]

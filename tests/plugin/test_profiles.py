@@ -85,6 +85,15 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
         (["--memqos-profile=,"], "--memqos-profile: the value is empty."),
         (["--memqos-cgroup=v1"], "the profile 'trixie' cannot boot with cgroup v1"),
         (["--memqos-cgroup=v3"], "v1, v2"),
+        (["--memqos-runtime=runc,oci:podman"], "there is no runtime 'oci:podman'. Known: runc, crun, containerd+runc"),
+        (
+            ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-binary=/bin/true"],
+            "--memqos-runtime-binary: it is about one OCI runtime, and --memqos-runtime names runc and crun.",
+        ),
+        (
+            ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-version=1.3.6"],
+            "--memqos-runtime-version: it is about one OCI runtime, and --memqos-runtime names runc and crun.",
+        ),
         (["--memqos-initrd=/etc/hostname"], "--initrd: an initrd needs the kernel that it belongs to."),
         (["--memqos-kernel-deb=/etc/hostname"], "--kernel-deb: '/etc/hostname' is not a Debian package."),
         (["--memqos-runtime-deb=a.deb", "--memqos-runtime-deb=b.deb"], "--runtime-deb: 'a.deb' cannot be read"),
@@ -97,6 +106,71 @@ def test_what_no_machine_can_have_is_refused_before_anything_starts(suite, run, 
 
     assert result.ret == 4
     assert words in result.stderr.str()
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "3")], ids=["alone", "xdist"])
+def test_every_case_runs_with_each_runtime_under_each_driver(suite, run, pytester, arguments):
+    suite(CASES.replace("return request.param", "return str(request.param[3]), str(request.param[2])"))
+
+    result = run(
+        "--memqos-runtime=runc,oci:crun", "--memqos-driver=systemd,cgroupfs", "-k", "each or topology", *arguments
+    )
+
+    assert result.ret == 0
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    seen = {entry["id"].partition("::")[2]: entry for entry in written["results"]}
+    assert sorted(seen) == [
+        "test_each[containerd+runc-cgroupfs-a]",
+        "test_each[containerd+runc-cgroupfs-b]",
+        "test_each[containerd+runc-systemd-a]",
+        "test_each[containerd+runc-systemd-b]",
+        "test_each[oci:crun-cgroupfs-a]",
+        "test_each[oci:crun-cgroupfs-b]",
+        "test_each[oci:crun-systemd-a]",
+        "test_each[oci:crun-systemd-b]",
+        "test_own_topology[trixie-one-zone-containerd+runc-cgroupfs]",
+        "test_own_topology[trixie-one-zone-containerd+runc-systemd]",
+        "test_own_topology[trixie-one-zone-oci:crun-cgroupfs]",
+        "test_own_topology[trixie-one-zone-oci:crun-systemd]",
+    ]
+    one = seen["test_each[oci:crun-cgroupfs-a]"]
+    assert (one["profile"], one["runtime"], one["driver"]) == ("trixie", "oci:crun", "cgroupfs")
+    assert one["findings"][0]["expected"] == "cgroupfs"
+    assert [column["name"] for column in written["matrix"]["columns"]] == [
+        "containerd+runc/systemd",
+        "containerd+runc/cgroupfs",
+        "oci:crun/systemd",
+        "oci:crun/cgroupfs",
+    ] or arguments
+    assert written["settings"]["runtime"]["value"] == ["containerd+runc", "oci:crun"]
+    result.stdout.fnmatch_lines(["*two-zones, containerd+runc,oci:crun, systemd,cgroupfs driver"])
+
+
+def test_cases_of_one_system_come_one_after_another_and_those_of_one_machine(suite, run, pytester):
+    for name in ("first", "second"):
+        suite(
+            """
+        @pytest.fixture(scope="module")
+        def qos_node(request):
+            return request.param
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.parametrize("case", ["a", "b"])
+        def test_it(qos_node, qos_evidence, case):
+            qos_evidence.settle(finding("conforms"))
+        """,
+            name=name,
+        )
+    run("--memqos-profile=trixie,forky", "--memqos-runtime=runc,crun")
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    systems = [(entry["profile"], entry["runtime"]) for entry in written["results"]]
+    assert list(dict.fromkeys(systems)) == [
+        ("trixie", "containerd+runc"),
+        ("trixie", "containerd+crun"),
+        ("forky", "containerd+runc"),
+        ("forky", "containerd+crun"),
+    ]
+    assert systems == sorted(systems, key=list(dict.fromkeys(systems)).index)
 
 
 BREAKING = """

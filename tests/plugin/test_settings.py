@@ -12,7 +12,7 @@ ONE = """
 def test_it(qos_evidence, number, request):
     from memqos.plugin.keys import SETTINGS_KEY
     settings = request.config.stash[SETTINGS_KEY]
-    assert (settings.driver, settings.parallel) == ("cgroupfs", 3)
+    assert (settings.driver, settings.parallel) == (("cgroupfs",), 3)
     qos_evidence.settle(finding("conforms"))
 """
 
@@ -34,7 +34,7 @@ def test_files_are_read_and_their_lines_kept(suite, run, pytester, arguments):
     result.stdout.fnmatch_lines(
         ["memqos settings: driver=cgroupfs (suites/pytest.ini:3), * parallel=3 (pyproject.toml:3)"]
     )
-    assert settings(pytester)["driver"] == {"value": "cgroupfs", "origin": "suites/pytest.ini:3"}
+    assert settings(pytester)["driver"] == {"value": ["cgroupfs"], "origin": "suites/pytest.ini:3"}
     assert settings(pytester)["parallel"] == {"value": 3, "origin": "pyproject.toml:3"}
 
 

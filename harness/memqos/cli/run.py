@@ -40,6 +40,7 @@ Examples:
   memqos run -k best-effort                     the cases whose name matches
   memqos run --kubernetes 1.27,1.36             the rules of two releases
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver
+  memqos run --runtime runc,oci:crun            the same cases with both, and a matrix of them
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
   memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
   memqos run --profile bookworm --cgroup v1     what holds of cgroup v1

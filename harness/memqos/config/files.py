@@ -134,7 +134,7 @@ def _settings(said: Mapping[str, Any], place: _Place, section: str, prefix: str)
 
 def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | tuple[str, ...]:
     """The value as options would give it; paths are meant from the file's folder on."""
-    several = setting.kind in {Kind.WORDS, Kind.FILES}
+    several = setting.kind in {Kind.WORDS, Kind.RUNTIMES, Kind.DRIVERS, Kind.FILES}
     if isinstance(value, list) and several and all(isinstance(one, str) for one in value):
         texts = tuple(value)
     elif isinstance(value, bool) and setting.kind is Kind.FLAG:

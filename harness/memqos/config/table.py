@@ -6,6 +6,7 @@ this table or tested against it, so they cannot drift apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +14,7 @@ from enum import Enum
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
+    "DIRECTLY",
     "OCI_RUNTIMES",
     "OTHER_VARIABLES",
     "PREFIX",
@@ -34,7 +36,7 @@ OTHER_VARIABLES: Mapping[str, str] = {
 }
 """The ones that are no setting of a run, and what they say."""
 
-Default = str | int | bool | CgroupDriver | CgroupVersion | tuple[str, ...] | None
+Default = str | int | bool | CgroupVersion | tuple[str, ...] | None
 """What a setting is where nobody gives it; None is "not set"."""
 
 
@@ -43,9 +45,10 @@ class Kind(Enum):
 
     WORD = "a word"
     NAME_OR_FILE = "a name, or a file's path: what ends in .json or has a slash"
-    DRIVER = "a cgroup driver"
+    DRIVERS = "cgroup drivers, separated by commas"
     HIERARCHY = "a version of cgroups"
     WORDS = "words, separated by commas"
+    RUNTIMES = "runtimes, separated by commas"
     COUNT = "a whole number, 1 or more"
     FLAG = "yes or no"
     DURATION = "a time, such as 90s, 20m or 1h30m"
@@ -93,8 +96,10 @@ class Setting:
 
 OCI_RUNTIMES = ("runc", "crun")
 
-_OVER_CONTAINERD, _DIRECTLY = "containerd+", "oci:"
-RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, _DIRECTLY) for name in OCI_RUNTIMES)
+DIRECTLY = "oci:"
+"""Before an OCI runtime that is driven with no daemon in between."""
+_OVER_CONTAINERD = "containerd+"
+RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, DIRECTLY) for name in OCI_RUNTIMES)
 
 
 def offered_name(chosen: str) -> str:
@@ -104,7 +109,7 @@ def offered_name(chosen: str) -> str:
 
 def oci_runtime(chosen: str) -> str:
     """The OCI runtime of a choice: "runc" of "runc", "containerd+runc" and "oci:runc"."""
-    return chosen.removeprefix(_OVER_CONTAINERD).removeprefix(_DIRECTLY)
+    return re.split(r"[+:]", chosen)[-1]
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -145,20 +150,20 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="runtime",
-        kind=Kind.WORD,
-        default="runc",
+        kind=Kind.RUNTIMES,
+        default=(offered_name("runc"),),
         choices=RUNTIMES,
-        metavar="NAME",
-        help="runtime under test: an OCI runtime below containerd (runc is short for containerd+runc), or oci:runc, "
-        "which is driven directly, with no daemon in between",
+        metavar="NAME[,NAME...]",
+        help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), or oci:runc, "
+        "which is driven directly, with no daemon in between; every case runs with each",
     ),
     Setting(
         name="driver",
-        kind=Kind.DRIVER,
-        default=CgroupDriver.SYSTEMD,
+        kind=Kind.DRIVERS,
+        default=(CgroupDriver.SYSTEMD,),
         choices=tuple(CgroupDriver),
-        metavar="NAME",
-        help="cgroup driver of the kubelet whose rules are enforced",
+        metavar="NAME[,NAME...]",
+        help="cgroup drivers of the kubelet whose rules are enforced; every case runs under each",
     ),
     Setting(
         name="kubernetes",

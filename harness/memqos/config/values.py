@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.config.table import Kind, Setting
+from memqos.config.table import Kind, Setting, offered_name
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
@@ -40,8 +40,8 @@ class TimeBudget:
 
 
 Value = (
-    str | int | bool | Path | CgroupDriver | CgroupVersion | StatedRuntime | TimeBudget
-    | tuple[str, ...] | tuple[Path, ...] | None
+    str | int | bool | Path | CgroupVersion | StatedRuntime | TimeBudget
+    | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | None
 )  # fmt: skip
 """What a setting's value may be; None is "not set"."""
 
@@ -70,8 +70,8 @@ def _word(setting: Setting, text: str, origin: str) -> str:
     return text
 
 
-def _driver(setting: Setting, text: str, origin: str) -> CgroupDriver:
-    return CgroupDriver(_word(setting, text, origin))
+def _drivers(setting: Setting, text: str, origin: str) -> tuple[CgroupDriver, ...]:
+    return tuple(CgroupDriver(word) for word in _words(setting, text, origin))
 
 
 def _hierarchy(setting: Setting, text: str, origin: str) -> CgroupVersion:
@@ -91,7 +91,14 @@ def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in re.split("[,\n]", text) if word.strip()))
     if setting.default and not words:
         raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
+    for word in words:
+        if setting.choices and word not in setting.choices:
+            raise UnknownNameError.of(setting.name, word, list(setting.choices), where=origin)
     return words
+
+
+def _runtimes(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(offered_name(word) for word in _words(setting, text, origin)))
 
 
 def _count(setting: Setting, text: str, origin: str) -> int:
@@ -123,10 +130,11 @@ _CONVERTERS: Mapping[Kind, Callable[[Setting, str, str], Value]] = {
     Kind.WORD: _word,
     Kind.NAME_OR_FILE: _word,
     Kind.WORDS: _words,
+    Kind.RUNTIMES: _runtimes,
     Kind.COUNT: _count,
     Kind.DURATION: _time,
     Kind.FLAG: _flag,
-    Kind.DRIVER: _driver,
+    Kind.DRIVERS: _drivers,
     Kind.HIERARCHY: _hierarchy,
     Kind.RUNTIME: _runtime,
     Kind.FILE: _path,

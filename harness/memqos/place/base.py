@@ -31,7 +31,6 @@ __all__ = [
     "PlaceState",
     "RequestRecorder",
     "Sources",
-    "called",
     "offered",
 ]
 
@@ -193,11 +192,6 @@ class Place(Protocol):
     def provenance(self) -> Mapping[str, object]:
         """What a bundle says of it: a document for people, of which nothing is decided."""
         ...
-
-
-def called(key: PlaceKey) -> str:
-    """How people call this sort of place: trixie/two-zones, ssh://root@node7."""
-    return "/".join(word for word in key if word)
 
 
 def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:

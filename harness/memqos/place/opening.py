@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
-from memqos.config.table import oci_runtime, offered_name
+from memqos.config.systems import SystemKey, one_oci_runtime
 from memqos.errors import EnvironmentNotAbleError, UsageError
-from memqos.place.base import Place, PlaceKey
+from memqos.place.base import Place, offered
 from memqos.place.there import opened_there
 from memqos.place.vm import opened_vm
 from memqos.target.opening import check_url
@@ -43,34 +44,44 @@ class Places:
         self._builds = builds
 
     @contextlib.contextmanager
-    def opened(self, key: PlaceKey, *, folder: Path) -> Iterator[Place]:
-        """A place of this sort, whose logs go to this folder.
+    def opened(self, key: SystemKey, *, folder: Path) -> Iterator[Place]:
+        """A place with this system, whose logs go to this folder.
 
         Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks or a machine
         that is not free, and MachineryError for what failed: DamagedOriginError if another try comes of something else.
         """
-        with self._there(self._settings.target) if self._settings.target else self._booted(key, folder) as place:
+        with self._there(self._settings.target, key) if self._settings.target else self._booted(key, folder) as place:
             yield place
 
+    def are_of_one(self, one: SystemKey, other: SystemKey) -> bool:
+        """Whether a place that has the one has the other too, and need not be made anew for it.
+
+        A machine that is there is made fit for one runtime at a time.
+        """
+        return one.place == other.place and not self._settings.target
+
     @contextlib.contextmanager
-    def _booted(self, key: PlaceKey, folder: Path) -> Iterator[Place]:
+    def _booted(self, key: SystemKey, folder: Path) -> Iterator[Place]:
         options = boot_options(self._settings)
         self._need_same_files(check_options(options).brought)
-        with opened_vm(key, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm) as place:
+        with opened_vm(
+            key.place, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm
+        ) as place:
             yield place
 
     @contextlib.contextmanager
-    def _there(self, url: str) -> Iterator[Place]:
-        settings = self._settings
+    def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
         with opened_there(url) as place:
-            found, asked = place.facts.node.cgroup_version, settings.cgroup
+            found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
                     f"it has cgroup {found}, and the run is for {asked}.",
                     where=place.target.address,
                     next_step=f"Say --cgroup {found}.",
                 )
-            with place.used(offered_name(settings.runtime), settings.driver):
+            for runtime, driver in product(self._settings.runtime, self._settings.driver):
+                offered(place, runtime, driver)
+            with place.used(key.runtime, key.driver):
                 yield place
 
     def _need_same_files(self, brought: tuple[Brought, ...]) -> None:
@@ -89,6 +100,8 @@ def check_places(settings: Settings) -> dict[str, str]:
 
     Returns the SHA-256 of each file that a person gave, by its path.
     """
+    if settings.runtime_version is not None:
+        one_oci_runtime(settings, option=settings.origins["runtime_version"])
     if settings.target:
         _check_target(settings.target, settings)
         return {}
@@ -127,11 +140,15 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
 
 
 def boot_options(settings: Settings) -> BootOptions:
-    """What the settings say of a virtual machine, beside its profile and topology."""
+    """What the settings say of a virtual machine, beside its profile and topology.
+
+    Raises UsageError for a file that could take the place of several OCI runtimes.
+    """
+    binary = settings.runtime_binary
     return BootOptions(
-        runtime_binary=settings.runtime_binary,
+        runtime_binary=binary,
         # Of containerd+runc and oci:runc it is runc that a file takes the place of.
-        runtime_name=oci_runtime(settings.runtime),
+        runtime_name=one_oci_runtime(settings, option=settings.origins["runtime_binary"]) if binary else "runc",
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,

@@ -6,7 +6,7 @@ has memqos installed loads this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import pytest
 
 from memqos import claims
 from memqos.config.settings import Settings
+from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.choosing import left_out, told_of
@@ -24,12 +25,12 @@ from memqos.plugin.sharing import tell_groups
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "machine_of", "needs_of", "place_there"]
+__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "needs_of", "system_of"]
 
 _OF_MACHINES = frozenset(
     {
-        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime_binary", "runtime_deb",
-        "containerd_binary", "containerd_config", "kernel_image", "initrd", "kernel_deb",
+        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "runtime_binary", "runtime_version",
+        "runtime_deb", "containerd_binary", "containerd_config", "kernel_image", "initrd", "kernel_deb",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
@@ -83,12 +84,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "qos_zone" in names:
         metafunc.parametrize("qos_zone", ("first", "last"), indirect=True)
     settings = metafunc.config.stash[SETTINGS_KEY]
-    marker = metafunc.definition.get_closest_marker("machine")
-    node = node_fixture(names)
-    if node and not settings.target and (marker or len(settings.profile) > 1):
-        keys = machines_of(metafunc.definition, settings)
-        ids = ["-".join((profile, Path(topology).stem)) if marker else profile for profile, topology in keys]
-        metafunc.parametrize(node, keys, ids=ids, indirect=True, scope="module" if node == "qos_node" else "function")
+    if node := node_fixture(names):
+        keys = _systems_of(metafunc.definition, settings)
+        asks = metafunc.definition.get_closest_marker("machine") is not None and not settings.target
+        if asks or len(keys) > 1:
+            ids = [key.named(apart_from=keys, with_place=asks) for key in keys]
+            metafunc.parametrize(
+                node, keys, ids=ids, indirect=True, scope="module" if node == "qos_node" else "function"
+            )
 
 
 def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
@@ -111,30 +114,18 @@ def _requests_of(chapter: Path) -> list[claims.Claim]:
     return [claim for claim in known if claim.chapter == chapter.name and claim.name in requests]
 
 
-def machines_of(item: pytest.Item, settings: Settings) -> list[tuple[str, str]]:
-    """Profile and topology of each machine that a test runs on: one per profile, unless the test asks for its own.
-
-    Of a machine that is there it is the address, and "".
-    """
-    if settings.target:
-        return [place_there(settings)]
+def _systems_of(item: pytest.Item, settings: Settings) -> tuple[SystemKey, ...]:
+    """Every system that a test runs on: all of the settings, or those on the machine that it asks for."""
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
-    profiles = (asked["profile"],) if "profile" in asked else settings.profile
-    return [(profile, asked.get("topology", settings.topology)) for profile in profiles]
+    return systems_of(settings, profile=asked.get("profile", ""), topology=asked.get("topology", ""))
 
 
-def place_there(settings: Settings) -> tuple[str, str]:
-    """The machine that is there, as the sort of machine that it is: its address, without what leads to it."""
-    return (settings.target or "").partition("?")[0], ""
-
-
-def machine_of(item: pytest.Item, settings: Settings) -> tuple[str, str]:
-    """Profile and topology of the machine that this one case runs on."""
+def system_of(item: pytest.Item, settings: Settings) -> SystemKey:
+    """The system that this one case runs on."""
     callspec = getattr(item, "callspec", None)
-    params: dict[str, tuple[str, str]] = callspec.params if callspec is not None else {}
-    chosen = params.get(node_fixture(params))
-    return chosen or machines_of(item, settings)[0]
+    params: dict[str, SystemKey] = callspec.params if callspec is not None else {}
+    return params.get(node_fixture(params)) or _systems_of(item, settings)[0]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -169,14 +160,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
 def pytest_collection_modifyitems_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The cases of one machine after another, the order left as it is otherwise: a worker changes machines seldom."""
+    """The cases of one machine after another, and on it of one system: a worker changes seldom. Else as it was."""
     settings = config.stash[SETTINGS_KEY]
     places = [place for place, item in enumerate(items) if is_ours(item)]
-    machines = {place: machine_of(items[place], settings) for place in places}
-    ranks = {machine: rank for rank, machine in enumerate(dict.fromkeys(machines.values()))}
-    ordered = [items[place] for place in sorted(places, key=lambda place: ranks[machines[place]])]
-    for place, item in zip(places, ordered, strict=True):
+    systems = {place: system_of(items[place], settings) for place in places}
+    machines = _ranks(system.place for system in systems.values())
+    ranks = _ranks(systems.values())
+    ordered = sorted(places, key=lambda place: (machines[systems[place].place], ranks[systems[place]]))
+    for place, item in zip(places, [items[place] for place in ordered], strict=True):
         items[place] = item
+
+
+def _ranks(values: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Each value's place in the order in which they first come."""
+    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -200,24 +197,24 @@ def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -
     for all workers: from one kubelet to the next sandboxes stand, and containers of which the same is asked. So the
     kubelets of a suite are cut into as many stretches as there are workers for its machine, and not dealt out singly.
     """
-    kubelets: dict[tuple[tuple[str, str], Path], list[str]] = {}
+    kubelets: dict[tuple[SystemKey, Path], list[str]] = {}
     for item in items:
         if "qos_population" in getattr(item, "fixturenames", ()):
-            known = kubelets.setdefault((machine_of(item, settings), item.path), [])
+            known = kubelets.setdefault((system_of(item, settings), item.path), [])
             known += [one for one in [kubelet_id(item)] if one not in known]
-    machines = len({machine for machine, _ in kubelets})
-    stretches = -(-workers // machines) if machines else 1
+    systems = len({system for system, _ in kubelets})
+    stretches = -(-workers // systems) if systems else 1
 
     def group(item: pytest.Item) -> str:
         if (marker := item.get_closest_marker("xdist_group")) is not None:
             return str([*marker.args, *marker.kwargs.values()])
-        machine, kubelet = machine_of(item, settings), kubelet_id(item)
+        system, kubelet = system_of(item, settings), kubelet_id(item)
         if "qos_population" in getattr(item, "fixturenames", ()):
-            known = kubelets[machine, item.path]
+            known = kubelets[system, item.path]
             number = [_stretch(place, len(known), stretches) for place in range(len(known))]
             own = number[known.index(kubelet)]
             kubelet = known[number.index(own)]
-        return " ".join(word for word in (*machine, item.path.parent.name, kubelet) if word)
+        return " ".join(word for word in (*system, item.path.parent.name, kubelet) if word)
 
     return {item.nodeid: group(item) for item in items}
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.plugin.collecting import about_of, place_there
+from memqos.plugin.collecting import about_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 
@@ -54,23 +55,20 @@ def qos_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnd
 
     Pristine for a module, or used by modules before it that left it as they found it.
     """
-    with qos_lane.opened(_machine(request)) as station:
+    with qos_lane.opened(_system(request)) as station:
         yield station.node
 
 
 @pytest.fixture
 def qos_fresh_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[NodeUnderTest]:
     """A node like `qos_node`, on a machine that is restored for this one test and thrown away after it."""
-    with qos_lane.fresh(_machine(request)) as station:
+    with qos_lane.fresh(_system(request)) as station:
         yield station.node
 
 
-def _machine(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Profile and topology that a test asks for by its parameter, and otherwise those of the settings."""
-    settings = request.config.stash[SETTINGS_KEY]
-    if settings.target:
-        return place_there(settings)
-    chosen: tuple[str, str] = getattr(request, "param", (settings.profile[0], settings.topology))
+def _system(request: pytest.FixtureRequest) -> SystemKey:
+    """The system that a test asks for by its parameter, and otherwise the one of the settings."""
+    chosen: SystemKey = getattr(request, "param", None) or systems_of(request.config.stash[SETTINGS_KEY])[0]
     return chosen
 
 

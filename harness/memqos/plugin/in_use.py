@@ -66,7 +66,7 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
 
     Of a file in the OCI runtime's place counts what it says that it is, and never what was in its place before.
     """
-    asked, oci = oci_runtime(settings.runtime), offer.oci
+    asked, oci = oci_runtime(offer.name), offer.oci
     name, version = oci.name, oci.version
     remarks = ["a given file" if name == asked else f"a given file in {asked}'s place"] if oci.is_brought else []
     if settings.runtime_version is not None:

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 import pytest
 
+from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineryError, MemqosError, UnfitFileError
 from memqos.ownership import end_with_parent
-from memqos.place.base import PlaceKey
 from memqos.plugin.keeping import choose, is_for_keeps
-from memqos.plugin.station import Station, open_station
+from memqos.plugin.station import Station, are_of_one_machine, open_station, turned_station
 from memqos.plugin.telling import Telling
 
 __all__ = ["Lane"]
 
 
 class Lane:
-    """The stations of one worker, by the sort of place; a context manager.
+    """The stations of one worker, by the system under test; a context manager.
 
-    One stays open from one module to the next, for as long as modules leave it as they found it. What could never be
-    opened is not tried again: its first failure is repeated. So is the refusal of a file that is put into every machine
-    of a profile, whatever their topology.
+    One stays open from one module to the next, for as long as modules leave it as they found it; its machine goes on to
+    the next system that it has. What could never be opened is not tried again: its first failure is repeated. So is the
+    refusal of a file that is put into every machine of a profile, whatever their topology.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._stack = contextlib.ExitStack()
+        self._turned = contextlib.ExitStack()
+        """What there is of a later system on the machine that is open."""
         self._open: Station | None = None
-        self._failures: dict[PlaceKey, MemqosError] = {}
-        self._known: set[PlaceKey] = set()
+        self._failures: dict[SystemKey, MemqosError] = {}
+        self._known: set[SystemKey] = set()
         """Of what there has been a place."""
         self._unfit: dict[str, UnfitFileError] = {}
         """By profile."""
@@ -49,10 +51,14 @@ class Lane:
         self._close()
 
     @contextlib.contextmanager
-    def opened(self, key: PlaceKey) -> Iterator[Station]:
+    def opened(self, key: SystemKey) -> Iterator[Station]:
         """The station for one module, known to the whole worker while the module runs."""
-        if self._open is not None and self._open.key != key:
-            self._close()
+        before = self._open
+        if before is not None and before.key != key:
+            if are_of_one_machine(self._config, before.key, key):
+                self._turn(before, key)
+            else:
+                self._close()
         if self._open is None:
             self._open = self._enter(self._stack, key)
         station = self.station = self._open
@@ -60,14 +66,17 @@ class Lane:
             yield station
         finally:
             self.station = None
-            if reason := self._why_not_again(station):
+            if self._open is station and (reason := self._why_not_again(station)):
                 Telling(self._config).line(f"{station.id} is given up: {reason}")
                 self._close()
 
     @contextlib.contextmanager
-    def fresh(self, key: PlaceKey) -> Iterator[Station]:
+    def fresh(self, key: SystemKey) -> Iterator[Station]:
         """A station for one test, beside the one that may be open; it is the worker's for as long as the test runs."""
         before = self.station
+        if self._open is not None and self._open.key != key and not self._open.place.is_disposable:
+            # It is not made fit for two runtimes at a time.
+            self._close()
         with contextlib.ExitStack() as stack:
             station = self.station = self._only_one(key) or self._enter(stack, key)
             try:
@@ -75,7 +84,7 @@ class Lane:
             finally:
                 self.station = before
 
-    def _only_one(self, key: PlaceKey) -> Station | None:
+    def _only_one(self, key: SystemKey) -> Station | None:
         """The station that is open, if there can be no other of its sort: of a machine that is there."""
         one = self._open
         return one if one is not None and one.key == key and not one.place.is_disposable else None
@@ -117,14 +126,16 @@ class Lane:
             place.spoil(f"cgroups were left on it: {', '.join(left)}")
         return place.spoilt
 
-    def _enter(self, stack: contextlib.ExitStack, key: PlaceKey) -> Station:
-        profile = key[0]
-        if failure := self._failures.get(key) or self._unfit.get(profile):
-            raise failure
+    def _enter(self, stack: contextlib.ExitStack, key: SystemKey) -> Station:
+        return self._tried(key, lambda: self._entered(stack, key))
+
+    def _tried(self, key: SystemKey, opening: Callable[[], Station]) -> Station:
+        """Open a station, and learn from a failure."""
+        self._need_hope(key)
         try:
-            station = self._entered(stack, key)
+            station = opening()
         except UnfitFileError as error:
-            self._unfit[profile] = error
+            self._unfit[key.profile] = error
             raise
         except MemqosError as error:
             if key not in self._known or not isinstance(error, MachineryError):
@@ -133,7 +144,24 @@ class Lane:
         self._known.add(key)
         return station
 
-    def _entered(self, stack: contextlib.ExitStack, key: PlaceKey) -> Station:
+    def _need_hope(self, key: SystemKey) -> None:
+        """Repeat the failure of what cannot be opened."""
+        if failure := self._failures.get(key) or self._unfit.get(key.profile):
+            raise failure
+
+    def _turn(self, station: Station, key: SystemKey) -> None:
+        """Go on with another system on the machine that is open; with none open if that fails."""
+        self._need_hope(key)
+        self._turned.close()
+        try:
+            self._open = self._tried(
+                key, lambda: self._turned.enter_context(turned_station(self._config, station, key))
+            )
+        except MemqosError:
+            self._close()
+            raise
+
+    def _entered(self, stack: contextlib.ExitStack, key: SystemKey) -> Station:
         try:
             return stack.enter_context(open_station(self._config, key))
         except DamagedOriginError:
@@ -142,4 +170,5 @@ class Lane:
 
     def _close(self) -> None:
         self._open, self._spoilt = None, ""
-        self._stack.close()
+        with self._stack:
+            self._turned.close()

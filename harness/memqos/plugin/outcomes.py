@@ -13,7 +13,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collecting import claim_of, machine_of, needs_of
+from memqos.plugin.collecting import claim_of, needs_of, system_of
 from memqos.plugin.keys import (
     AGAIN,
     ATTRIBUTE,
@@ -74,9 +74,9 @@ class Outcomes:
             error_code=int(error.exit_code) if isinstance(error, MemqosError) else 0,
             findings=tuple(notes.findings) if report.when == "call" else (),
             machine=notes.machine,
-            profile=self._profile(item),
             untried=is_as_before(error),
         )
+        phase = self._with_system(item, phase)
         if outcome is not None and outcome is not Outcome.CONFORMS:
             phase = self._told_of(report, phase, outcome, error, notes.findings)
             if report.failed:
@@ -118,13 +118,14 @@ class Outcomes:
         station = lane.station if lane is not None else None
         if station is None or not node_fixture(getattr(item, "fixturenames", ())):
             return None
-        return station if station.key == machine_of(item, self._config.stash[SETTINGS_KEY]) else None
+        return station if station.key == system_of(item, self._config.stash[SETTINGS_KEY]) else None
 
-    def _profile(self, item: pytest.Item) -> str:
-        """The profile of the machine that a test runs on, whether that came up or not; "" without a machine."""
+    def _with_system(self, item: pytest.Item, phase: Phase) -> Phase:
+        """The phase with the system that its test runs on, whether that came up or not; as it is without a machine."""
         if not node_fixture(getattr(item, "fixturenames", ())):
-            return ""
-        return machine_of(item, self._config.stash[SETTINGS_KEY])[0]
+            return phase
+        key = system_of(item, self._config.stash[SETTINGS_KEY])
+        return dataclasses.replace(phase, profile=key.profile, runtime=key.runtime, driver=str(key.driver))
 
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
         """Gather evidence of a failure while the machine is as the failure left it."""

@@ -15,7 +15,6 @@ from memqos import claims, frame
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
-from memqos.config.table import offered_name
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
@@ -133,7 +132,7 @@ class Recording:
         booted = f"{','.join(settings.profile)}/{settings.topology}"
         head = (
             f"memqos {__version__}: machine {settings.target or booted}, "
-            f"{offered_name(settings.runtime)}, {settings.driver} driver"
+            f"{','.join(settings.runtime)}, {','.join(settings.driver)} driver"
         )
         return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]
 

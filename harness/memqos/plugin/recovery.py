@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.runner import runtestprotocol
 
+from memqos.config.systems import SystemKey
 from memqos.errors import MemqosError
-from memqos.plugin.collecting import kubelet_id, machine_of
+from memqos.plugin.collecting import kubelet_id, system_of
 from memqos.plugin.keys import LANE, NOTES, SETTINGS_KEY, Notes, is_ours, node_fixture, outcome_of_phase, told_again
 from memqos.plugin.telling import Telling
 from memqos.repetition import ENOUGH, Repetition, as_before
@@ -123,9 +124,7 @@ class Recovery:
         self._telling.line(f"alike {ENOUGH} times in a row: what is left of {rest} is not tried any more")
         if len(self._places) > 1 and sort not in self._observed:
             self._hopeless[sort] = error
-            self._telling.line(
-                f"nothing but machinery on {'/'.join(map(str, sort))}: what is left of it is not tried any more"
-            )
+            self._telling.line(f"nothing but machinery on {sort}: what is left of it is not tried any more")
 
     def _is_of_a_damaged_origin(self) -> bool:
         """Check, once, what the machine was made of: it may be that which failed."""
@@ -143,9 +142,9 @@ class Recovery:
         station = self._lane.station if self._lane is not None else None
         return station.id if station is not None else ""
 
-    def _place(self, item: pytest.Item) -> tuple[tuple[str, str], Hashable]:
-        """The sort of machine that a test is for, and what shares a population with it there."""
-        sort = machine_of(item, self._config.stash[SETTINGS_KEY])
+    def _place(self, item: pytest.Item) -> tuple[SystemKey, Hashable]:
+        """The system that a test is for, and what shares a population with it there."""
+        sort = system_of(item, self._config.stash[SETTINGS_KEY])
         return sort, (sort, item.path, kubelet_id(item))
 
 

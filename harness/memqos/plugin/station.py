@@ -1,4 +1,8 @@
-"""A station: a place of a run with one of its runtimes and its node, and where its evidence goes."""
+"""A station: a place of a run with one of its runtimes and its node, and where its evidence goes.
+
+What one place has of several runtimes is a station each, one after another: of its own number, so that nothing that is
+kept of them can be mixed up.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ import pytest
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
-from memqos.config.table import offered_name
+from memqos.config.systems import SystemKey
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.patience import Patience
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
-from memqos.place.base import Place, PlaceKey, called
+from memqos.place.base import Place
 from memqos.place.opening import Places
 from memqos.plugin.evidence import Folder, MachineLog, capture
 from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
@@ -25,24 +29,24 @@ from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.runtime.base import Runtime
 
-__all__ = ["Station", "open_station"]
+__all__ = ["Station", "are_of_one_machine", "open_station", "turned_station"]
 
 FIRST_WORD_SECONDS = 60.0
 
 _NUMBER = pytest.StashKey[int]()
 _PLACES = pytest.StashKey[Places]()
-_PATIENCE = pytest.StashKey[dict[PlaceKey, Patience]]()
-"""By the sort of machine: where pods failed in a row, a new one gets one attempt, and not all of them again."""
+_PATIENCE = pytest.StashKey[dict[SystemKey, Patience]]()
+"""By the system under test: where pods failed in a row, a new one gets one attempt, and not all of them again."""
 
 
 class Station:
-    """A place with its node, and where its evidence goes. key: the sort of place that it is."""
+    """A place with its node, and where its evidence goes. key: the system under test."""
 
     def __init__(
         self,
         *,
         id: str,  # noqa: A002 - the word that bundles use
-        key: PlaceKey,
+        key: SystemKey,
         place: Place,
         node: NodeUnderTest,
         log: MachineLog,
@@ -61,39 +65,59 @@ class Station:
 
 
 @contextlib.contextmanager
-def open_station(config: pytest.Config, key: PlaceKey) -> Iterator[Station]:
+def open_station(config: pytest.Config, key: SystemKey) -> Iterator[Station]:
     """Get a place, connect to its runtime, and learn what it has; all is gone when the context ends."""
-    settings, telling = config.stash[SETTINGS_KEY], Telling(config)
-    places = config.stash.setdefault(_PLACES, Places(settings, progress=telling, builds=config.stash[BUILDS]))
-    station_id = f"{worker_id(config)}-{_next_number(config)}"
-    folder = Folder(config.stash[RESULTS] / "machines" / station_id)
-    began = SYSTEM_CLOCK.now()
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(places.opened(key, folder=folder.path))
+    station_id, began = _next_id(config), SYSTEM_CLOCK.now()
+    folder = _folder(config, station_id)
+    with _places(config).opened(key, folder=folder.path) as place, contextlib.ExitStack() as stack:
         stack.callback(keep_chosen, config, place, folder)
-        log = MachineLog(folder)
-        name = offered_name(settings.runtime)
-        deadline = Deadline.after(FIRST_WORD_SECONDS)
-        runtime = stack.enter_context(place.connect(name, settings.driver, record=log.call, deadline=deadline))
+        station = stack.enter_context(_station(config, key, place, station_id))
+        Telling(config).line(f"{station_id}: {key} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
+        yield station
+
+
+@contextlib.contextmanager
+def turned_station(config: pytest.Config, station: Station, key: SystemKey) -> Iterator[Station]:
+    """A station of another system on the place of this one, which has it too, and outlives it."""
+    station_id = _next_id(config)
+    with _station(config, key, station.place, station_id, same_machine_as=station.id) as turned:
+        Telling(config).line(f"{station_id}: {key}, on the machine of {station.id}")
+        yield turned
+
+
+def are_of_one_machine(config: pytest.Config, one: SystemKey, other: SystemKey) -> bool:
+    """Whether a machine with the one system has the other too."""
+    return one.place == other.place and _places(config).are_of_one(one, other)
+
+
+@contextlib.contextmanager
+def _station(
+    config: pytest.Config, key: SystemKey, place: Place, station_id: str, *, same_machine_as: str = ""
+) -> Iterator[Station]:
+    """Connect to the system's runtime, and learn what it is."""
+    folder = _folder(config, station_id)
+    log = MachineLog(folder)
+    deadline = Deadline.after(FIRST_WORD_SECONDS)
+    with place.connect(key.runtime, key.driver, record=log.call, deadline=deadline) as runtime:
         version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
-        in_use = runtimes_in_use(version, place.runtimes[name], settings)
+        in_use = runtimes_in_use(version, place.runtimes[key.runtime], config.stash[SETTINGS_KEY])
         if in_use.doubt:
-            telling.note(in_use.doubt)
+            Telling(config).note(in_use.doubt)
         node = _node(config, place, runtime, log=log, in_use=in_use, key=key)
-        folder.write("machine.json", _provenance(station_id, place, node, in_use, key))
-        telling.line(f"{station_id}: {called(key)} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
+        shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
+        folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
         yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder)
 
 
 def _node(
-    config: pytest.Config, place: Place, runtime: Runtime, *, log: MachineLog, in_use: RuntimesInUse, key: PlaceKey
+    config: pytest.Config, place: Place, runtime: Runtime, *, log: MachineLog, in_use: RuntimesInUse, key: SystemKey
 ) -> NodeUnderTest:
     settings: Settings = config.stash[SETTINGS_KEY]
     return node_on(
         place,
         runtime,
         recorder=log,
-        driver=settings.driver,
+        driver=key.driver,
         runtimes=in_use.runtimes,
         facts=config.hook.pytest_memqos_node_facts(facts=place.facts.node, config=config),
         parallel=settings.parallel,
@@ -103,22 +127,33 @@ def _node(
     )
 
 
-def _next_number(config: pytest.Config) -> int:
+def _places(config: pytest.Config) -> Places:
+    settings = config.stash[SETTINGS_KEY]
+    return config.stash.setdefault(_PLACES, Places(settings, progress=Telling(config), builds=config.stash[BUILDS]))
+
+
+def _folder(config: pytest.Config, station_id: str) -> Folder:
+    return Folder(config.stash[RESULTS] / "machines" / station_id)
+
+
+def _next_id(config: pytest.Config) -> str:
+    """A name that no other station of the run has."""
     number = config.stash.get(_NUMBER, 0)
     config.stash[_NUMBER] = number + 1
-    return number
+    return f"{worker_id(config)}-{number}"
 
 
 def _provenance(
-    station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: PlaceKey
+    station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey
 ) -> dict[str, Any]:
     """What a bundle says of a machine."""
-    profile, topology = key
     return {
         **place.provenance,
         "id": station_id,
-        "profile": profile,
-        "topology": topology,
+        "profile": key.profile,
+        "topology": key.topology,
+        "runtime": key.runtime,
+        "driver": key.driver,
         "kernel": node.facts.kernel,
         "runtimes": in_use.shown,
         "cri": in_use.cri.api_version if in_use.cri else "",

@@ -16,7 +16,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import UsageError
 from memqos.report.as_json import Json, as_json
-from memqos.report.matrix import matrix_of
+from memqos.report.matrix import Matrix, matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["SCHEMA", "Bundle", "LeftOut"]
@@ -76,7 +76,7 @@ class Bundle:
         return {setter.value: {verdict.value: counted[setter, verdict] for verdict in Verdict} for setter in Setter}
 
     def to_json(self) -> Json:
-        """The document; it has a matrix only if several profiles were run."""
+        """The document; it has a matrix only if several systems were run."""
         matrix = matrix_of(self.results)
         return {
             "schema": SCHEMA,
@@ -97,7 +97,7 @@ class Bundle:
             "settings": as_json(self.settings),
             "machines": as_json(self.machines),
             "results": [result.to_json() for result in self.results],
-            **({"matrix": as_json(matrix)} if matrix.profiles else {}),
+            **({"matrix": _matrix_document(matrix)} if matrix.columns else {}),
         }
 
     def to_text(self) -> str:
@@ -128,3 +128,12 @@ class Bundle:
             not_run=data["counts"]["not_run"],
             left_out=LeftOut(**data["counts"].get("left_out", {})),
         )
+
+
+def _matrix_document(matrix: Matrix) -> Json:
+    return {
+        "profiles": list(matrix.profiles),
+        "columns": as_json(matrix.columns),
+        "rows": as_json(matrix.rows),
+        "differences": as_json(matrix.differences),
+    }

@@ -63,6 +63,7 @@ def _case(result: TestResult) -> ET.Element:
     classname = file.removesuffix(".py").replace("/", ".")
     case = ET.Element("testcase", classname=_xml(classname), name=_xml(name or file), time=f"{result.seconds:.3f}")
     told = [("claim", result.claim), ("machine", result.machine)]
+    told += [("runtime", result.runtime), ("driver", result.driver)]
     told += [(f"findings.{setter}", str(count)) for setter, count in result.set_by.items()]
     if any(value for _, value in told):
         properties = ET.SubElement(case, "properties")

@@ -1,7 +1,8 @@
-"""Claims by profiles: how the same cases ended on different systems, and what is expected of these otherwise. Pure.
+"""Claims by systems: how the same cases ended on different ones, and what is expected of these otherwise. Pure.
 
-That two profiles conform does not mean that they hold the same: where a runtime's or kernel's version makes another
-value of the same request, the engine expects that value. The differences say so.
+A system is a profile with a runtime under a cgroup driver, and a column. That two of them conform does not mean that
+they hold the same: where a runtime's or kernel's version makes another value of the same request, the engine expects
+that value. The differences say so.
 """
 
 from __future__ import annotations
@@ -14,29 +15,39 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["Matrix", "ProfileDifference", "Row", "matrix_lines", "matrix_of"]
+__all__ = ["Column", "ColumnDifference", "Matrix", "Row", "matrix_lines", "matrix_of"]
 
 SHORTEST = 2
-"""With fewer profiles there is nothing to compare."""
+"""With fewer systems there is nothing to compare."""
 
 _ORDER = (Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS)
 """Which outcome a cell shows: the worst of its cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One system under test; name: what tells it apart from the others, such as trixie, or trixie/containerd+crun."""
+
+    name: str
+    profile: str
+    runtime: str
+    driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One claim: by profile, how many cases ended in each outcome that occurred."""
+    """One claim: by column, how many cases ended in each outcome that occurred."""
 
     claim: str
     cells: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileDifference:
-    """Findings of one claim and control file that are not the same on all profiles, for the same reasons.
+class ColumnDifference:
+    """Findings of one claim and control file that are not the same in all columns, for the same reasons.
 
     what: "expected", or "observed" where the same is expected, and one of them deviates. count: how many findings.
-    example, values: the subject of the first, and its values by profile. reasons: its rules by profile, if they differ.
+    example, values: the subject of the first, and its values by column. reasons: its rules by column, if they differ.
     """
 
     claim: str
@@ -50,52 +61,81 @@ class ProfileDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """All claims of a run, in the order in which they were judged; without profiles if there is nothing to compare."""
+    """All claims of a run, in the order in which they were judged; without columns if there is nothing to compare."""
 
-    profiles: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
-    differences: tuple[ProfileDifference, ...] = ()
+    differences: tuple[ColumnDifference, ...] = ()
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles, each once."""
+        return tuple(dict.fromkeys(column.profile for column in self.columns))
 
 
 def matrix_of(results: Sequence[TestResult]) -> Matrix:
-    """The matrix of these results; an empty one if they are of fewer than two profiles."""
-    profiles = tuple(dict.fromkeys(result.profile for result in results if result.profile))
-    if len(profiles) < SHORTEST:
+    """The matrix of these results; an empty one if they are of fewer than two systems."""
+    columns = _columns(results)
+    if len(columns) < SHORTEST:
         return Matrix()
     cells: dict[str, dict[str, Counter[str]]] = {}
     for result in results:
         if result.profile:
             row = cells.setdefault(result.claim or result.chapter, {})
-            row.setdefault(result.profile, Counter())[result.outcome.value] += 1
+            row.setdefault(columns[_system(result)].name, Counter())[result.outcome.value] += 1
+    names = [column.name for column in columns.values()]
     rows = tuple(
-        Row(claim=claim, cells={profile: dict(row[profile]) for profile in profiles if profile in row})
-        for claim, row in cells.items()
+        Row(claim=claim, cells={name: dict(row[name]) for name in names if name in row}) for claim, row in cells.items()
     )
-    return Matrix(profiles=profiles, rows=rows, differences=tuple(_differences(results, profiles)))
+    return Matrix(columns=tuple(columns.values()), rows=rows, differences=tuple(_differences(results, columns)))
 
 
-def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iterator[ProfileDifference]:
-    """What differs between the profiles, put together by claim, control file and rules; in the profiles' order."""
+_System = tuple[str, str, str]
+
+
+def _system(result: TestResult) -> _System:
+    return result.profile, result.runtime, result.driver
+
+
+def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
+    """The systems of the results, in their order, by what they are."""
+    systems = list(dict.fromkeys(_system(result) for result in results if result.profile))
+    varies = [len(set(parts)) > 1 for parts in zip(*systems, strict=True)]
+    return {
+        system: Column(
+            name="/".join(part for part, is_told in zip(system, varies, strict=True) if is_told),
+            profile=system[0],
+            runtime=system[1],
+            driver=system[2],
+        )
+        for system in systems
+    }
+
+
+def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column]) -> Iterator[ColumnDifference]:
+    """What differs between the columns, put together by claim, control file and rules; in the columns' order."""
     same: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
     for result in results:
-        for finding in result.findings:
-            key = (result.claim, _without_profile(result), finding.subject, finding.knob)
-            same.setdefault(key, {})[result.profile] = finding
+        if result.profile:
+            for finding in result.findings:
+                key = (result.claim, _without_system(result), finding.subject, finding.knob)
+                same.setdefault(key, {})[columns[_system(result)].name] = finding
+    names = [column.name for column in columns.values()]
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
-    for (claim, _, subject, knob), by_profile in same.items():
-        found = {profile: by_profile[profile] for profile in profiles if profile in by_profile}
-        expected = {profile: finding.expected for profile, finding in found.items()}
-        observed = {profile: finding.observed for profile, finding in found.items()}
+    for (claim, _, subject, knob), by_column in same.items():
+        found = {name: by_column[name] for name in names if name in by_column}
+        expected = {name: finding.expected for name, finding in found.items()}
+        observed = {name: finding.observed for name, finding in found.items()}
         deviates = any(finding.verdict is Verdict.DEVIATES for finding in found.values())
         if len(set(expected.values())) > 1:
-            rules = {profile: _rules(finding.reason) for profile, finding in found.items()}
+            rules = {name: _rules(finding.reason) for name, finding in found.items()}
             reasons = rules if len(set(rules.values())) > 1 else {}
             groups.setdefault((claim, knob, "expected", *_split(rules)), []).append((subject, expected, reasons))
         elif deviates and len(set(observed.values())) > 1:
             groups.setdefault((claim, knob, "observed"), []).append((subject, observed, {}))
     for (claim_of, knob_of, what, *_), members in groups.items():
         subject, values, why = members[0]
-        yield ProfileDifference(
+        yield ColumnDifference(
             claim=str(claim_of),
             knob=str(knob_of),
             what=str(what),
@@ -106,9 +146,12 @@ def _differences(results: Sequence[TestResult], profiles: Sequence[str]) -> Iter
         )
 
 
-def _without_profile(result: TestResult) -> str:
-    """The test's id without the parameter that names its profile."""
-    return result.id.replace(result.profile, "", 1) if result.profile else result.id
+def _without_system(result: TestResult) -> str:
+    """The test's id without the parameters that name its system."""
+    name, bracket, parameters = result.id.partition("[")
+    for part in filter(None, _system(result)):
+        parameters = parameters.replace(part, "", 1)
+    return name + bracket + parameters
 
 
 def _rules(reason: Reason | None) -> str:
@@ -120,30 +163,29 @@ def _rules(reason: Reason | None) -> str:
 
 
 def _split(rules: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Which profiles go together by their rules: what makes differences of many findings one."""
-    return tuple(
-        tuple(profile for profile, text in rules.items() if text == one) for one in dict.fromkeys(rules.values())
-    )
+    """Which columns go together by their rules: what makes differences of many findings one."""
+    return tuple(tuple(name for name, text in rules.items() if text == one) for one in dict.fromkeys(rules.values()))
 
 
 def matrix_lines(matrix: Matrix) -> Iterator[str]:
-    """The matrix and the differences as text, line by line; nothing without profiles."""
-    if not matrix.profiles:
+    """The matrix and the differences as text, line by line; nothing without columns."""
+    if not matrix.columns:
         return
-    table = [["claim", *matrix.profiles]]
-    table += [[row.claim, *(_cell(row.cells.get(profile, {})) for profile in matrix.profiles)] for row in matrix.rows]
+    names = [column.name for column in matrix.columns]
+    table = [["claim", *names]]
+    table += [[row.claim, *(_cell(row.cells.get(name, {})) for name in names)] for row in matrix.rows]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
     if matrix.differences:
         yield ""
-        yield "differences between the profiles:"
+        yield "differences between the columns:"
     for difference in matrix.differences:
         more = f", and {difference.count - 1} more" if difference.count > 1 else ""
         yield f"  {difference.knob} {difference.what} ({difference.claim}): {difference.example}{more}"
-        for values, profiles in _grouped(difference.values):
-            rule = difference.reasons.get(profiles[0], "")
-            yield f"    {', '.join(profiles)}: {values}" + (f"  [{rule}]" if rule else "")
+        for values, columns in _grouped(difference.values):
+            rule = difference.reasons.get(columns[0], "")
+            yield f"    {', '.join(columns)}: {values}" + (f"  [{rule}]" if rule else "")
 
 
 def _cell(counts: Mapping[str, int]) -> str:
@@ -157,6 +199,6 @@ def _cell(counts: Mapping[str, int]) -> str:
 
 def _grouped(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     groups: dict[str, list[str]] = {}
-    for profile, value in values.items():
-        groups.setdefault(value, []).append(profile)
+    for column, value in values.items():
+        groups.setdefault(value, []).append(column)
     return list(groups.items())

@@ -38,7 +38,8 @@ class TestResult:
     id: pytest's node id. claim: "" for a test that cites none. reason: one line for whatever is not "conforms".
     text: the failure or error as a person reads it, "" if there is none. error_code: exit code of the error's class,
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
-    test needed none. profile: of the machine, also of one that did not come up, "" as for machine.
+    test needed none. profile, runtime, driver: the system under test, also of one that did not come up, "" as for
+    machine.
     folder: evidence, relative to the results folder, "" if none was kept.
     untried: whether it was given up as *machinery* without an attempt, because several before it had failed alike.
     """
@@ -57,6 +58,8 @@ class TestResult:
     findings: tuple[Finding, ...] = ()
     machine: str = ""
     profile: str = ""
+    runtime: str = ""
+    driver: str = ""
     folder: str = ""
     untried: bool = False
 

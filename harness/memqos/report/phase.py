@@ -34,6 +34,8 @@ class Phase:
     findings: tuple[Finding, ...] = ()
     machine: str = ""
     profile: str = ""
+    runtime: str = ""
+    driver: str = ""
     folder: str = ""
     untried: bool = False
     repeated: bool = False
@@ -83,6 +85,8 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
         findings=tuple(finding for _, phase in telling for finding in phase.findings),
         machine=deciding.machine,
         profile=deciding.profile,
+        runtime=deciding.runtime,
+        driver=deciding.driver,
         untried=deciding.untried,
         folder=next((phase.folder for _, phase in reversed(telling) if phase.folder), ""),
     )

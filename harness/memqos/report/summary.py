@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memqos.config.table import DIRECTLY
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
@@ -18,6 +20,8 @@ __all__ = ["again", "finding_line", "summary_lines", "verdict_line"]
 _COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
 _LISTED_AT_MOST = 40
 _SET_BY = "findings, by who set it"
+_LISTS = {"profile", "runtime", "driver"}
+"""Settings whose values are one option, separated by commas: what a case is named by."""
 _NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget", "all"}
 """Settings that are about a whole run, and not about one test of it."""
 
@@ -69,7 +73,9 @@ def _told_apart(bundle: Bundle) -> Iterator[str]:
     for setter, verdicts in bundle.set_by.items():
         count, deviate = sum(verdicts.values()), verdicts[Verdict.DEVIATES.value]
         if setter == Setter.RUNTIME:
-            yield f"{_counted(count, 'finding')} about {runtime_name(bundle)}, {deviate} deviate"
+            for name, own in _by_runtime(bundle).items():
+                total = _counted(sum(own.values()), "finding")
+                yield f"{total} about {name}, {own[Verdict.DEVIATES.value]} deviate"
         elif count:
             yield f"{count} {_NOT_THE_RUNTIMES[Setter(setter)]}" + (f", {deviate} deviate" if deviate else "")
 
@@ -83,10 +89,23 @@ _NOT_THE_RUNTIMES = {
 }
 
 
-def runtime_name(bundle: Bundle) -> str:
-    """The runtimes of all machines by name: "containerd+crun"; what is said of them where no machine names any."""
-    told = ("+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ())) for machine in bundle.machines)
-    return _plain(", ".join(dict.fromkeys(name for name in told if name))) or Setter.RUNTIME.value
+def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
+    """The findings that runtimes made, by the name that the machine of each has for its own."""
+    names = {str(machine.get("id")): _runtime_name(machine) for machine in bundle.machines}
+    told = dict.fromkeys(filter(None, names.values()))
+    whole = next(iter(told)) if len(told) == 1 else Setter.RUNTIME.value
+    found: dict[str, Counter[str]] = {name: Counter() for name in told or [whole]}
+    for result in bundle.results:
+        own = [finding.verdict.value for finding in result.findings if finding.set_by is Setter.RUNTIME]
+        if own:
+            found.setdefault(names.get(result.machine) or whole, Counter()).update(own)
+    return found
+
+
+def _runtime_name(machine: Mapping[str, Any]) -> str:
+    """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" where it names none."""
+    name = "+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ()))
+    return _plain(f"{DIRECTLY}{name}" if str(machine.get("runtime", "")).startswith(DIRECTLY) else name)
 
 
 def _left_out(bundle: Bundle) -> Iterator[str]:
@@ -131,7 +150,7 @@ def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
         if setting["origin"] == "default" or name in _NOT_AGAIN or value in (None, False, []):
             continue
         option = f"--{name.replace('_', '-')}"
-        if name == "profile" and isinstance(value, (list, tuple)):
+        if name in _LISTS and isinstance(value, (list, tuple)):
             words += [option, ",".join(map(str, value))]
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
@@ -164,15 +183,20 @@ def _table(bundle: Bundle) -> Iterator[str]:
 
 def _setters(bundle: Bundle) -> Iterator[str]:
     """The findings by who made what was observed; nothing where there are none."""
-    rows = {name: verdicts for name, verdicts in bundle.set_by.items() if any(verdicts.values())}
+    rows: dict[str, Mapping[str, int]] = {}
+    for setter, verdicts in bundle.set_by.items():
+        if setter == Setter.RUNTIME:
+            rows |= _by_runtime(bundle)
+        else:
+            rows[setter] = verdicts
+    rows = {name: verdicts for name, verdicts in rows.items() if any(verdicts.values())}
     if not rows:
         return
-    named = {name: runtime_name(bundle) if name == Setter.RUNTIME else name for name in rows}
-    width = max(len(name) for name in (_SET_BY, *named.values()))
+    width = max(len(name) for name in (_SET_BY, *rows))
     yield f"{_SET_BY:<{width}}  {'  '.join(f'{verdict.value:>8}' for verdict in Verdict)}"
     for name, verdicts in rows.items():
-        cells = (f"{verdicts[verdict.value]:>{max(len(verdict.value), 8)}}" for verdict in Verdict)
-        yield f"{named[name]:<{width}}  {'  '.join(cells)}"
+        cells = (f"{verdicts.get(verdict.value, 0):>{max(len(verdict.value), 8)}}" for verdict in Verdict)
+        yield f"{name:<{width}}  {'  '.join(cells)}"
     yield ""
 
 

@@ -34,7 +34,7 @@ def test_the_whole_folder_runs_with_memqos_own_configuration():
 def test_settings_that_were_given_become_the_plugins_options():
     found = arguments(
         profile="trixie,forky",
-        runtime="crun",
+        runtime="crun,oci:runc",
         kubernetes="1.27,1.36",
         keep_vm=True,
         runtime_binary="/bin/true",
@@ -43,7 +43,7 @@ def test_settings_that_were_given_become_the_plugins_options():
 
     assert [word for word in found if word.startswith("--memqos-")] == [
         "--memqos-profile=trixie,forky",
-        "--memqos-runtime=crun",
+        "--memqos-runtime=containerd+crun,oci:runc",
         "--memqos-kubernetes=1.27,1.36",
         "--memqos-runtime-binary=/bin/true",
         "--memqos-kernel-deb=a.deb",

@@ -25,7 +25,7 @@ def test_every_setting_is_shown_with_its_origin(project, capsys, monkeypatch):
     said = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert len(said) == 22
     assert said["topology"] == ["nowhere", "pyproject.toml:2"]
-    assert said["runtime"] == ["crun", "--runtime"]
+    assert said["runtime"] == ["containerd+crun", "--runtime"]
     assert said["parallel"] == ["7", "MEMQOS_PARALLEL"]
     assert said["keep-vm"] == ["no", "default"]
     assert said["results"] == ["-", "default"]
@@ -36,7 +36,7 @@ def test_settings_as_json(project, capsys):
 
     document = json.loads(capsys.readouterr().out)
     assert misfits(document, "settings") == []
-    assert document["settings"]["driver"] == {"value": "cgroupfs", "origin": "pyproject.toml:3"}
+    assert document["settings"]["driver"] == {"value": ["cgroupfs"], "origin": "pyproject.toml:3"}
 
 
 @pytest.mark.parametrize("arguments", [["run", "--collect-only"], ["vm", "shell"]], ids=["run", "vm"])

@@ -130,9 +130,9 @@ def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):
     ("line", "words"),
     [
         ('drivr = "systemd"', r"pyproject.toml:2: there is no setting 'drivr'. Did you mean 'driver'\?"),
-        ("driver = 3.5", "pyproject.toml:2: 'driver' is a cgroup driver, not a number with a point"),
-        ("driver = true", "'driver' is a cgroup driver, not true or false"),
-        ('driver = ["systemd"]', "'driver' is a cgroup driver, not a list"),
+        ("driver = 3.5", "toml:2: 'driver' is cgroup drivers, separated by commas, not a number with a point"),
+        ("driver = true", "'driver' is cgroup drivers, separated by commas, not true or false"),
+        ('topology = ["one-zone"]', "not a list"),
         ("profile = [1]", "'profile' is words, separated by commas, not a list"),
         ("keep-vm = 1", "'keep-vm' is yes or no, not '1'"),
         ("results = {a = 1}", "'results' is a folder, not a table"),

@@ -18,8 +18,8 @@ FILE = (("topology", "four-zones", 2), ("runtime", "crun", 3), ("driver", "cgrou
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
     settings = resolve({"runtime": "crun"}, {"MEMQOS_RUNTIME": "runc", "MEMQOS_DRIVER": "cgroupfs"})
 
-    assert (settings.runtime, settings.origins["runtime"]) == ("crun", "--runtime")
-    assert (settings.driver, settings.origins["driver"]) == (CgroupDriver.CGROUPFS, "MEMQOS_DRIVER")
+    assert (settings.runtime, settings.origins["runtime"]) == (("containerd+crun",), "--runtime")
+    assert (settings.driver, settings.origins["driver"]) == ((CgroupDriver.CGROUPFS,), "MEMQOS_DRIVER")
     assert (settings.profile, settings.origins["profile"]) == (("trixie",), "default")
 
 
@@ -28,8 +28,8 @@ def test_the_environment_wins_over_a_file_and_that_over_the_default():
     settings = resolve({"topology": "one-zone"}, {"MEMQOS_RUNTIME": "runc"}, files)
 
     assert (settings.topology, settings.origins["topology"]) == ("one-zone", "--topology")
-    assert (settings.runtime, settings.origins["runtime"]) == ("runc", "MEMQOS_RUNTIME")
-    assert (settings.driver, settings.origins["driver"]) == (CgroupDriver.CGROUPFS, "pyproject.toml:4")
+    assert (settings.runtime, settings.origins["runtime"]) == (("containerd+runc",), "MEMQOS_RUNTIME")
+    assert (settings.driver, settings.origins["driver"]) == ((CgroupDriver.CGROUPFS,), "pyproject.toml:4")
     assert settings.origins["cgroup"] == "default"
 
 
@@ -60,7 +60,7 @@ def test_settings_as_json_are_as_the_schema_says():
     assert document["time_budget"]["value"] == "1h30m"
     assert document["runtime_version"]["value"] == "crun@1.21"
     assert document["keep_vm"] == {"value": True, "origin": "MEMQOS_KEEP_VM"}
-    assert document["driver"] == {"value": "systemd", "origin": "default"}
+    assert document["driver"] == {"value": ["systemd"], "origin": "default"}
     assert document["results"]["value"] is None
 
 
@@ -93,6 +93,12 @@ def test_profiles_are_listed_once_each():
     assert resolve({"profile": "forky, trixie,forky"}, {}).profile == ("forky", "trixie")
 
 
+def test_runtimes_and_drivers_are_listed_once_each_whatever_they_are_called():
+    settings = resolve({"runtime": "crun, oci:runc,containerd+crun", "driver": "cgroupfs,systemd,cgroupfs"}, {})
+    assert settings.runtime == ("containerd+crun", "oci:runc")
+    assert settings.driver == (CgroupDriver.CGROUPFS, CgroupDriver.SYSTEMD)
+
+
 def test_several_files_come_from_several_options_or_from_a_path_like_variable():
     assert resolve({"runtime_deb": ("a,b.deb", "c.deb")}, {}).runtime_deb == (Path("a,b.deb"), Path("c.deb"))
     assert resolve({}, {"MEMQOS_KERNEL_DEB": "a.deb:b.deb"}).kernel_deb == (Path("a.deb"), Path("b.deb"))
@@ -113,6 +119,9 @@ def test_a_flag_in_the_environment_is_a_word(variable, text, value):
         ({"MEMQOS_KEEP_VM": "maybe"}, UsageError, "MEMQOS_KEEP_VM: 'maybe' is neither yes nor no."),
         ({"MEMQOS_PARALLEL": "-1"}, UsageError, "MEMQOS_PARALLEL: '-1' is not a whole number, 1 or more."),
         ({"MEMQOS_PARALLEL": "٣"}, UsageError, "is not a whole number"),
+        ({"MEMQOS_RUNTIME": "runc,oci:podman"}, UnknownNameError, "there is no runtime 'oci:podman'"),
+        ({"MEMQOS_RUNTIME": " , "}, UsageError, "MEMQOS_RUNTIME: the value is empty."),
+        ({"MEMQOS_DRIVER": "systemd;cgroupfs"}, UnknownNameError, "there is no driver 'systemd;cgroupfs'"),
         ({"MEMQOS_PARALLEL": "99999"}, UsageError, "is not a whole number"),
         ({"MEMQOS_RUNTIME": "podman"}, UnknownNameError, "there is no runtime 'podman'. Known: runc, crun, containerd"),
         ({"MEMQOS_PROFILE": ""}, UsageError, "MEMQOS_PROFILE: the value is empty."),

@@ -80,6 +80,46 @@ def test_the_order_in_which_profiles_were_run_makes_no_second_difference():
     assert (weights.count, list(weights.values)) == (2, ["old", "new"])
 
 
+def crossed():
+    """Two runtimes under two drivers on one profile: crun under systemd deviates, all else conforms."""
+    for runtime in ("containerd+runc", "oci:crun"):
+        for driver in ("systemd", "cgroupfs"):
+            fails = (runtime, driver) == ("oci:crun", "systemd")
+            outcome = Outcome.DEVIATES if fails else Outcome.CONFORMS
+            yield result(
+                f"{runtime}-{driver}-systemd",
+                outcome,
+                claim="values/pod",
+                profile="trixie",
+                runtime=runtime,
+                driver=driver,
+                findings=(finding(Verdict.DEVIATES if fails else Verdict.CONFORMS),),
+            )
+
+
+def test_runtimes_and_drivers_are_columns_named_by_what_tells_them_apart():
+    bundle = Bundle(started="", ended="", exit_code=1, results=tuple(crossed()))
+    document = bundle.to_json()["matrix"]
+    assert document["columns"][3] == {
+        "name": "oci:crun/cgroupfs",
+        "profile": "trixie",
+        "runtime": "oci:crun",
+        "driver": "cgroupfs",
+    }
+    assert document["profiles"] == ["trixie"]
+    assert misfits(bundle.to_json(), "bundle") == []
+    assert Bundle.from_text(bundle.to_text(), where="b") == bundle
+    assert list(matrix_lines(matrix_of(bundle.results))) == [
+        "claim       containerd+runc/systemd  containerd+runc/cgroupfs  oci:crun/systemd  oci:crun/cgroupfs",
+        "values/pod  conforms 1               conforms 1                deviates 1        conforms 1",
+        "",
+        "differences between the columns:",
+        "  memory.high observed (values/pod): container app of pod default/web",
+        "    containerd+runc/systemd, containerd+runc/cgroupfs, oci:crun/cgroupfs: 63750144",
+        "    oci:crun/systemd: max",
+    ]
+
+
 def test_what_differs_and_conforms_everywhere_is_no_difference():
     """Two machines use a different amount of memory: nothing was expected of it but a bound."""
     cases = [
@@ -96,7 +136,7 @@ def test_the_text_is_a_table_and_what_differs():
         "swap/limit  conforms 1  deviates 1",
         "psi/stall   -           not observable 1",
         "",
-        "differences between the profiles:",
+        "differences between the columns:",
         "  cpu.weight expected (values/pod): container app of pod default/web, and 1 more",
         "    old: 1  [cpu.weight is made of the shares; linear]",
         "    new: 59  [cpu.weight is made of the shares; quadratic]",

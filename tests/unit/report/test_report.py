@@ -211,11 +211,22 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
 
 
 def test_runtimes_are_named_as_the_machines_name_them():
-    several = ({"runtimes": ["containerd 1.7.24", "runc 1.1.15"]}, {"runtimes": ["containerd 2.1", "crun\x1b of"]}, {})
-    named = dataclasses.replace(BUNDLE, machines=several)
+    several = (
+        {"id": "a", "runtimes": ["containerd 1.7.24", "runc 1.1.15"]},
+        {"id": "b", "runtimes": ["containerd 2.1", "crun\x1b of"]},
+        {"id": "c", "runtime": "oci:runc", "runtimes": ["runc 1.1.15"]},
+        {"id": "?"},
+    )
+    deviating = result("two", Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES), finding(Verdict.CONFORMS)))
+    results = tuple(dataclasses.replace(deviating, machine=machine) for machine in "abb")
 
-    assert summary.runtime_name(named) == "containerd+runc, containerd+crun\\x1b"
-    assert summary.runtime_name(dataclasses.replace(BUNDLE, machines=({"id": "?"},))) == "the runtime under test"
+    named = summary.verdict_line(dataclasses.replace(BUNDLE, machines=several, results=results))
+    assert (
+        "; 2 findings about containerd+runc, 1 deviate; 4 findings about containerd+crun\\x1b, 2 deviate; "
+        "0 findings about oci:runc, 0 deviate" in named
+    )
+    alone = summary.verdict_line(dataclasses.replace(BUNDLE, machines=({"id": "?"},), results=results))
+    assert "; 6 findings about the runtime under test, 3 deviate" in alone
 
 
 def test_the_end_says_how_a_kept_machine_is_entered():
@@ -244,3 +255,19 @@ def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():
 @pytest.mark.parametrize("code", list(ExitCode))
 def test_every_exit_code_has_a_verdict(code):
     assert summary.verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")
+
+
+def test_junit_says_with_which_runtime_under_which_driver_a_case_ran():
+    one = dataclasses.replace(result("one", Outcome.CONFORMS), runtime="oci:crun", driver="cgroupfs")
+    text = junit.junit_xml(dataclasses.replace(BUNDLE, results=(one,)))
+    assert '<property name="runtime" value="oci:crun" />' in text
+    assert '<property name="driver" value="cgroupfs" />' in text
+
+
+def test_the_command_that_repeats_a_case_names_all_runtimes_and_drivers():
+    settings = {
+        "runtime": {"value": ["containerd+runc", "oci:crun"], "origin": "--runtime"},
+        "driver": {"value": ["systemd", "cgroupfs"], "origin": "MEMQOS_DRIVER"},
+    }
+    command = summary.again(dataclasses.replace(BUNDLE, settings=settings), result("one", Outcome.DEVIATES))
+    assert command.startswith("memqos run --runtime containerd+runc,oci:crun --driver systemd,cgroupfs 'values/")
