@@ -33,7 +33,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.contents", "vm.options"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.contents", "vm.options", "vm.trees"}
     ),
     "vm.image": frozenset(
         {

@@ -11,10 +11,12 @@ import pytest
 from memqos.catalog.data import data_root
 from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
-from memqos.errors import UsageError
+from memqos.errors import UnfitFileError, UsageError
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
+from memqos.vm.guest.bringing import put_trees, start_units
 from memqos.vm.image.making import ensure_image
+from memqos.vm.trees import GuestFile, bring_tree
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
@@ -129,3 +131,49 @@ def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package)
         start(tmp_path / "log", containerd_config=config),
     ):
         pass
+
+
+UNIT = """\
+[Service]
+ExecStart=/usr/local/bin/vendor-daemon
+[Install]
+WantedBy=multi-user.target
+"""
+DAEMON = """\
+#!/bin/sh
+cat /etc/vendor/latest >/var/tmp/told
+exec sleep infinity
+"""
+
+
+def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package):
+    folder = tmp_path / "vendor"
+    folder.mkdir()
+    (folder / "1.conf").write_text("one\n")
+    (folder / "latest").symlink_to("1.conf")
+    (tmp_path / "daemon").write_text(DAEMON)
+    (tmp_path / "vendor.service").write_text(UNIT)
+    files = (
+        GuestFile(tmp_path / "daemon", "/usr/local/bin/vendor-daemon", 0o755),
+        GuestFile(tmp_path / "vendor.service", "/etc/systemd/system/vendor.service"),
+        GuestFile(folder, "/etc/vendor"),
+    )
+    brought = {"guest_files": files, "guest_units": ("vendor.service",), "guest_debs": (package,)}
+    with start(tmp_path / "log", checkpoint=False, **brought) as machine:
+        assert output(machine, "cat", "/var/tmp/told") == "one\n"
+        assert output(machine, "systemctl", "is-active", "vendor").strip() == "active"
+        assert output(machine, "stat", "-c", "%U %a", "/usr/local/bin/vendor-daemon").strip() == "root 755"
+        known = machine.provenance
+        assert [one["destination"] for one in known["guest_file"]] == [file.destination for file in files]
+        assert known["guest_unit"] == ["vendor.service"]
+        assert known["packages"]["vendor-runtime"] == "1.0"
+        target = machine.target
+        for wrong, why in (("/usr/bin", "is a folder"), ("/usr/bin/tar", "tar")):
+            tree = bring_tree("--guest-file", GuestFile(tmp_path / "daemon", wrong))
+            with pytest.raises(UnfitFileError, match=f"--guest-file: .* cannot be put at {wrong} .*{why}"):
+                put_trees(target, [tree], deadline=Deadline.after(60))
+        (tmp_path / "bad.service").write_text(UNIT.replace("vendor-daemon", "nothing"))
+        tree = bring_tree("--guest-file", GuestFile(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))
+        put_trees(target, [tree], deadline=Deadline.after(60))
+        with pytest.raises(UnfitFileError, match=r"(?s)the unit bad\.service does not run.*nothing"):
+            start_units(target, ("bad.service",))

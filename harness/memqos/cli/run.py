@@ -18,7 +18,7 @@ from memqos.cli.setting_options import setting_option, settings_from
 from memqos.cli.suites import Selection, select_suites
 from memqos.cli.words import DEBUG, unknown_option
 from memqos.config.settings import Settings
-from memqos.config.table import SETTINGS, Kind
+from memqos.config.table import SETTINGS
 from memqos.errors import ExitCode, UsageError
 from memqos.place.opening import check_host, check_places, prepare_places
 
@@ -159,7 +159,7 @@ def _settings_arguments(settings: Settings) -> list[str]:
             continue
         if value is True:
             arguments.append(option)
-        elif one.setting.kind is Kind.FILES and isinstance(value, tuple):
+        elif one.setting.kind.is_repeated and isinstance(value, tuple):
             arguments += [f"{option}={file}" for file in value]
         else:
             arguments.append(f"{option}={one.text}")

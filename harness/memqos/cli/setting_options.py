@@ -24,6 +24,9 @@ MACHINE = (
     "runtime-deb",
     "containerd-binary",
     "containerd-config",
+    "guest-file",
+    "guest-unit",
+    "guest-deb",
     "kernel-image",
     "initrd",
     "kernel-deb",
@@ -42,7 +45,7 @@ def setting_option(setting: Setting) -> click.Option:
     return click.Option(
         [f"--{setting.name}", f"setting_{setting.key}"],
         is_flag=flag,
-        multiple=setting.kind is Kind.FILES,
+        multiple=setting.kind.is_repeated,
         default=None,
         metavar=None if flag else setting.metavar,
         help=text,

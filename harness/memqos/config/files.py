@@ -25,7 +25,7 @@ _INI = {"setup.cfg": "tool:pytest", "tox.ini": "pytest", ".pytest.ini": "pytest"
 _PROJECT = "pyproject.toml"
 _PREFIX = "memqos_"
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
-_PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER})
+_PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER, Kind.PLACED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _settings(said: Mapping[str, Any], place: _Place, section: str, prefix: str)
 
 def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | tuple[str, ...]:
     """The value as options would give it; paths are meant from the file's folder on."""
-    several = setting.kind in {Kind.WORDS, Kind.RUNTIMES, Kind.DRIVERS, Kind.FILES}
+    several, repeated = setting.kind.is_list, setting.kind.is_repeated
     if isinstance(value, list) and several and all(isinstance(one, str) for one in value):
         texts = tuple(value)
     elif isinstance(value, bool) and setting.kind is Kind.FLAG:
@@ -142,12 +142,12 @@ def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | 
     elif isinstance(value, int) and not isinstance(value, bool) and setting.kind is not Kind.FLAG:
         return str(value)
     elif isinstance(value, str):
-        texts = tuple(value.strip().splitlines()) if setting.kind is Kind.FILES else (value.strip(),)
+        texts = tuple(value.strip().splitlines()) if repeated else (value.strip(),)
     else:
         raise UsageError(f"'{setting.name}' is {setting.kind.value}, not {_shown(value)}.", where=origin)
     is_path = setting.kind in _PATHS or (setting.kind is Kind.NAME_OR_FILE and _names_file(texts[0]))
     texts = tuple(str(folder / text) if is_path and text else text for text in texts)
-    return texts if setting.kind is Kind.FILES else ",".join(texts)
+    return texts if repeated else ",".join(texts)
 
 
 def _names_file(text: str) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos.config.files import FromFile
+from memqos.config.placed import PlacedFile
 from memqos.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting
-from memqos.config.values import StatedRuntime, TimeBudget, Value, plain_value, value_of
+from memqos.config.values import StatedRuntime, TimeBudget, Value, plain_value, repeated_value, value_of
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["DEFAULT", "SettingValue", "Settings", "resolve", "unknown_variables"]
@@ -72,6 +73,9 @@ class Settings:
     runtime_deb: tuple[Path, ...]
     containerd_binary: Path | None
     containerd_config: Path | None
+    guest_file: tuple[PlacedFile, ...]
+    guest_unit: tuple[str, ...]
+    guest_deb: tuple[Path, ...]
     kernel_image: Path | None
     initrd: Path | None
     kernel_deb: tuple[Path, ...]
@@ -112,6 +116,14 @@ def resolve(
     return Settings(**values, origins=origins)
 
 
+_SEPARATED: Mapping[Kind, Callable[[str], list[str]]] = {
+    Kind.FILES: lambda text: text.split(os.pathsep),
+    Kind.PLACED: lambda text: text.splitlines(),
+    Kind.UNITS: lambda text: text.replace(",", " ").split(),
+}
+"""How a variable separates values that have options of their own: files as the folders of PATH are."""
+
+
 def _resolved(
     setting: Setting, given: object, environment: Mapping[str, str], files: Mapping[str, FromFile], option: str
 ) -> tuple[Value, str]:
@@ -120,8 +132,7 @@ def _resolved(
         return _value(setting, given, option), option
     if setting.environment in environment:
         text = environment[setting.environment]
-        # Files are separated as the folders of PATH are.
-        several = text.split(os.pathsep) if setting.kind is Kind.FILES else text
+        several = _SEPARATED[setting.kind](text) if setting.kind in _SEPARATED else text
         return _value(setting, several, setting.environment), setting.environment
     if setting.key in files:
         found = files[setting.key]
@@ -130,8 +141,9 @@ def _resolved(
 
 
 def _value(setting: Setting, given: object, origin: str) -> Value:
-    if setting.kind is Kind.FILES:
-        return tuple(Path(str(file)) for file in (given if isinstance(given, (list, tuple)) else [given]))
+    if setting.kind.is_repeated:
+        texts = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+        return repeated_value(setting, texts, origin)
     text = "yes" if given is True else "no" if given is False else str(given)
     return value_of(setting, text, origin)
 

@@ -56,6 +56,18 @@ class Kind(Enum):
     FILE = "an existing file"
     FILES = "existing files, each with an option of its own"
     FOLDER = "a folder"
+    PLACED = "files or folders with their place in the machine, SRC:DST or SRC:DST:MODE, each with an option of its own"
+    UNITS = "systemd units, each with an option of its own"
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether each value has an option of its own."""
+        return self in {Kind.FILES, Kind.PLACED, Kind.UNITS}
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several values."""
+        return self.is_repeated or self in {Kind.WORDS, Kind.RUNTIMES, Kind.DRIVERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +224,29 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.FILE,
         metavar="PATH",
         help="put this file in the place of /etc/containerd/config.toml inside the machine",
+    ),
+    Setting(
+        name="guest-file",
+        kind=Kind.PLACED,
+        default=(),
+        metavar="SRC:DST[:MODE]",
+        help="put this file or folder into the machine before it is saved, such as a daemon that no profile has; may "
+        "be given several times",
+    ),
+    Setting(
+        name="guest-unit",
+        kind=Kind.UNITS,
+        default=(),
+        metavar="NAME",
+        help="enable and start this systemd unit in the machine before it is saved, once what was brought is there; "
+        "may be given several times",
+    ),
+    Setting(
+        name="guest-deb",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="install this Debian package in the machine, such as what a daemon needs; may be given several times",
     ),
     Setting(
         name="kernel-image",

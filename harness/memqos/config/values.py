@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memqos.config.placed import PlacedFile, placed_file
 from memqos.config.table import Kind, Setting, offered_name
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["StatedRuntime", "TimeBudget", "Value", "plain_value", "value_of"]
+__all__ = ["StatedRuntime", "TimeBudget", "Value", "plain_value", "repeated_value", "value_of"]
 
 _YES = frozenset({"1", "yes", "true", "on"})
 _NO = frozenset({"0", "no", "false", "off", ""})
@@ -41,7 +42,7 @@ class TimeBudget:
 
 Value = (
     str | int | bool | Path | CgroupVersion | StatedRuntime | TimeBudget
-    | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | None
+    | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | tuple[PlacedFile, ...] | None
 )  # fmt: skip
 """What a setting's value may be; None is "not set"."""
 
@@ -53,6 +54,23 @@ def value_of(setting: Setting, text: str, origin: str) -> Value:
     UnknownNameError for a word that is no choice.
     """
     return _CONVERTERS[setting.kind](setting, text, origin)
+
+
+def repeated_value(setting: Setting, texts: Sequence[str], origin: str) -> Value:
+    """The value of a setting that has an option for each of its parts; errors are as of `value_of`."""
+    if setting.kind is Kind.PLACED:
+        return tuple(placed_file(text, origin) for text in texts if text)
+    if setting.kind is Kind.UNITS:
+        return tuple(dict.fromkeys(_unit(text, origin) for text in texts))
+    return tuple(Path(text) for text in texts)
+
+
+def _unit(text: str, origin: str) -> str:
+    """A unit's whole name: a service, where it is not said."""
+    if not re.fullmatch(r"[\w:.\\@-]{1,200}", text, re.ASCII) or text.startswith("-"):
+        raise UsageError(f"'{text}' is not a unit's name such as crio.service.", where=origin)
+    kinds = ("service", "socket", "target", "mount", "path", "timer", "slice")
+    return text if text.rpartition(".")[2] in kinds else f"{text}.service"
 
 
 def plain_value(value: Value) -> str | int | bool | list[str] | None:

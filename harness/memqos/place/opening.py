@@ -24,12 +24,14 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, check_options, kernel_words
+from memqos.vm.trees import BroughtTree, GuestFile
 
 __all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_places"]
 
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
-    "containerd_config", "kernel_image", "initrd", "kernel_deb", "no_checkpoint", "keep_vm",
+    "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb",
+    "no_checkpoint", "keep_vm",
 )  # fmt: skip
 """The settings that say what is booted; a machine that is there is what it is."""
 
@@ -63,7 +65,7 @@ class Places:
     @contextlib.contextmanager
     def _booted(self, key: SystemKey, folder: Path) -> Iterator[Place]:
         options = boot_options(self._settings)
-        self._need_same_files(check_options(options).brought)
+        self._need_same_files(check_options(options).files)
         with opened_vm(
             key.place, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm
         ) as place:
@@ -84,7 +86,7 @@ class Places:
             with place.used(key.runtime, key.driver):
                 yield place
 
-    def _need_same_files(self, brought: tuple[Brought, ...]) -> None:
+    def _need_same_files(self, brought: tuple[Brought | BroughtTree, ...]) -> None:
         """Raise UsageError if a file is another one than when the run began: one run judges one build."""
         for now in brought:
             if self._builds.get(str(now.path), now.sha256) != now.sha256:
@@ -109,7 +111,7 @@ def check_places(settings: Settings) -> dict[str, str]:
     choices = check_options(boot_options(settings))
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
-    return {str(file.path): file.sha256 for file in choices.brought}
+    return {str(file.path): file.sha256 for file in choices.files}
 
 
 def _check_target(url: str, settings: Settings) -> None:
@@ -152,6 +154,9 @@ def boot_options(settings: Settings) -> BootOptions:
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,
+        guest_files=tuple(GuestFile(one.source, one.destination, one.mode) for one in settings.guest_file),
+        guest_units=settings.guest_unit,
+        guest_debs=settings.guest_deb,
         kernel_debs=settings.kernel_deb,
         kernel_image=settings.kernel_image,
         initrd=settings.initrd,

@@ -30,7 +30,8 @@ __all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "needs_of", "
 _OF_MACHINES = frozenset(
     {
         "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "runtime_binary", "runtime_version",
-        "runtime_deb", "containerd_binary", "containerd_config", "kernel_image", "initrd", "kernel_deb",
+        "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
+        "kernel_image", "initrd", "kernel_deb",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""

@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             text += f" (default: {setting.default})"
         if setting.kind is Kind.FLAG:
             group.addoption(setting.pytest_option, action="store_true", default=None, help=text)
-        elif setting.kind is Kind.FILES:
+        elif setting.kind.is_repeated:
             group.addoption(setting.pytest_option, action="append", metavar=setting.metavar, default=None, help=text)
         else:
             group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)

@@ -17,6 +17,7 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
 from memqos.vm.brought import Brought, bring, check_config, check_deb, check_initrd, check_kernel, check_program
 from memqos.vm.profile import Profile
+from memqos.vm.trees import BroughtTree, GuestFile, bring_tree
 
 __all__ = ["BootOptions", "Choices", "check_options", "kernel_words"]
 
@@ -35,7 +36,8 @@ class BootOptions:
 
     runtime_binary: takes the place of the OCI runtime `runtime_name`, and containerd_binary that of containerd; the
     image's own stay beside them as NAME.dist. containerd_config: takes the place of /etc/containerd/config.toml.
-    runtime_debs, kernel_debs: Debian packages that are installed, all of a kind at once.
+    runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a kind at once.
+    guest_files: what gets a place of its own. guest_units: systemd units that are enabled and started then.
     kernel_image, initrd: the kernel that QEMU starts; an initrd alone makes no sense, a kernel alone gets the image's.
     cgroup: which hierarchy systemd mounts. recursiveprot: whether cgroup v2 has the option memory_recursiveprot.
     checkpoint: restore the machine from a checkpoint, which is made if there is none; otherwise boot it.
@@ -46,6 +48,9 @@ class BootOptions:
     containerd_binary: Path | None = None
     containerd_config: Path | None = None
     runtime_debs: tuple[Path, ...] = ()
+    guest_files: tuple[GuestFile, ...] = ()
+    guest_units: tuple[str, ...] = ()
+    guest_debs: tuple[Path, ...] = ()
     kernel_debs: tuple[Path, ...] = ()
     kernel_image: Path | None = None
     initrd: Path | None = None
@@ -56,10 +61,11 @@ class BootOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Boot options whose files were read and found fit."""
+    """Boot options whose files were read and found fit; trees: what gets a place of its own."""
 
     options: BootOptions
     brought: tuple[Brought, ...]
+    trees: tuple[BroughtTree, ...] = ()
 
     def of(self, option: str) -> tuple[Brought, ...]:
         """The files that this option named."""
@@ -69,6 +75,11 @@ class Choices:
     def saved(self) -> tuple[Brought, ...]:
         """The files that a checkpoint of the machine holds, or that it boots from."""
         return tuple(file for file in self.brought if file.option not in LATE)
+
+    @property
+    def files(self) -> tuple[Brought | BroughtTree, ...]:
+        """All that was brought."""
+        return (*self.brought, *self.trees)
 
     @property
     def late(self) -> tuple[Brought, ...]:
@@ -82,16 +93,23 @@ class Choices:
         The order of packages of one kind counts, paths do not. cgroup and recursiveprot are words of the kernel's
         command line, and not in here.
         """
-        facts = [[file.option, file.sha256] for file in self.saved]
+        facts: list[list[object]] = [[file.option, file.sha256] for file in self.saved]
+        facts += [[tree.option, tree.sha256, tree.destination, tree.mode] for tree in self.trees]
+        facts += [["--guest-unit", unit] for unit in self.options.guest_units]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12] if facts else ""
 
     @property
     def provenance(self) -> Mapping[str, object]:
         """What a bundle says of the saved files, by option as a Python identifier; empty without any."""
         options = dict.fromkeys(file.option for file in self.saved)
-        return {
+        told: dict[str, object] = {
             option.removeprefix("--").replace("-", "_"): [file.facts for file in self.of(option)] for option in options
         }
+        if self.trees:
+            told["guest_file"] = [tree.facts for tree in self.trees]
+        if self.options.guest_units:
+            told["guest_unit"] = list(self.options.guest_units)
+        return told
 
 
 def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
@@ -130,12 +148,14 @@ def check_options(options: BootOptions) -> Choices:
         ("--containerd-binary", options.containerd_binary, check_program),
         ("--containerd-config", options.containerd_config, check_config),
         *(("--runtime-deb", path, check_deb) for path in options.runtime_debs),
+        *(("--guest-deb", path, check_deb) for path in options.guest_debs),
         *(("--kernel-deb", path, check_deb) for path in options.kernel_debs),
         ("--kernel-image", options.kernel_image, check_kernel),
         ("--initrd", options.initrd, check_initrd),
     ]
     brought = tuple(bring(option, path, check) for option, path, check in given if path is not None)
-    return Choices(options=options, brought=brought)
+    trees = tuple(bring_tree("--guest-file", file) for file in options.guest_files)
+    return Choices(options=options, brought=brought, trees=trees)
 
 
 KERNEL_IMAGE = "Name it with --kernel-image."

@@ -11,6 +11,7 @@ from memqos.errors import UnfitFileError
 from memqos.target.base import CommandResult, Target, checked
 from memqos.vm.brought import Brought
 from memqos.vm.contents import Told
+from memqos.vm.guest.bringing import put_trees, start_units
 from memqos.vm.guest.facts import packages_of
 from memqos.vm.guest.trial import try_program
 from memqos.vm.options import Choices, passes_hugetlb
@@ -25,14 +26,24 @@ INSTALL_SECONDS = 180
 
 
 def install(machine: Machine, choices: Choices) -> None:
-    """Install packages of runtimes in a machine that is to be saved, and note the files that are saved with it.
+    """Put packages, files and units into a machine that is to be saved, and note what is saved with it.
 
     The machine's provenance then tells each file with its hash, and its contents the versions of what may have been
     replaced: of a program that does not tell its version there is none.
     Raises UnfitFileError, naming the option, for a package that does not install, or that brings a program which does
-    not run or a containerd which does not come up.
+    not run or a containerd which does not come up, and as `put_trees` and `start_units` do.
     """
     machine.note(choices.provenance)
+    target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
+    if debs := choices.of("--guest-deb"):
+        install_packages(target, debs, deadline=deadline)
+        machine.note({"packages": packages_of(target, deadline=deadline)})
+    _install_runtimes(machine, choices)
+    put_trees(target, choices.trees, deadline=deadline)
+    start_units(target, choices.options.guest_units)
+
+
+def _install_runtimes(machine: Machine, choices: Choices) -> None:
     debs = choices.of("--runtime-deb")
     if not debs:
         return

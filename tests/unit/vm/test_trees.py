@@ -1,0 +1,97 @@
+"""Files and folders that get a place of their own in a machine: what is refused, what is packed, what changes a key."""
+
+import io
+import os
+import tarfile
+
+import pytest
+
+from memqos.errors import UsageError
+from memqos.vm.options import BootOptions, check_options
+from memqos.vm.trees import GuestFile, bring_tree
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a program, a file in a folder below, and a link."""
+    root = tmp_path / "crio"
+    (root / "conf.d").mkdir(parents=True)
+    (root / "run").write_text("#!/bin/sh\n")
+    (root / "run").chmod(0o755)
+    (root / "conf.d/a.conf").write_text("[crio]\n")
+    (root / "latest").symlink_to("conf.d/a.conf")
+    return root
+
+
+def members(tree):
+    with tarfile.open(fileobj=io.BytesIO(tree.archive())) as tar:
+        return {one.name: (one.type, one.mode & 0o777, one.linkname, one.uid, one.mtime) for one in tar}
+
+
+def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
+    tree = bring_tree("--guest-file", GuestFile(folder, "/etc/crio"))
+    found = members(tree)
+    assert list(found) == ["etc/crio", "etc/crio/conf.d", "etc/crio/latest", "etc/crio/run", "etc/crio/conf.d/a.conf"]
+    assert found["etc/crio/run"] == (tarfile.REGTYPE, 0o755, "", 0, 0)
+    assert found["etc/crio/latest"][0] == tarfile.SYMTYPE
+    assert found["etc/crio/latest"][2] == "conf.d/a.conf"
+    assert list(tree.places())[:2] == [("/etc/crio", True), ("/etc/crio/conf.d", True)]
+    assert tree.size == len("#!/bin/sh\n") + len("[crio]\n")
+
+
+def test_a_file_gets_the_mode_that_was_asked_for_and_a_link_is_followed(folder):
+    asked = bring_tree("--guest-file", GuestFile(folder / "latest", "/etc/a.conf", 0o600))
+    assert members(asked) == {"etc/a.conf": (tarfile.REGTYPE, 0o600, "", 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "mode", "words"),
+    [
+        ("missing", "/opt/x", None, "missing' cannot be read: No such file or directory"),
+        ("", "/opt/x", 0o755, "is a folder, whose files keep their modes"),
+        ("run", "/proc/x", None, "nothing can be put below /proc"),
+        ("run", "/usr/lib/memqos/memwatch", None, "nothing can be put below /usr/lib/memqos"),
+        ("pipe", "/opt/x", None, "pipe' is neither a file nor a folder"),
+        ("/dev/null", "/opt/x", None, "/dev/null' is neither a file nor a folder"),
+    ],
+)
+def test_what_cannot_be_put_anywhere_is_told_before_anything_starts(folder, source, destination, mode, words):
+    os.mkfifo(folder.parent / "pipe")
+    place = folder.parent / "pipe" if source == "pipe" else folder / source
+    with pytest.raises(UsageError, match=f"--guest-file: .*{words}"):
+        check_options(BootOptions(guest_files=(GuestFile(place, destination, mode),)))
+
+
+def test_what_is_changed_while_it_is_in_use_is_not_put_in(folder):
+    tree = bring_tree("--guest-file", GuestFile(folder, "/etc/crio"))
+    (folder / "new").write_text("")
+    with pytest.raises(UsageError, match="was changed while it was in use"):
+        tree.archive()
+
+
+def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
+    other = folder.parent / "other"
+    other.mkdir()
+    run = folder / "run"
+    given = [
+        BootOptions(guest_files=(GuestFile(run, "/opt/a"),)),
+        BootOptions(guest_files=(GuestFile(run, "/opt/b"),)),
+        BootOptions(guest_files=(GuestFile(run, "/opt/a", 0o700),)),
+        BootOptions(guest_files=(GuestFile(folder, "/opt/a"),)),
+        BootOptions(guest_files=(GuestFile(other, "/opt/a"),)),
+        BootOptions(guest_files=(GuestFile(run, "/opt/a"),), guest_units=("a.service",)),
+        BootOptions(guest_units=("a.service", "b.service")),
+        BootOptions(guest_units=("b.service", "a.service")),
+    ]
+    fingerprints = [check_options(options).fingerprint for options in given]
+    assert len(set(fingerprints)) == len(given)
+    os.utime(run, (1, 1))
+    assert check_options(given[0]).fingerprint == fingerprints[0]
+
+
+def test_a_bundle_tells_what_was_put_where(folder):
+    options = BootOptions(guest_files=(GuestFile(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
+    told = check_options(options).provenance
+    [file] = told["guest_file"]
+    assert (file["destination"], file["mode"], file["bytes"]) == ("/opt/a", "0700", 10)
+    assert told["guest_unit"] == ["a.service"]
