@@ -23,6 +23,8 @@ NEEDS: Mapping[str, str] = {
     "unified": "the runtime passes CRI's `unified` to cgroup files",
     "cpuset.mems": "the runtime takes CRI's cpuset_mems",
     "OOM reason": "the runtime says OOMKilled of a container that the kernel killed",
+    "own machine": "the machine was booted for this run, so that services on it may be restarted",
+    "CRI": "the runtime is spoken to over CRI",
     "cgroup v1": "the machine's memory controller is on cgroup v1",
     "cgroup v2": "the machine's memory controller is on cgroup v2",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
@@ -40,6 +41,8 @@ from memqos.target.base import Target
 __all__ = ["NodeUnderTest"]
 
 READ_SECONDS = 60.0
+
+Asking = TypeVar("Asking", bound=Requests)
 
 
 class NodeUnderTest:
@@ -93,6 +96,8 @@ class NodeUnderTest:
             "unified": self._lacks(Capability.UNIFIED),
             "cpuset.mems": self._lacks(Capability.CPUSET_MEMS),
             "OOM reason": self._lacks(Capability.OOM_REASON),
+            "own machine": not self._tidying.disposable and "the machine is not memqos's own to restart services on",
+            "CRI": Capability.CRI not in self.runtime.capabilities and f"{self.runtime.name} is not spoken to over CRI",
             "cgroup v2": self._is_on(CgroupVersion.V1),
             "cgroup v1": self._is_on(CgroupVersion.V2),
         }
@@ -173,9 +178,15 @@ class NodeUnderTest:
 
         Raises MachineryError if the pod does not come up.
         """
+        with self.asking(pod, kubelet, Requests) as requests:
+            yield requests
+
+    @contextlib.contextmanager
+    def asking(self, pod: Pod, kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Asking]:
+        """As `requests`, with the verbs of this kind."""
         with self.admitted([pod], kubelet) as population:
             population.pods[pod.uid].require()
-            yield Requests(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
+            yield kind(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.

@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from memqos.engine.plan import Plan
     from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
+    from memqos.node.conversing import Conversation
+    from memqos.node.living import Life
     from memqos.plugin.catalogue import Catalogue
     from memqos.plugin.evidence import Evidence
     from memqos.plugin.lane import Lane
 
 __all__ = [
     "qos_catalog",
+    "qos_conversation",
     "qos_evidence",
     "qos_expect",
     "qos_fresh_node",
     "qos_kubelet",
     "qos_lane",
+    "qos_life",
     "qos_node",
     "qos_population",
     "qos_requests",
@@ -130,6 +134,24 @@ def qos_population(
     pods = _selected(request, qos_catalog.pods, qos_kubelet)
     with populated(request.config, station, pods, qos_kubelet) as population:
         yield population
+
+
+@pytest.fixture(scope="module")
+def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
+    """What only one who speaks CRI can ask of the runtime; its verbs give findings."""
+    from memqos.node.conversing import Conversation
+
+    with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
+        yield asking
+
+
+@pytest.fixture(scope="module")
+def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
+    """What may happen to a container that stands, and must change nothing; its verbs give findings."""
+    from memqos.node.living import Life
+
+    with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
+        yield asking
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from memqos.clock import Deadline
 from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
 
 __all__ = [
     "CallRecord",
@@ -26,6 +27,7 @@ __all__ = [
     "RuntimeVersion",
     "SandboxHandle",
     "SandboxSpec",
+    "SpeaksCri",
     "keep_none",
 ]
 
@@ -40,6 +42,7 @@ class Capability(StrEnum):
     SWAP_LIMIT = "swap limit"
     OOM_REASON = "OOM reason"
     CGROUP_DRIVER_REPORT = "RuntimeConfig"
+    CRI = "CRI"
 
 
 class ContainerState(StrEnum):
@@ -155,6 +158,24 @@ CallRecorder = Callable[[CallRecord], None]
 
 def keep_none(_: CallRecord) -> None:
     """The recorder of somebody who keeps no evidence."""
+
+
+@runtime_checkable
+class SpeaksCri(Protocol):
+    """What a runtime can that has Capability.CRI: tell what pods and containers use, and its cgroup driver."""
+
+    @property
+    def reported_driver(self) -> CgroupDriver | None:
+        """The cgroup driver that it says it has; None if it does not know RuntimeConfig."""
+        ...
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
+        ...
+
+    def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """PodSandboxStats, the same."""
+        ...
 
 
 @runtime_checkable

@@ -179,6 +179,13 @@ class CriRuntime:
             self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, deadline).stats
         )
 
+    def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """PodSandboxStats, the same."""
+        request = cri_pb2.PodSandboxStatsRequest(pod_sandbox_id=sandbox.id)
+        return cri_wire.message_json(
+            self._call("PodSandboxStats", request, cri_pb2.PodSandboxStatsResponse, deadline).stats
+        )
+
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
         """StopContainer: TERM, then KILL after `grace` seconds (0: KILL at once)."""
         request = cri_pb2.StopContainerRequest(container_id=container.id, timeout=grace)

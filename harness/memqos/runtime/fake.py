@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
@@ -135,15 +135,17 @@ class FakeRuntime:
         known.state = ContainerState.RUNNING
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Write what the CRI runtime sends on: containerd all that was asked for so far, CRI-O the request."""
+        """Write what the CRI runtime sends on: containerd all that was asked for so far, CRI-O the request.
+
+        Of a container that does not run nothing is written, and all is remembered.
+        """
         known = self._known(container, "UpdateContainerResources")
-        if known.state is not ContainerState.RUNNING:
-            raise _error("UpdateContainerResources", f"the container is {known.state}")
         sent_on = oci.oci_for_update(
             known.specification, resources, self._runtimes.cri, hugetlb=self._runtimes.passes_huge_pages
         )
         asked = _accepted("UpdateContainerResources", sent_on)
-        self._write("UpdateContainerResources", known.cgroup, asked)
+        if known.state is ContainerState.RUNNING:
+            self._write("UpdateContainerResources", known.cgroup, asked)
         known.specification = asked
         known.resources = _merged(known.resources, resources)
 
@@ -169,6 +171,34 @@ class FakeRuntime:
             message="",
             resources=dataclasses.replace(known.resources, oom_score_adj=0),
         )
+
+    @property
+    def reported_driver(self) -> CgroupDriver | None:
+        """None: it does not know RuntimeConfig, as containerd 1.7."""
+        return None
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
+        """What its cgroup shows, as containerd 1.7 computes it."""
+        return self._stats(self._known(container, "ContainerStats").cgroup)
+
+    def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
+        """What the pod's cgroup shows."""
+        return {"linux": self._stats(CgroupPath.parse(sandbox.spec.cgroup_parent))}
+
+    def _stats(self, path: CgroupPath) -> Mapping[str, object]:
+        texts = self._cgroups.texts(path, ("memory.current", "memory.max", "memory.stat"))
+        counted = dict(line.split() for line in (texts["memory.stat"] or "").splitlines())
+        usage, limit = int(texts["memory.current"] or 0), (texts["memory.max"] or "max").strip()
+        working = max(0, usage - int(counted.get("inactive_file", 0)))
+        said = {
+            "usage_bytes": usage,
+            "working_set_bytes": working,
+            "rss_bytes": counted.get("anon", 0),
+            "available_bytes": 0 if limit == "max" else int(limit) - working,
+            "page_faults": counted.get("pgfault", 0),
+            "major_page_faults": counted.get("pgmajfault", 0),
+        }
+        return {"memory": {name: {"value": str(value)} for name, value in said.items()}}
 
     def exec(
         self,

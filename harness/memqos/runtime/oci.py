@@ -77,7 +77,7 @@ class OciRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that is not CRI's alone."""
-        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT}
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI}
 
     def greet(self, *, deadline: Deadline) -> None:
         """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""

@@ -1,0 +1,148 @@
+"""What containers use, as the runtime tells it and as the kernel counts it, and what is killed that uses too much."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from memqos.cgroupfs import parse
+from memqos.clock import wait
+from memqos.engine.answer.finding import Finding
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.path import CgroupPath
+from memqos.node.containers import Containers, observed, soon
+from memqos.node.figures import FILES, figure_finding, stock_of
+from memqos.node.requesting import SUBJECT
+from memqos.runtime.base import ContainerHandle, ContainerState
+from memqos.workload.command import Anon, Hold, arguments
+
+__all__ = ["Consumption"]
+
+PROGRAM = "/memload"
+KILLED = 137
+"""128 and SIGKILL: how a container ends that the kernel killed."""
+
+_MIB = 1 << 20
+LIMIT = 48 * _MIB
+"""Of a container in which programs use memory, without swap."""
+HELD = 16 * _MIB
+"""What a program uses that has room there."""
+TOO_MUCH = 64 * _MIB
+LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
+_LOOKS = 3
+
+
+class Consumption(Containers):
+    """The verbs of suites about stats and kills; each gives the findings of one claim. names: of figures."""
+
+    def uses(self, *names: str) -> Sequence[Finding]:
+        """ContainerStats of a container at rest. names: of figures."""
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            return self._asked_of_stats(names, handle)
+
+    def uses_under_load(self, *names: str) -> Sequence[Finding]:
+        """ContainerStats of a container while it takes more and more memory."""
+        with self._running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
+            several = [self._asked_of_stats(names, handle) for _ in range(_LOOKS)]
+        return [finding for findings in several for finding in findings]
+
+    def pod_uses(self, *names: str) -> Sequence[Finding]:
+        """PodSandboxStats of the pod with a container at rest in it, held against the pod's own cgroup."""
+        pod = self._pod
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path = pod.planned.cgroup.path
+
+            def ask() -> Mapping[str, object]:
+                linux = self._cri.sandbox_stats(self._sandbox, deadline=soon()).get("linux", {})
+                return linux if isinstance(linux, Mapping) else {}
+
+            return self._figures(names, path, ask, subject=f"pod {pod.pod.name}")
+
+    def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
+        return self._figures(
+            names, self._cgroup_of(handle), lambda: self._cri.stats(handle, deadline=soon()), subject=SUBJECT
+        )
+
+    def _figures(
+        self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: str
+    ) -> Sequence[Finding]:
+        before = self._files(path, FILES)
+        answer = ask()
+        after = self._files(path, FILES)
+        stock = stock_of(self.kubelet.node.cpus, self.kubelet.host.page_size)
+        return [
+            figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)
+            for name in names
+        ]
+
+    # ---- what is killed
+
+    def hog_is_told(self) -> Sequence[Finding]:
+        """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
+        with self._running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
+            status = self._ended(handle)
+        return [
+            observed("exit code", str(KILLED), str(status.exit_code)),
+            observed("reason", "OOMKilled", status.reason),
+        ]
+
+    def exec_is_charged(self) -> Sequence[Finding]:
+        """What a program uses that ExecSync starts is charged to the container."""
+        with self._running(LIMITED) as handle:
+            code, _, _ = self.runtime.exec(handle, _argv(Anon(size=HELD)), deadline=soon())
+            path = self._cgroup_of(handle)
+            peak = self._files(path, ("memory.peak",))["memory.peak"]
+        if not isinstance(peak, str):
+            return [observed("memory.peak", "", "", why_not="the kernel has no memory.peak")]
+        charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
+        return [observed("exec", "0", str(code)), observed("memory.peak", "charged", charged, cgroup=str(path))]
+
+    def exec_is_bound(self) -> Sequence[Finding]:
+        """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
+        with self._running(LIMITED) as handle:
+            findings = self._hog_in(handle)
+            state = self.runtime.status(handle, deadline=soon()).state
+        return [*findings, observed("state", ContainerState.RUNNING.value, state.value)]
+
+    def group_is_killed(self) -> Sequence[Finding]:
+        """With memory.oom.group a program that takes too much takes all of the container with it."""
+        group = dataclasses.replace(LIMITED, unified={"memory.oom.group": "1"})
+        with self._running(group) as handle:
+            with contextlib.suppress(RuntimeCallError):
+                # A container that is killed in the middle of the call may end it with an error.
+                self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+            status = self._ended(handle)
+        return [observed("exit code", str(KILLED), str(status.exit_code))]
+
+    def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
+        path = self._cgroup_of(handle)
+        before = self._kills(path)
+        code, _, _ = self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+        return [
+            observed("exec", str(KILLED), str(code)),
+            observed("memory.events oom_kill", str(before + 1), str(self._kills(path)), cgroup=str(path)),
+        ]
+
+    def _kills(self, path: CgroupPath) -> int:
+        text = self._files(path, ("memory.events",))["memory.events"]
+        where = str(path)
+        return parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where)
+
+    def _settled(self, handle: ContainerHandle) -> None:
+        """Wait until the program has what it asks for."""
+        path = self._cgroup_of(handle)
+        wait(
+            "the program has its memory",
+            lambda: self._files(path, ("memory.current",))["memory.current"],
+            until=lambda text: isinstance(text, str) and int(text) >= HELD,
+            deadline=soon(),
+        )
+
+
+def _argv(program: Anon) -> tuple[str, ...]:
+    """The words with which a program is started in a container that runs."""
+    return (PROGRAM, *arguments([program]))

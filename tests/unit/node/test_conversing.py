@@ -1,0 +1,294 @@
+"""What only one who speaks CRI can ask, in memory: a right runtime conforms, and each wrong one is found."""
+
+# ruff: noqa: ARG002 - a wrong runtime does not look at all that it is given
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.node.conversing import Conversation
+from memqos.node.fake import _NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.runtime.base import Capability
+from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
+
+MIB = 1 << 20
+STAT = "anon {anon}\ninactive_file 4096\npgfault 300\npgmajfault 2\n"
+
+Verb = Callable[[Conversation], Sequence[Finding]]
+
+
+class Speaks(Asked):
+    """A fake whose containers use what their programs say: 16 MiB, or are killed for more than their limit."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        self.run(handle)
+
+    def run(self, handle: Any) -> None:
+        path = self.path(handle)
+        for one in (path, path.parent):
+            if one in self.cgroups:
+                self.use(one, 16 * MIB)
+        if handle.name == "requested" and str(64 * MIB) in self.args:
+            self.kill(handle)
+
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=137, reason="OOMKilled")
+
+    def use(self, path: CgroupPath, anon: int) -> None:
+        self.cgroups.show(path, "memory.current", f"{anon + MIB}\n")
+        self.cgroups.show(path, "memory.peak", f"{anon + 2 * MIB}\n")
+        self.cgroups.show(path, "memory.stat", STAT.format(anon=anon))
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        self.args = spec.args
+        return super().create(sandbox, spec, deadline=deadline)
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        if str(64 * MIB) not in argv:
+            return 0, b"", b""
+        path = self.path(handle)
+        if self.cgroups.text(path, "memory.oom.group").strip() == "1":
+            self.kill(handle)
+            raise RuntimeCallError("gone.", data={"method": "exec", "code": "UNKNOWN", "details": "gone"})
+        self.cgroups.show(path, "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n")
+        return 137, b"", b""
+
+
+def asked(verb: Verb, kind: type[Asked] = Speaks, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = kind(place, driver)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Conversation) as conversation:
+        return verb(conversation)
+
+
+VERBS: Mapping[str, Verb] = {
+    "sandbox-in-its-parent": lambda it: it.sandbox_in_its_parent(),
+    "sandbox-has-no-limits": lambda it: it.sandbox_as_it_comes(),
+    "sandbox-changes-nothing": lambda it: it.sandbox_beside(),
+    "update-sandbox-writes-nothing": lambda it: it.sandbox_updated(),
+    "update-created": lambda it: it.created_and_updated(CATALOGUE.request("update-twice")),
+    "update-created-everything": lambda it: it.created_and_updated(CATALOGUE.request("update-everything")),
+    "update-ended": lambda it: it.ended_and_updated(CATALOGUE.request("update-unified-high")),
+    "status-says-created": lambda it: it.says_what_was_asked(CATALOGUE.request("everything")),
+    "status-says-updated": lambda it: it.says_what_was_asked(CATALOGUE.request("update-twice")),
+    "status-forgets-refused": lambda it: it.says_what_was_asked(CATALOGUE.request("update-refuses-no-number")),
+    "stats-usage": lambda it: it.uses("usage", "working set", "rss", "available"),
+    "stats-page-faults": lambda it: it.uses("page faults", "major page faults"),
+    "stats-under-load": lambda it: it.uses_under_load("usage", "working set", "available"),
+    "pod-stats": lambda it: it.pod_uses("usage", "working set", "rss"),
+    "oom-killed-is-told": lambda it: it.hog_is_told(),
+    "exec-is-charged": lambda it: it.exec_is_charged(),
+    "exec-is-bound": lambda it: it.exec_is_bound(),
+    "oom-group-kills-all": lambda it: it.group_is_killed(),
+}
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", VERBS)
+def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
+    found = asked(VERBS[name], driver=driver)
+    assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("verb", "why"),
+    [
+        (lambda it: it.driver(), "the runtime does not know RuntimeConfig"),
+        (lambda it: it.uses("swap"), "the runtime's answer has no swap.swap_usage_bytes"),
+        (lambda it: it.uses("pressure"), "the runtime's answer has no memory.psi"),
+    ],
+)
+def test_what_a_runtime_does_not_say_is_not_observable(verb: Verb, why: str) -> None:
+    [found] = asked(verb)
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, why)
+
+
+class WrongDriver(Speaks):
+    reported_driver = CgroupDriver.CGROUPFS
+
+
+class PutsTheSandboxElsewhere(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.run_sandbox(spec, deadline=deadline)
+        self.cgroups.remove(self.fake._sandboxes[handle.id])
+        return handle
+
+
+class LimitsTheSandbox(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.run_sandbox(spec, deadline=deadline)
+        self.cgroups.put(self.fake._sandboxes[handle.id], "memory.max", "1048576")
+        return handle
+
+
+class LimitsThePod(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.memory_limit_in_bytes == 96 * MIB:
+            self.cgroups.put(CgroupPath.parse(spec.cgroup_parent), "memory.max", str(96 * MIB))
+        return self.fake.run_sandbox(spec, deadline=deadline)
+
+    def update_sandbox(self, sandbox: Any, *, overhead: Any, resources: Any, deadline: Any) -> None:
+        self.cgroups.put(
+            CgroupPath.parse(sandbox.spec.cgroup_parent), "memory.max", str(resources.memory_limit_in_bytes)
+        )
+
+
+class LeavesTheSandbox(Speaks):
+    def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
+        """Say that it was done."""
+
+
+class DropsEarlyUpdates(Speaks):
+    """It takes updates of a container that was not started, and forgets them."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if self.fake._containers[handle.id].state == "running":
+            self.fake.update(handle, resources, deadline=deadline)
+
+
+class RefusesLateUpdates(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if self.fake._containers[handle.id].state == "exited":
+            raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "not running"})
+        self.fake.update(handle, resources, deadline=deadline)
+
+
+class RaisesTheDead(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.cgroups.make(self.path(handle))
+
+
+class SaysTheOldLimit(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(
+            told, resources=dataclasses.replace(told.resources, memory_limit_in_bytes=64 * MIB, unified={})
+        )
+
+
+class SaysWhatItRefused(Speaks):
+    told: ContainerResources | None = None
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.told = resources
+        self.fake.update(handle, resources, deadline=deadline)
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        unified = {**told.resources.unified, **(self.told.unified if self.told else {})}
+        return dataclasses.replace(told, resources=dataclasses.replace(told.resources, unified=unified))
+
+
+class SaysStatsTooHigh(Speaks):
+    """As if it counted a megabyte for every 16 twice."""
+
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.stats(handle, deadline=deadline)
+        return {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told["memory"].items()}}
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        told = self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"]["memory"]
+        return {"linux": {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told.items()}}}
+
+
+class SaysTheLimitAsAvailable(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.stats(handle, deadline=deadline)
+        told["memory"]["available_bytes"] = {"value": str(48 * MIB)}
+        return told
+
+
+class SaysError(Speaks):
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=137, reason="Error")
+
+
+class ExecsElsewhere(Speaks):
+    """What it starts in a container is in a cgroup of its own."""
+
+    def use(self, path: CgroupPath, anon: int) -> None:
+        super().use(path, anon)
+        self.cgroups.show(path, "memory.peak", f"{MIB}\n")
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        return 0, b"", b""
+
+
+class KillsAll(Speaks):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.cgroups.show(
+            self.path(handle), "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 2\noom_group_kill 1\n"
+        )
+        return 137, b"", b""
+
+
+class OtherCode(Speaks):
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=1, reason="OOMKilled")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "knobs"),
+    [
+        (PutsTheSandboxElsewhere, "sandbox-in-its-parent", {"cgroup"}),
+        (LimitsTheSandbox, "sandbox-has-no-limits", {"memory.max"}),
+        (LimitsThePod, "sandbox-changes-nothing", {"memory.max"}),
+        (LeavesTheSandbox, "sandbox-changes-nothing", {"cgroup"}),
+        (LimitsThePod, "update-sandbox-writes-nothing", {"memory.max"}),
+        (DropsEarlyUpdates, "update-created", {"memory.high", "memory.max"}),
+        (RefusesLateUpdates, "update-ended", {"update"}),
+        (RaisesTheDead, "update-ended", {"cgroup"}),
+        (SaysTheOldLimit, "status-says-updated", {"ContainerStatus.memory_limit_in_bytes"}),
+        (SaysWhatItRefused, "status-forgets-refused", {"ContainerStatus.unified.memory.high"}),
+        (SaysStatsTooHigh, "stats-usage", {"usage", "working set", "rss", "available"}),
+        (SaysStatsTooHigh, "stats-page-faults", {"page faults", "major page faults"}),
+        (SaysStatsTooHigh, "stats-under-load", {"usage", "working set", "available"}),
+        (SaysStatsTooHigh, "pod-stats", {"usage", "working set", "rss"}),
+        (SaysTheLimitAsAvailable, "stats-usage", {"available"}),
+        (SaysError, "oom-killed-is-told", {"reason"}),
+        (OtherCode, "oom-killed-is-told", {"exit code"}),
+        (OtherCode, "oom-group-kills-all", {"exit code"}),
+        (ExecsElsewhere, "exec-is-charged", {"memory.peak"}),
+        (ExecsElsewhere, "exec-is-bound", {"exec", "memory.events oom_kill"}),
+        (KillsAll, "exec-is-bound", {"memory.events oom_kill"}),
+    ],
+)
+def test_a_wrong_runtime_is_found_by_what_is_wrong(
+    kind: type[Asked], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.requesting.REMOVED_SECONDS", 0.1)
+    found = deviating(asked(VERBS[name], kind))
+    assert knobs <= found
+    assert found <= knobs | {one for one in found if one.startswith("ContainerStatus.")}
+
+
+def test_a_runtime_names_its_driver() -> None:
+    [found] = asked(lambda it: it.driver(), WrongDriver)
+    assert (found.verdict, found.expected, found.observed) == (Verdict.DEVIATES, "systemd", "cgroupfs")
+    [found] = asked(lambda it: it.driver(), WrongDriver, CgroupDriver.CGROUPFS)
+    assert found.verdict is Verdict.CONFORMS
+
+
+def test_what_needs_cri_is_not_asked_of_others() -> None:
+    place = FakePlace()
+    runtime: Any = Speaks(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    assert node.why_not("CRI") == ""
+    runtime.capabilities = frozenset(Capability) - {Capability.CRI}
+    assert node.why_not("CRI") == "fake is not spoken to over CRI"
+    assert node.why_not("own machine") == "the machine is not memqos's own to restart services on"

@@ -1,0 +1,205 @@
+"""What a container lives through, in memory: a right runtime conforms, and each wrong one is found by its knob."""
+
+# ruff: noqa: ARG002 - a wrong runtime does not look at all that it is given
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import MachineryError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.node.fake import _NoRecorder
+from memqos.node.inventory import Inventory, inventory_of
+from memqos.node.living import Life
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.target.local import LocalTarget
+from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
+
+EVERYTHING = CATALOGUE.request("everything")
+Verb = Callable[[Life], Sequence[Finding]]
+
+
+class Lives(Asked):
+    """A fake on a machine whose systemd and daemon can be restarted, with nothing that would be left behind."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.left: list[str] = []
+        self.down = 0
+        place.target.on(("systemctl",), self.systemctl)
+        ends = place.target._commands[("sh", "-c")]
+        place.target._commands[("sh", "-c")] = lambda words, stdin, deadline: (
+            self.look() if "mountinfo" in words[2] else ends(words, stdin, deadline)
+        )
+
+    def systemctl(self, words: Sequence[str], _: bytes, __: Deadline) -> tuple[int, bytes, bytes]:
+        if words[1] == "restart":
+            self.down = 2
+        self.happened(words)
+        return 0, b"", b""
+
+    def happened(self, words: Sequence[str]) -> None:
+        """What it does to the last container."""
+
+    def look(self) -> tuple[int, bytes, bytes]:
+        return 0, "".join(f"{line}\n" for line in ["mounts /", *self.left]).encode(), b""
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        if self.down:
+            self.down -= 1
+            raise MachineryError("it does not answer.")
+        return self.fake.status(handle, deadline=deadline)
+
+
+def asked(verb: Verb, kind: type[Lives] = Lives, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = kind(place, driver)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
+        return verb(life)
+
+
+VERBS: Mapping[str, Verb] = {
+    "daemon-reload": lambda it: it.systemd_reloaded(EVERYTHING),
+    "daemon-reexec": lambda it: it.systemd_replaced(EVERYTHING),
+    "runtime-restart": lambda it: it.daemon_restarted(EVERYTHING),
+    "update-after-runtime-restart": lambda it: it.updated_after_a_restart(CATALOGUE.request("update-unified-high")),
+    "exec": lambda it: it.exec_in_it(EVERYTHING),
+    "stats": lambda it: it.asked_for_stats(EVERYTHING),
+    "container-restart": lambda it: it.made_again(EVERYTHING),
+    "drift": lambda it: it.written_by_others(CATALOGUE.request("unified-high")),
+    "leaves-no-cgroups": lambda it: it.left_by_few("cgroups"),
+    "leaves-no-mounts": lambda it: it.left_by_few("mounts"),
+    "leaves-no-units": lambda it: it.left_by_few("units"),
+    "leaves-no-processes": lambda it: it.left_by_few("processes"),
+}
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", VERBS)
+def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
+    found = asked(VERBS[name], driver=driver)
+    assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
+    assert found
+
+
+class ForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[-1]), "memory.swap.max", "max")
+
+
+class NeighbourForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[0]), "memory.high", "4096000")
+
+
+class DiesWithItsDaemon(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.fake.finish(self.handles[-1], exit_code=137)
+
+
+class ForgetsItsSpecification(Lives):
+    """After a restart it sends what an update names, and clears what was asked before."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.put(self.path(handle), "memory.min", "0")
+
+
+class ResetsOnExec(Lives):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
+        self.cgroups.put(self.path(handle), "memory.high", "max")
+        return 0, b"", b""
+
+
+class ResetsOnStats(Lives):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        self.cgroups.put(self.path(handle), "memory.low", "0")
+        return self.fake.stats(handle, deadline=deadline)
+
+
+class TakesTheOldCgroup(Lives):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if len(self.handles) > 2:
+            self.cgroups.show(self.path(handle), "memory.events", "max 1\noom 1\noom_kill 1\noom_group_kill 0\n")
+
+
+class TrustsItself(Lives):
+    """It writes only what it believes to be different."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        """Nothing is, as far as it knows."""
+
+
+class Leaves(Lives):
+    """Every sandbox leaves one of each kind."""
+
+    def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
+        self.fake.remove_sandbox(sandbox, deadline=deadline)
+        self.left += [f"cgroups /{sandbox.id}", f"mounts /run/{sandbox.id}", f"units {sandbox.id}.scope"]
+        self.left += ["processes containerd-shim", "processes sshd"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "knobs"),
+    [
+        (ForgottenBySystemd, "daemon-reload", {"memory.swap.max"}),
+        (ForgottenBySystemd, "daemon-reexec", {"memory.swap.max"}),
+        (NeighbourForgottenBySystemd, "daemon-reload", {"memory.high"}),
+        (DiesWithItsDaemon, "runtime-restart", {"state"}),
+        (ForgottenBySystemd, "runtime-restart", {"memory.swap.max"}),
+        (ForgetsItsSpecification, "update-after-runtime-restart", {"memory.min"}),
+        (ResetsOnExec, "exec", {"memory.high"}),
+        (ResetsOnStats, "stats", {"memory.low"}),
+        (TakesTheOldCgroup, "container-restart", {"memory.events"}),
+        (TrustsItself, "drift", {"memory.high"}),
+        (Leaves, "leaves-no-cgroups", {"cgroups"}),
+        (Leaves, "leaves-no-mounts", {"mounts"}),
+        (Leaves, "leaves-no-units", {"units"}),
+        (Leaves, "leaves-no-processes", {"processes"}),
+    ],
+)
+def test_a_wrong_runtime_is_found_by_its_knob(
+    kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.living.GONE_SECONDS", 0.1)
+    assert deviating(asked(VERBS[name], kind)) == knobs
+
+
+def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> None:
+    class WrongFromTheStart(Lives):
+        def start(self, handle: Any, *, deadline: Any) -> None:
+            self.fake.start(handle, deadline=deadline)
+            self.cgroups.put(self.path(handle), "memory.min", "0")
+
+    found = asked(VERBS["daemon-reload"], WrongFromTheStart)
+    assert [one.knob for one in found] == ["memory.min"]
+
+
+def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.living.GONE_SECONDS", 0.1)
+    [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
+    assert found.observed.split(", ") == ["containerd-shim"] * 50
+
+
+def test_an_inventory_of_this_machine_is_read() -> None:
+    before = Inventory(cgroups=("/a", "/a"), mounts=("/",), processes=("runc",))
+    now = Inventory(cgroups=("/a", "/a", "/a", "/b"), mounts=("/",), units=("x.scope",))
+    assert now.beyond(before) == Inventory(cgroups=("/a", "/b"), units=("x.scope",))
+    assert not before.beyond(before)
+
+
+def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
+    (tmp_path / "one" / "two").mkdir(parents=True)
+    found = inventory_of(LocalTarget(), str(tmp_path))
+    assert set(found.cgroups) == {f"{tmp_path}/one", f"{tmp_path}/one/two"}
+    assert "/" in found.mounts
