@@ -143,10 +143,11 @@ def _chapter(file: Path) -> Iterator[Claim]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
     chapter = file.parent.name
+    of_all = _default(document.pop("default", True), chapter, str(file))
     for name, fields in document.items():
         if not isinstance(fields, dict):
             raise ManifestError.at("a claim is a table.", file=str(file), field=name, got=fields)
-        yield _claim(f"{chapter}/{name}", fields, str(file))
+        yield _claim(f"{chapter}/{name}", {"default": of_all, **fields}, str(file))
 
 
 def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
@@ -173,9 +174,6 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
     needs = fields.get("needs", [])
     if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
         raise ManifestError.at(f"'needs' lists some of: {', '.join(NEEDS)}.", file=file, field=claim_id, got=needs)
-    default = fields.get("default", True)
-    if not isinstance(default, bool):
-        raise ManifestError.at("'default' is true or false.", file=file, field=claim_id, got=default)
     return Claim(
         id=claim_id,
         sentence=texts["sentence"],
@@ -184,8 +182,15 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
         kind=ClaimKind(texts["kind"]),
         about=About(texts["about"]),
         needs=tuple(needs),
-        default=default,
+        default=_default(fields["default"], claim_id, file),
     )
+
+
+def _default(said: object, where: str, file: str) -> bool:
+    """What a claim, or the file's head for all of its claims, says of `default`."""
+    if not isinstance(said, bool):
+        raise ManifestError.at("'default' is true or false.", file=file, field=where, got=said)
+    return said
 
 
 _CHOICES = {"kind": [kind.value for kind in ClaimKind], "about": [about.value for about in About]}

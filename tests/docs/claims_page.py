@@ -26,7 +26,7 @@ observed nothing which the runtime (or the kernel) made is *not observable*: val
 back prove nothing of a runtime |
 | `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
 | `default` | `false` if a run of whole suites proves it with `--all` alone; one that names its chapter, file or test \
-always does |
+always does. At the head of a file it is meant of all claims that do not say it themselves |
 
 | need | means |
 |---|---|

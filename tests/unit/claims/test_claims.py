@@ -36,6 +36,16 @@ def test_claims_of_all_chapters_are_found_by_id(tmp_path):
     assert len(known) == 3
 
 
+def test_a_chapter_may_be_left_out_of_the_default_but_for_some_claims(tmp_path):
+    more = claim("three").rstrip("\n") + "\ndefault = true\n"
+    write(tmp_path, "default = false\n" + claim("one") + more + claim("two"))
+    write(tmp_path, claim("four"), chapter="numa")
+
+    known = claims.load(tmp_path)
+
+    assert [one for one, each in known.items() if each.default] == ["numa/four", "values/three"]
+
+
 def test_an_unknown_id_names_the_known_ones(tmp_path):
     write(tmp_path, claim("one"))
 
@@ -59,6 +69,7 @@ def test_an_unknown_id_names_the_known_ones(tmp_path):
         (claim(needs="swap"), "'needs' lists some of: swap"),
         (claim(colour="red"), "unknown field 'colour'"),
         (claim(default="never"), "'default' is true or false"),
+        ("default = 1\n" + claim(), "'default' is true or false"),
     ],
 )
 def test_a_wrong_claim_names_file_and_claim(tmp_path, text, words):
