@@ -11,10 +11,13 @@ written too early or too late deviates. No tolerance: files hold what was writte
 
 import pytest
 
+MORE = pytest.mark.more
+"""What "shifted" shows as well, where one container grows and the other shrinks."""
+
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
-@pytest.mark.parametrize("size", ["larger", "smaller", "shifted"])
+@pytest.mark.parametrize("size", [pytest.param("larger", marks=MORE), pytest.param("smaller", marks=MORE), "shifted"])
 @pytest.mark.claim("resize/memory-step-by-step")
 def test_memory_is_resized_step_by_step(qos_node, qos_kubelet, qos_catalog, size, qos_evidence):
     """After every step of the resize the pod and its containers hold what was set until then."""

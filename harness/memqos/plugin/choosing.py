@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
@@ -15,12 +15,18 @@ __all__ = ["left_out", "told_of"]
 
 
 def left_out(
-    config: pytest.Config, settings: Settings, cited: Sequence[tuple[pytest.Item, Claim | None]]
+    config: pytest.Config,
+    settings: Settings,
+    cited: Sequence[tuple[pytest.Item, Claim | None]],
+    *,
+    kubelets: Callable[[], Collection[str]],
 ) -> list[pytest.Item]:
-    """The cases that this run does not have. cited: every case, with the claim that it cites.
+    """The cases that this run does not have.
 
-    None with --all, and none where somebody chose by -k or -m. A case is left out by its claim; one of memqos's own
-    suites by its kubelet as well, if it does not name that itself and nobody asked for its release.
+    cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
+    None with --all, and none where somebody chose by -k or -m. A case is left out by its marker or its claim. One of
+    memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
+    kubelets has them.
     """
     if settings.all or config.option.keyword or config.option.markexpr:
         return []
@@ -31,17 +37,22 @@ def left_out(
         return any(place.is_relative_to(item.path.parent) for place in places)
 
     def is_more(item: pytest.Item, claim: Claim | None) -> bool:
-        by_kubelet = not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item)
-        return (claim is not None and not claim.default) or by_kubelet
+        by_kubelet = (
+            not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item, kubelets)
+        )
+        by_marker = item.get_closest_marker("more") is not None
+        return by_marker or (claim is not None and not claim.default) or by_kubelet
 
     return [item for item, claim in cited if is_more(item, claim) and not is_named(item)]
 
 
-def _has_more_kubelets(item: pytest.Item) -> bool:
+def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]]) -> bool:
     """Whether the kubelet of a case is one of those that the default has not."""
     callspec = getattr(item, "callspec", None)
     kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
-    return not getattr(kubelet, "default", True) and item.get_closest_marker("kubelet") is None
+    marker = item.get_closest_marker("kubelet")
+    named = set(marker.args) if marker is not None else set()
+    return not getattr(kubelet, "default", True) and (not named or not named.isdisjoint(kubelets()))
 
 
 def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:

@@ -83,7 +83,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [pytest.param(claim.name, id=claim.name, marks=pytest.mark.claim(claim.id)) for claim in asked]
         metafunc.parametrize("qos_request", cases)
     if "qos_zone" in names:
-        metafunc.parametrize("qos_zone", ("first", "last"), indirect=True)
+        zones = (pytest.param("first", marks=pytest.mark.more), "last")
+        metafunc.parametrize("qos_zone", zones, indirect=True)
     settings = metafunc.config.stash[SETTINGS_KEY]
     if node := node_fixture(names):
         keys = _systems_of(metafunc.definition, settings)
@@ -148,7 +149,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     settings = config.stash[SETTINGS_KEY]
     empty = [item for item in ours if _has_empty_parameters(item)]
     cited = [(item, _claim(item)) for item in ours if item not in empty]
-    left = left_out(config, settings, cited)
+    left = left_out(config, settings, cited, kubelets=lambda: _kubelet_ids(default=True))
     config.stash[LEFT_OUT] = told_of(cited, left)
     if without := {*empty, *left}:
         config.hook.pytest_deselected(items=[item for item in items if item in without])
@@ -259,11 +260,12 @@ def needs_of(item: pytest.Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*by_claim, *marked]))
 
 
-@lru_cache(maxsize=1)
-def _kubelet_ids() -> tuple[str, ...]:
+@lru_cache(maxsize=2)
+def _kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
+    """Every kubelet of the catalogue, or those of the default."""
     from memqos.catalog.kubelets import load_kubelets
 
-    return tuple(kubelet.id for kubelet in load_kubelets())
+    return tuple(kubelet.id for kubelet in load_kubelets() if kubelet.default or not default)
 
 
 @lru_cache(maxsize=32)
@@ -282,9 +284,9 @@ def _check_markers(item: pytest.Item) -> None:
         raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
     for marker in item.iter_markers("needs"):
         _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
-    for marker in item.iter_markers("behaviour"):
+    for marker in (one for name in ("behaviour", "more") for one in item.iter_markers(name)):
         if marker.args or marker.kwargs:
-            raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
+            raise UsageError(f"the marker '{marker.name}' takes no arguments.", where=where)
     for marker in item.iter_markers("kubelet"):
         _check_names("kubelet(id, ...)", marker, _kubelet_ids(), where)
     for marker in item.iter_markers("machine"):

@@ -69,7 +69,6 @@ def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
 
 def test_some_kubelets_are_not_of_the_default():
     assert {one.id for one in load_kubelets(on=CgroupVersion.V2) if one.default and not one.chapter} == {
-        "v1.27",
         "v1.36-tiered",
         "v1.37-tiered",
     }
