@@ -64,7 +64,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "place.base", "place.connecting", "place.sources", "probe", "runtime.base",
+            "errors", "clock", "model", "place.base", "place.bringing", "place.connecting", "place.discovery",
+            "place.sources", "probe", "runtime.base",
             "target.base", "catalog", "vm",
         }
     ),

@@ -16,7 +16,7 @@ from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
 from memqos.vm.guest.bringing import put_trees, start_units
 from memqos.vm.image.making import ensure_image
-from memqos.vm.trees import GuestFile, bring_tree
+from memqos.vm.trees import AskedTree, bring_tree
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
@@ -154,9 +154,9 @@ def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package)
     (tmp_path / "daemon").write_text(DAEMON)
     (tmp_path / "vendor.service").write_text(UNIT)
     files = (
-        GuestFile(tmp_path / "daemon", "/usr/local/bin/vendor-daemon", 0o755),
-        GuestFile(tmp_path / "vendor.service", "/etc/systemd/system/vendor.service"),
-        GuestFile(folder, "/etc/vendor"),
+        AskedTree(tmp_path / "daemon", "/usr/local/bin/vendor-daemon", 0o755),
+        AskedTree(tmp_path / "vendor.service", "/etc/systemd/system/vendor.service"),
+        AskedTree(folder, "/etc/vendor"),
     )
     brought = {"guest_files": files, "guest_units": ("vendor.service",), "guest_debs": (package,)}
     with start(tmp_path / "log", checkpoint=False, **brought) as machine:
@@ -169,11 +169,11 @@ def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package)
         assert known["packages"]["vendor-runtime"] == "1.0"
         target = machine.target
         for wrong, why in (("/usr/bin", "is a folder"), ("/usr/bin/tar", "tar")):
-            tree = bring_tree("--guest-file", GuestFile(tmp_path / "daemon", wrong))
+            tree = bring_tree("--guest-file", AskedTree(tmp_path / "daemon", wrong))
             with pytest.raises(UnfitFileError, match=f"--guest-file: .* cannot be put at {wrong} .*{why}"):
                 put_trees(target, [tree], deadline=Deadline.after(60))
         (tmp_path / "bad.service").write_text(UNIT.replace("vendor-daemon", "nothing"))
-        tree = bring_tree("--guest-file", GuestFile(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))
+        tree = bring_tree("--guest-file", AskedTree(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))
         put_trees(target, [tree], deadline=Deadline.after(60))
         with pytest.raises(UnfitFileError, match=r"(?s)the unit bad\.service does not run.*nothing"):
             start_units(target, ("bad.service",))

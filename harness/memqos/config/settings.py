@@ -51,10 +51,11 @@ class Settings:
 
     profile, runtime, driver: what to run on, in the order in which it was asked for; one at least of each, and every
     case runs on all that they make together. target: the URL of the machine to use, None if machines are booted.
-    topology: a name, or a file's path. kubernetes: the releases to narrow to; none means every release.
-    all: whether nothing is left out of whole suites. runtime_version: what a person states of the OCI runtime, None
-    where nobody does. results: None is a folder made from the time. parallel: how many pods are started at the same
-    time. time_budget: None is as long as it takes. Of the files None and () leave what the machine has.
+    topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
+    releases to narrow to; none means every release. all: whether nothing is left out of whole suites. runtime_version:
+    what a person states of the OCI runtime, None where nobody does. results: None is a folder made from the time.
+    parallel: how many pods are started at the same time. time_budget: None is as long as it takes. Of the files None
+    and () leave what the machine has.
     origins: by key where each came from: "default", the option as it was written, the environment variable, or the file
     with the line.
     """
@@ -65,6 +66,7 @@ class Settings:
     cgroup: CgroupVersion
     no_recursiveprot: bool
     runtime: tuple[str, ...]
+    cri_socket: str | None
     driver: tuple[CgroupDriver, ...]
     kubernetes: tuple[str, ...]
     all: bool

@@ -14,9 +14,11 @@ from enum import Enum
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
+    "BY_HANDLER",
     "DIRECTLY",
     "OCI_RUNTIMES",
     "OTHER_VARIABLES",
+    "OVER_CRIO",
     "PREFIX",
     "SETTINGS",
     "Default",
@@ -111,7 +113,10 @@ OCI_RUNTIMES = ("runc", "crun")
 DIRECTLY = "oci:"
 """Before an OCI runtime that is driven with no daemon in between."""
 _OVER_CONTAINERD = "containerd+"
-RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, DIRECTLY) for name in OCI_RUNTIMES)
+OVER_CRIO = "crio+"
+BY_HANDLER = "cri+"
+"""Before a handler of the server on a socket that a person names, whatever both are."""
+RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, OVER_CRIO, DIRECTLY) for name in OCI_RUNTIMES)
 
 
 def offered_name(chosen: str) -> str:
@@ -166,8 +171,16 @@ SETTINGS: tuple[Setting, ...] = (
         default=(offered_name("runc"),),
         choices=RUNTIMES,
         metavar="NAME[,NAME...]",
-        help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), or oci:runc, "
-        "which is driven directly, with no daemon in between; every case runs with each",
+        help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc) or CRI-O "
+        "(crio+crun), cri+HANDLER for any other server of CRI, or oci:runc, which is driven directly, with no daemon "
+        "in between; every case runs with each",
+    ),
+    Setting(
+        name="cri-socket",
+        kind=Kind.WORD,
+        metavar="PATH",
+        help="speak CRI on this socket in the machine, such as that of a daemon of yours; every name of --runtime with "
+        "a plus sign is then of the server that listens there",
     ),
     Setting(
         name="driver",

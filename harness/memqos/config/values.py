@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.config.placed import PlacedFile, placed_file
-from memqos.config.table import Kind, Setting, offered_name
+from memqos.config.table import BY_HANDLER, Kind, Setting, offered_name
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
@@ -116,7 +116,11 @@ def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
 
 
 def _runtimes(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(offered_name(word) for word in _words(setting, text, origin)))
+    known = replace(setting, choices=(*setting.choices, *_HANDLERS.findall(text)))
+    return tuple(dict.fromkeys(offered_name(word) for word in _words(known, text, origin)))
+
+
+_HANDLERS = re.compile(rf"{re.escape(BY_HANDLER)}[\w.-]+", re.ASCII)
 
 
 def _count(setting: Setting, text: str, origin: str) -> int:

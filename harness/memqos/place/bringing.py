@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, MachineryError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UnfitFileError
 from memqos.place.base import OfferedRuntime
 from memqos.place.guard import FOLDER, Guard
 from memqos.probe.sampler import MEMWATCH
@@ -20,14 +20,15 @@ from memqos.vm.image.container_image import container_image, container_image_nam
 from memqos.vm.image.recipe import compile_arguments
 from memqos.vm.profile import Program
 
-__all__ = ["bring_images", "bring_memwatch"]
+__all__ = ["bring_images", "bring_images_served", "bring_memwatch"]
 
 PROFILE = "trixie"
 """Whose programs are brought; all profiles have the same."""
 
-CTR = ("ctr", "--namespace=k8s.io", "images")
-
-WITHOUT_OURS = f'{" ".join(CTR)} list --quiet | grep -vxF -e "$1" | xargs -r {" ".join(CTR)} remove --sync'
+WITHOUT_OURS = """\
+before=$1; shift
+"$@" list --quiet | grep -vxF -e "$before" | xargs -r "$@" remove --sync
+"""
 """Removes the images that were not there before: those of ours, and what CRI keeps beside each by its id."""
 
 COMPILE_SECONDS = 120.0
@@ -51,22 +52,54 @@ def bring_images(target: Target, offer: OfferedRuntime, guard: Guard, *, deadlin
     """
     with target.forward(offer.socket) as local, connect(local, name=offer.name, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
-    if missing and offer.name.startswith("containerd+"):
-        before = checked(target.run([*CTR, "list", "--quiet"], deadline=deadline), where=target.address).text.strip()
-        guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before])
+    if not missing:
+        return
+    if not offer.name.startswith("containerd+"):
+        raise EnvironmentNotAbleError(
+            f"its store has no image {', '.join(missing[0][1])}, and only containerd's takes one from us.",
+            where=target.address,
+            next_step="Load it there first; `memqos vm shell` has a machine that has it.",
+        )
+    before = checked(target.run([*_ctr(offer.socket), "list", "--quiet"], deadline=deadline), where=target.address)
+    guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before.text.strip(), *_ctr(offer.socket)])
+    _import(target, offer.socket, missing, deadline=deadline)
+
+
+def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> None:
+    """Put the images that a server's store lacks into it, on a machine of ours: containerd takes them, others pull.
+
+    Raises UnfitFileError with the server's own words for an image that it cannot pull.
+    """
+    with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
+        missing = list(_missing(runtime, deadline=deadline))
+        if runtime.version(deadline=deadline).name == "containerd":
+            _import(target, socket, missing, deadline=deadline)
+            return
+        for image in (image for _, names in missing for image in names):
+            try:
+                runtime.pull_image(image, deadline=deadline)
+            except RuntimeCallError as error:
+                raise UnfitFileError(
+                    f"the server on '{socket}' has no image {image}, and cannot pull it: {error.what}",
+                    where="--cri-socket",
+                    next_step="Have it loaded, or served by a registry in the machine, by a unit of --guest-unit.",
+                ) from error
+
+
+def _ctr(socket: str) -> tuple[str, ...]:
+    return "ctr", f"--address={socket}", "--namespace=k8s.io", "images"
+
+
+def _import(target: Target, socket: str, missing: Sequence[tuple[Program, list[str]]], *, deadline: Deadline) -> None:
+    """Give containerd the images of these programs, by these names."""
     for program, names in missing:
-        if not offer.name.startswith("containerd+"):
-            raise EnvironmentNotAbleError(
-                f"its store has no image {', '.join(names)}, and only containerd's takes one from us.",
-                where=target.address,
-                next_step="Load it there first; `memqos vm shell` has a machine that has it.",
-            )
         own = container_image_name(program.name)
         archive = container_image(program.name, _compiled(program))
-        checked(target.run([*CTR, "import", "-"], stdin=archive, deadline=deadline), where=target.address)
+        checked(target.run([*_ctr(socket), "import", "-"], stdin=archive, deadline=deadline), where=target.address)
         for name in names:
             if name != own:
-                checked(target.run([*CTR, "tag", "--force", own, name], deadline=deadline), where=target.address)
+                argv = [*_ctr(socket), "tag", "--force", own, name]
+                checked(target.run(argv, deadline=deadline), where=target.address)
 
 
 def _missing(runtime: CriRuntime, *, deadline: Deadline) -> Iterator[tuple[Program, list[str]]]:

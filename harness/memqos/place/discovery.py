@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OciProgram, OfferedRuntime
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.target.base import Target
+from memqos.target.base import Target, checked
 from memqos.target.programs import version_in
 
-__all__ = ["SOCKETS", "discovered", "offers_of"]
+__all__ = ["CRIO_SOCKET", "SOCKETS", "discovered", "offers_of", "served_at"]
 
-SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock")
+CRIO_SOCKET = "/run/crio/crio.sock"
+SOCKETS = ("/run/containerd/containerd.sock", CRIO_SOCKET)
+
+ALIVE_SECONDS = 20.0
 
 _LISTENING = 'for socket; do [ ! -S "$socket" ] || echo "$socket"; done'
 
@@ -28,12 +32,19 @@ exit $status
 """
 """crun makes the folder of its state when it is asked anything at all."""
 
+_CALLED = {"cri-o": "crio"}
+"""Daemons whose name for themselves has a sign that other people leave out."""
+
 _RUNC_SHIM = "io.containerd.runc.v2"
 
 
-def discovered(target: Target, *, deadline: Deadline) -> Mapping[str, OfferedRuntime]:
-    """The runtimes that answer, by name. EnvironmentNotAbleError if none does, MachineryError for one that hangs."""
-    listening = target.run(["sh", "-c", _LISTENING, "sh", *SOCKETS], deadline=deadline)
+def discovered(target: Target, *, first: str = "", deadline: Deadline) -> Mapping[str, OfferedRuntime]:
+    """The runtimes that answer, by name; what listens on the first socket goes before the usual ones.
+
+    EnvironmentNotAbleError if none does, MachineryError for one that hangs.
+    """
+    sockets = (*([first] if first else []), *SOCKETS)
+    listening = target.run(["sh", "-c", _LISTENING, "sh", *sockets], deadline=deadline)
     found: dict[str, OfferedRuntime] = {}
     for socket in listening.text.split():
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
@@ -41,20 +52,71 @@ def discovered(target: Target, *, deadline: Deadline) -> Mapping[str, OfferedRun
                 found.setdefault(offer.name, offer)
     if not found:
         raise EnvironmentNotAbleError(
-            f"no container runtime listens on {' or '.join(SOCKETS)}.",
+            f"no container runtime listens on {' or '.join(sockets)}.",
             where=target.address,
             next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
         )
     return found
 
 
+def served_at(
+    target: Target, socket: str, *, handlers: Mapping[str, str], deadline: Deadline
+) -> Mapping[str, OfferedRuntime]:
+    """What the server on a socket that a person names has, by name.
+
+    handlers: those that are asked for as they are, by the names that they get.
+
+    Raises UnfitFileError for a socket that is not there, and for one on which nothing speaks CRI within the deadline.
+    """
+    if target.run(["test", "-S", socket], deadline=deadline).status != 0:
+        raise UnfitFileError(
+            f"the machine has no socket '{socket}'.",
+            where="--cri-socket",
+            next_step="Bring a daemon that listens there, with --guest-file and --guest-unit.",
+        )
+    try:
+        with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
+            found = {offer.name: offer for offer in _offers(target, runtime, socket, deadline=deadline)}
+            for name, handler in handlers.items():
+                offer = _by_handler(target, runtime, socket, handler, deadline=deadline)
+                found[name] = replace(offer, name=name)
+    except MachineryError as error:
+        # The machine itself may be what does not answer.
+        checked(target.run(["true"], deadline=Deadline.after(ALIVE_SECONDS)), where=target.address)
+        raise UnfitFileError(
+            f"what listens on '{socket}' does not serve CRI v1: {error.what.splitlines()[0]}",
+            where="--cri-socket",
+            next_step="See its log with `memqos vm shell` and the same options.",
+        ) from error
+    return found
+
+
+def _by_handler(
+    target: Target, runtime: CriRuntime, socket: str, handler: str, *, deadline: Deadline
+) -> OfferedRuntime:
+    """A handler, whose server tells its program and driver, or the one driver that it has, or nothing: then any."""
+    configuration = runtime.configuration(deadline=deadline)
+    known = [entry for entry, one in handlers_of(configuration) if one == handler]
+    program, path, driver = known[0] if known else (handler, handler, runtime.reported_driver)
+    return OfferedRuntime(
+        name=handler,
+        socket=socket,
+        handlers=dict.fromkeys(CgroupDriver if driver is None else [driver], handler),
+        oci=_oci_program(target, program, path, deadline=deadline),
+        hugetlb=configuration.get("disableHugetlbController") is not True,
+    )
+
+
 def _offers(target: Target, runtime: CriRuntime, socket: str, *, deadline: Deadline) -> Iterator[OfferedRuntime]:
     """What this daemon has below it."""
-    name = runtime.version(deadline=deadline).name
+    said = runtime.version(deadline=deadline).name
+    name = _CALLED.get(said, said)
     configuration = runtime.configuration(deadline=deadline)
     handlers = offers_of(configuration)
     if not handlers and runtime.reported_driver is not None:
-        handlers = {("runc", "runc", runtime.reported_driver): ""}
+        names = runtime.handlers(deadline=deadline)
+        handlers = {(name, name, runtime.reported_driver): name for name in names}
+        handlers = handlers or {("runc", "runc", runtime.reported_driver): ""}
     hugetlb = configuration.get("disableHugetlbController") is not True
     by_program: dict[tuple[str, str], dict[CgroupDriver, str]] = {}
     for (program, path, driver), handler in handlers.items():
@@ -77,18 +139,27 @@ def _oci_program(target: Target, name: str, path: str, *, deadline: Deadline) ->
 
 
 def offers_of(configuration: Mapping[str, Any]) -> dict[tuple[str, str, CgroupDriver], str]:
-    """The handlers in containerd's configuration: program, its path and cgroup driver to the handler's name.
+    """The handlers in containerd's configuration: program, its path and cgroup driver to the first handler's name.
+
+    PURE.
+    """
+    found: dict[tuple[str, str, CgroupDriver], str] = {}
+    for entry, handler in handlers_of(configuration):
+        found.setdefault(entry, handler)
+    return found
+
+
+def handlers_of(configuration: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, CgroupDriver], str]]:
+    """Every handler in containerd's configuration with its program, that one's path and its cgroup driver.
 
     PURE. Of shims other than that of runc nothing is known. A program without a path of its own is found by its name,
     which is runc's unless it is said.
     """
     runtimes = configuration.get("containerd", {}).get("runtimes") or {}
-    found: dict[tuple[str, str, CgroupDriver], str] = {}
     for handler, runtime in sorted(runtimes.items()):
         options = runtime.get("options") or {}
         if runtime.get("runtimeType") != _RUNC_SHIM:
             continue
         path = str(options.get("BinaryName") or "runc")
         driver = CgroupDriver.SYSTEMD if options.get("SystemdCgroup") is True else CgroupDriver.CGROUPFS
-        found.setdefault((path.rpartition("/")[2], path, driver), handler)
-    return found
+        yield (path.rpartition("/")[2], path, driver), handler

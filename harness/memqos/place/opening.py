@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -12,8 +13,10 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
+from memqos.config.table import BY_HANDLER, OVER_CRIO
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
+from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.there import opened_there
 from memqos.place.vm import opened_vm
 from memqos.target.opening import check_url
@@ -24,7 +27,7 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, check_options, kernel_words
-from memqos.vm.trees import BroughtTree, GuestFile
+from memqos.vm.trees import AskedTree, BroughtTree
 
 __all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_places"]
 
@@ -34,6 +37,10 @@ OF_BOOTED_MACHINES = (
     "no_checkpoint", "keep_vm",
 )  # fmt: skip
 """The settings that say what is booted; a machine that is there is what it is."""
+
+
+LONGEST_SOCKET = 100
+"""The kernel takes 107 bytes."""
 
 
 class Places:
@@ -67,13 +74,19 @@ class Places:
         options = boot_options(self._settings)
         self._need_same_files(check_options(options).files)
         with opened_vm(
-            key.place, options, folder=folder, progress=self._progress, keepable=self._settings.keep_vm
+            key.place,
+            options,
+            folder=folder,
+            progress=self._progress,
+            keepable=self._settings.keep_vm,
+            cri_socket=cri_socket(self._settings),
+            handlers=_handlers(self._settings),
         ) as place:
             yield place
 
     @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
-        with opened_there(url) as place:
+        with opened_there(url, cri_socket=cri_socket(self._settings)) as place:
             found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
@@ -104,6 +117,7 @@ def check_places(settings: Settings) -> dict[str, str]:
     """
     if settings.runtime_version is not None:
         one_oci_runtime(settings, option=settings.origins["runtime_version"])
+    cri_socket(settings)
     if settings.target:
         _check_target(settings.target, settings)
         return {}
@@ -112,6 +126,45 @@ def check_places(settings: Settings) -> dict[str, str]:
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
     return {str(file.path): file.sha256 for file in choices.files}
+
+
+def cri_socket(settings: Settings) -> str:
+    """Where a server of a person's own speaks CRI in booted machines; "" if the image's own is meant.
+
+    Raises UsageError for what is no path, a server that nobody named, and one that no profile has and nobody brings.
+    """
+    socket, where = settings.cri_socket, settings.origins["cri_socket"]
+    plus = [one for one in settings.runtime if "+" in one and not one.startswith("docker+")]
+    if socket is not None:
+        if not re.fullmatch(r"(/[\w.@+-]+)+", socket, re.ASCII) or len(socket) > LONGEST_SOCKET:
+            raise UsageError(
+                f"'{socket}' is not the path of a socket.", where=where, next_step="It begins with a slash."
+            )
+        if not plus:
+            raise UsageError(
+                "none of the runtimes is behind a socket.", where=where, next_step="Name one: cri+HANDLER."
+            )
+        return socket
+    if meant := [one for one in plus if one.startswith(BY_HANDLER)]:
+        raise UsageError(
+            f"{meant[0]} is a handler of the server on --cri-socket, and that is not given.",
+            where=settings.origins["runtime"],
+            next_step="Say where it listens in the machine: --cri-socket PATH.",
+        )
+    if meant := [one for one in plus if one.startswith(OVER_CRIO)]:
+        if not (settings.guest_file or settings.guest_deb or settings.target):
+            raise UsageError(
+                f"{meant[0]}: no profile has CRI-O.",
+                where=settings.origins["runtime"],
+                next_step="Bring it with --guest-file and --guest-unit: see docs/how-to/bring-a-cri-server.md.",
+            )
+        return CRIO_SOCKET
+    return ""
+
+
+def _handlers(settings: Settings) -> dict[str, str]:
+    """The runtimes that are named by their handlers, with these."""
+    return {one: one.removeprefix(BY_HANDLER) for one in settings.runtime if one.startswith(BY_HANDLER)}
 
 
 def _check_target(url: str, settings: Settings) -> None:
@@ -154,7 +207,7 @@ def boot_options(settings: Settings) -> BootOptions:
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,
-        guest_files=tuple(GuestFile(one.source, one.destination, one.mode) for one in settings.guest_file),
+        guest_files=tuple(AskedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
         guest_units=settings.guest_unit,
         guest_debs=settings.guest_deb,
         kernel_debs=settings.kernel_deb,

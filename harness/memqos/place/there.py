@@ -166,8 +166,10 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def opened_there(url: str) -> Iterator[PlaceThere]:
+def opened_there(url: str, *, cri_socket: str = "") -> Iterator[PlaceThere]:
     """Connect to a machine, and learn what it has; nothing is made on it, and the connection ends with the context.
+
+    cri_socket: where it is looked for runtimes before the usual places, "" for nowhere else.
 
     Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
     nothing on it runs containers or it has no memory controller.
@@ -187,7 +189,7 @@ def opened_there(url: str) -> Iterator[PlaceThere]:
     ):
         reached.append(target)
         facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
-        runtimes = discovered(target, deadline=Deadline.after(LOOK_SECONDS))
+        runtimes = discovered(target, first=cri_socket, deadline=Deadline.after(LOOK_SECONDS))
         yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
 
 

@@ -23,7 +23,9 @@ from memqos.place.base import (
     Sources,
     offered,
 )
+from memqos.place.bringing import bring_images_served
 from memqos.place.connecting import CONTAINERD_SOCKET, runtime_connected
+from memqos.place.discovery import served_at
 from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
@@ -41,6 +43,9 @@ __all__ = ["VmPlace", "opened_vm"]
 
 FACTS_SECONDS = 60.0
 
+SERVER_SECONDS = 120.0
+"""How long a server of a person's own may take to say what it has, and to take images."""
+
 OCI_RUNTIMES = ("runc", "crun")
 """What every image has below containerd, each under a handler of its own (vm/guest)."""
 
@@ -48,9 +53,13 @@ OCI_RUNTIMES = ("runc", "crun")
 class VmPlace:
     """A machine of ours as a place; see the port. Made by `opened_vm`."""
 
-    def __init__(self, machine: Machine, facts: TargetFacts) -> None:
+    def __init__(
+        self, machine: Machine, facts: TargetFacts, served: Mapping[str, OfferedRuntime] | None = None
+    ) -> None:
+        """served: what a server of a person's own has, which goes before the image's own of the same name."""
         self._machine = machine
         self._facts = facts
+        self._served = served or {}
 
     @property
     def target(self) -> Target:
@@ -71,7 +80,12 @@ class VmPlace:
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
         """Containerd over each OCI runtime, and each alone."""
         offers = [offer(name) for offer in (self._over_containerd, self._directly) for name in OCI_RUNTIMES]
-        return {offer.name: offer for offer in offers}
+        return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
+
+    def _with_brought(self, offer: OfferedRuntime) -> OfferedRuntime:
+        """With what a person put in the place of the image's program, if it is that."""
+        brought = self._machine.contents.brought
+        return dataclasses.replace(offer, oci=self._program(offer.oci.name)) if offer.oci.name in brought else offer
 
     def _program(self, name: str) -> OciProgram:
         contents = self._machine.contents
@@ -163,9 +177,20 @@ class VmPlace:
 
 @contextlib.contextmanager
 def opened_vm(
-    key: PlaceKey, options: BootOptions, *, folder: Path, progress: Progress, keepable: bool = False
+    key: PlaceKey,
+    options: BootOptions,
+    *,
+    folder: Path,
+    progress: Progress,
+    keepable: bool = False,
+    cri_socket: str = "",
+    handlers: Mapping[str, str] | None = None,
 ) -> Iterator[VmPlace]:
-    """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder."""
+    """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder.
+
+    cri_socket: where CRI is spoken by a server of a person's own, "" for none; handlers: those of its
+    handlers that are asked for, by the names of the runtimes that they stand for.
+    """
     profile, topology = key
     with boot(
         load_profile(profile),
@@ -176,4 +201,8 @@ def opened_vm(
         progress=progress,
         keepable=keepable,
     ) as machine:
-        yield VmPlace(machine, target_facts(machine.target, deadline=Deadline.after(FACTS_SECONDS)))
+        target, served = machine.target, None
+        if cri_socket:
+            served = served_at(target, cri_socket, handlers=handlers or {}, deadline=Deadline.after(SERVER_SECONDS))
+            bring_images_served(target, cri_socket, deadline=Deadline.after(SERVER_SECONDS))
+        yield VmPlace(machine, target_facts(target, deadline=Deadline.after(FACTS_SECONDS)), served)

@@ -29,7 +29,8 @@ __all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "needs_of", "
 
 _OF_MACHINES = frozenset(
     {
-        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "runtime_binary", "runtime_version",
+        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
+        "runtime_binary", "runtime_version",
         "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
         "kernel_image", "initrd", "kernel_deb",
     }

@@ -36,6 +36,9 @@ from memqos.runtime.base import (
 
 __all__ = ["CriRuntime", "connect"]
 
+_OF_IMAGES = frozenset({"ImageStatus", "PullImage"})
+"""The methods of the other service."""
+
 Reply = TypeVar("Reply", bound=Message)
 
 # Go servers refuse the percent-encoded socket path that gRPC would otherwise send as :authority.
@@ -117,6 +120,16 @@ class CriRuntime:
         """ImageStatus: whether the runtime's store has an image of this name."""
         request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=image))
         return self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, deadline).HasField("image")
+
+    def pull_image(self, image: str, *, deadline: Deadline) -> None:
+        """PullImage, as the kubelet does for an image that the store lacks."""
+        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))
+        self._call("PullImage", request, cri_pb2.PullImageResponse, deadline)
+
+    def handlers(self, *, deadline: Deadline) -> tuple[str, ...]:
+        """Status: the names of the runtime's handlers; empty for one that tells none."""
+        reply = self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, deadline)
+        return tuple(handler.name for handler in reply.runtime_handlers if handler.name)
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
         """RunPodSandbox with the spec's handler, or this adapter's where the spec names none."""
@@ -234,7 +247,7 @@ class CriRuntime:
         )
 
     def _call(self, method: str, request: Message, reply_type: type[Reply], deadline: Deadline) -> Reply:
-        stub = self._images if method == "ImageStatus" else self._stub
+        stub = self._images if method in _OF_IMAGES else self._stub
         at = utc_now().isoformat(timespec="milliseconds")
         began = deadline.clock.now()
         reply: Reply | None = None

@@ -17,7 +17,7 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
 from memqos.vm.brought import Brought, bring, check_config, check_deb, check_initrd, check_kernel, check_program
 from memqos.vm.profile import Profile
-from memqos.vm.trees import BroughtTree, GuestFile, bring_tree
+from memqos.vm.trees import AskedTree, BroughtTree, bring_tree
 
 __all__ = ["BootOptions", "Choices", "check_options", "kernel_words"]
 
@@ -48,7 +48,7 @@ class BootOptions:
     containerd_binary: Path | None = None
     containerd_config: Path | None = None
     runtime_debs: tuple[Path, ...] = ()
-    guest_files: tuple[GuestFile, ...] = ()
+    guest_files: tuple[AskedTree, ...] = ()
     guest_units: tuple[str, ...] = ()
     guest_debs: tuple[Path, ...] = ()
     kernel_debs: tuple[Path, ...] = ()

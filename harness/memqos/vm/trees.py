@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memqos.errors import UsageError
 
-__all__ = ["BroughtTree", "GuestFile", "bring_tree"]
+__all__ = ["AskedTree", "BroughtTree", "bring_tree"]
 
 MOST_BYTES = 1 << 30
 """A machine has a disk of a few GiB, and the host holds the packed files in memory."""
@@ -26,7 +26,7 @@ NOT_THERE = ("/proc", "/sys", "/dev", "/boot", "/run", "/tmp", "/usr/lib/memqos"
 
 
 @dataclass(frozen=True, slots=True)
-class GuestFile:
+class AskedTree:
     """A file or folder of this host, its absolute place in the machine, and its mode there, None for the one it has."""
 
     source: Path
@@ -36,7 +36,7 @@ class GuestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtTree:
-    """What was found at a GuestFile's source: the option, the source's path, the hash of its content, and its bytes."""
+    """What was found at a AskedTree's source: the option, the source's path, the hash of its content, and its bytes."""
 
     option: str
     path: Path
@@ -79,7 +79,7 @@ class BroughtTree:
         return stream.getvalue()
 
 
-def bring_tree(option: str, file: GuestFile) -> BroughtTree:
+def bring_tree(option: str, file: AskedTree) -> BroughtTree:
     """Read a file or folder once.
 
     Raises UsageError, naming the option, for what cannot be read, is neither file nor folder nor link, is too much, or

@@ -8,7 +8,7 @@ import pytest
 
 from memqos.errors import UsageError
 from memqos.vm.options import BootOptions, check_options
-from memqos.vm.trees import GuestFile, bring_tree
+from memqos.vm.trees import AskedTree, bring_tree
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def members(tree):
 
 
 def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
-    tree = bring_tree("--guest-file", GuestFile(folder, "/etc/crio"))
+    tree = bring_tree("--guest-file", AskedTree(folder, "/etc/crio"))
     found = members(tree)
     assert list(found) == ["etc/crio", "etc/crio/conf.d", "etc/crio/latest", "etc/crio/run", "etc/crio/conf.d/a.conf"]
     assert found["etc/crio/run"] == (tarfile.REGTYPE, 0o755, "", 0, 0)
@@ -40,7 +40,7 @@ def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
 
 
 def test_a_file_gets_the_mode_that_was_asked_for_and_a_link_is_followed(folder):
-    asked = bring_tree("--guest-file", GuestFile(folder / "latest", "/etc/a.conf", 0o600))
+    asked = bring_tree("--guest-file", AskedTree(folder / "latest", "/etc/a.conf", 0o600))
     assert members(asked) == {"etc/a.conf": (tarfile.REGTYPE, 0o600, "", 0, 0)}
 
 
@@ -59,11 +59,11 @@ def test_what_cannot_be_put_anywhere_is_told_before_anything_starts(folder, sour
     os.mkfifo(folder.parent / "pipe")
     place = folder.parent / "pipe" if source == "pipe" else folder / source
     with pytest.raises(UsageError, match=f"--guest-file: .*{words}"):
-        check_options(BootOptions(guest_files=(GuestFile(place, destination, mode),)))
+        check_options(BootOptions(guest_files=(AskedTree(place, destination, mode),)))
 
 
 def test_what_is_changed_while_it_is_in_use_is_not_put_in(folder):
-    tree = bring_tree("--guest-file", GuestFile(folder, "/etc/crio"))
+    tree = bring_tree("--guest-file", AskedTree(folder, "/etc/crio"))
     (folder / "new").write_text("")
     with pytest.raises(UsageError, match="was changed while it was in use"):
         tree.archive()
@@ -74,12 +74,12 @@ def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
     other.mkdir()
     run = folder / "run"
     given = [
-        BootOptions(guest_files=(GuestFile(run, "/opt/a"),)),
-        BootOptions(guest_files=(GuestFile(run, "/opt/b"),)),
-        BootOptions(guest_files=(GuestFile(run, "/opt/a", 0o700),)),
-        BootOptions(guest_files=(GuestFile(folder, "/opt/a"),)),
-        BootOptions(guest_files=(GuestFile(other, "/opt/a"),)),
-        BootOptions(guest_files=(GuestFile(run, "/opt/a"),), guest_units=("a.service",)),
+        BootOptions(guest_files=(AskedTree(run, "/opt/a"),)),
+        BootOptions(guest_files=(AskedTree(run, "/opt/b"),)),
+        BootOptions(guest_files=(AskedTree(run, "/opt/a", 0o700),)),
+        BootOptions(guest_files=(AskedTree(folder, "/opt/a"),)),
+        BootOptions(guest_files=(AskedTree(other, "/opt/a"),)),
+        BootOptions(guest_files=(AskedTree(run, "/opt/a"),), guest_units=("a.service",)),
         BootOptions(guest_units=("a.service", "b.service")),
         BootOptions(guest_units=("b.service", "a.service")),
     ]
@@ -90,7 +90,7 @@ def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
 
 
 def test_a_bundle_tells_what_was_put_where(folder):
-    options = BootOptions(guest_files=(GuestFile(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
+    options = BootOptions(guest_files=(AskedTree(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
     told = check_options(options).provenance
     [file] = told["guest_file"]
     assert (file["destination"], file["mode"], file["bytes"]) == ("/opt/a", "0700", 10)

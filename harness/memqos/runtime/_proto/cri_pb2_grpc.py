@@ -895,6 +895,11 @@ class ImageServiceStub(object):
                 request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
                 response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.FromString,
                 _registered_method=True)
+        self.PullImage = channel.unary_unary(
+                '/runtime.v1.ImageService/PullImage',
+                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.FromString,
+                _registered_method=True)
 
 
 class ImageServiceServicer(object):
@@ -912,6 +917,12 @@ class ImageServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PullImage(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ImageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -924,6 +935,11 @@ def add_ImageServiceServicer_to_server(servicer, server):
                     servicer.ImageStatus,
                     request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.FromString,
                     response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.SerializeToString,
+            ),
+            'PullImage': grpc.unary_unary_rpc_method_handler(
+                    servicer.PullImage,
+                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -980,6 +996,33 @@ class ImageService(object):
             '/runtime.v1.ImageService/ImageStatus',
             memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
             memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PullImage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runtime.v1.ImageService/PullImage',
+            memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.SerializeToString,
+            memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.FromString,
             options,
             channel_credentials,
             insecure,
