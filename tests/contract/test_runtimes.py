@@ -10,7 +10,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxSpec
+from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxSpec, Traces
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
@@ -59,6 +59,19 @@ class TellsAnExitCodeTooEarly(FakeRuntime):
         return dataclasses.replace(super().status(container, deadline=deadline), exit_code=0)
 
 
+class KeepsTheFirstSpecification(FakeRuntime):
+    def update(self, container, resources, *, deadline):  # type: ignore[no-untyped-def]
+        known = self._containers[container.id]
+        before = known.specification
+        super().update(container, resources, deadline=deadline)
+        known.specification = before
+
+
+class NamesPlacesByHalf(FakeRuntime):
+    def traces(self, container, *, deadline) -> Traces:  # type: ignore[no-untyped-def]
+        return dataclasses.replace(super().traces(container, deadline=deadline), config=("config.json",))
+
+
 class LeavesContainers(FakeRuntime):
     def remove_sandbox(self, sandbox, *, deadline) -> None:  # type: ignore[no-untyped-def]
         pass
@@ -70,6 +83,8 @@ class LeavesContainers(FakeRuntime):
         (DropsUnified, "resources reach the container's cgroup"),
         (ForgetsOnUpdate, "resources reach the container's cgroup"),
         (TellsAnExitCodeTooEarly, "no exit code"),
+        (KeepsTheFirstSpecification, "the specification that is kept"),
+        (NamesPlacesByHalf, "traces are whole paths"),
         (LeavesContainers, "whose sandbox was removed"),
     ],
 )

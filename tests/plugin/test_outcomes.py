@@ -76,6 +76,22 @@ def test_a_deviation_reads_as_cgroup_knob_expected_observed_without_traceback(su
     result.stdout.no_fnmatch_line("*qos_evidence.settle*")
 
 
+def test_who_lost_a_value_is_told_everywhere_and_what_shows_it_is_kept(suite, run, pytester):
+    line = "first lost: the OCI runtime (config.json had 4096, memory.high has max)"
+    documents = {"app-0.config.json": "{}"}
+    loss = f"Loss(by='the OCI runtime', told='{line}', documents={documents})"
+    body = f"from memqos.engine.answer.loss import Loss\nqos_evidence.settle(finding('deviates', lost={loss}))"
+    suite(one_test(body))
+
+    result = run()
+
+    result.stdout.fnmatch_lines([f"  hops     {line}", "*deviations:*", "  *first lost by the OCI runtime"])
+    [entry] = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert entry["findings"][0]["lost"] == {"by": "the OCI runtime", "told": line, "hops": []}
+    assert (pytester.path / "out" / entry["folder"] / "app-0.config.json").read_text() == "{}"
+    assert line in (pytester.path / "out/junit_01.xml").read_text()
+
+
 def test_two_v_bring_the_traceback_back(suite, run):
     suite(one_test(DEVIATES))
 

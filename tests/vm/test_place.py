@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,16 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.loss import Hop
 from memqos.model.node import CgroupDriver
+from memqos.node import NodeUnderTest
 from memqos.node.on_place import node_on
 from memqos.node.traits import runtimes_of
 from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
+from memqos.plugin.catalogue import Catalogue
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
@@ -79,19 +82,25 @@ class Forgetful:
         pass
 
 
-def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
-    """The catalogue's first pods under one kubelet on this place, judged."""
-    offer = place.runtimes["containerd+runc"]
+@contextlib.contextmanager
+def node_of(place: PlaceThere, driver: CgroupDriver, name: str = "containerd+runc") -> Iterator[NodeUnderTest]:
+    """A node with this runtime of a place."""
+    offer = place.runtimes[name]
     with place.connect(offer.name, driver, record=lambda _: None, deadline=Deadline.after(60)) as runtime:
         version = runtime.version(deadline=Deadline.after(60))
         runtimes = runtimes_of(
-            cri=version.name,
-            cri_version=version.version,
+            cri=version.name if offer.socket else "",
+            cri_version=version.version if offer.socket else "",
             oci=offer.oci.name,
             oci_version=offer.oci.version,
             hugetlb=offer.hugetlb,
         )
-        node = node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
+        yield node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
+
+
+def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
+    """The catalogue's first pods under one kubelet on this place, judged."""
+    with node_of(place, driver) as node:
         [kubelet] = [one for one in load_kubelets() if one.id == "v1.27"]
         pods = load_pod_catalog()[:3]
         with node.admitted(pods, kubelet) as population:
@@ -111,3 +120,63 @@ def test_pods_on_a_machine_that_is_there_hold_their_values(machine: Machine, url
     assert len(verdicts) > 20
     assert set(verdicts) == {Verdict.CONFORMS}
     assert output(machine, *cgroups) == before
+
+
+WRONG = Path(__file__).with_name("wrong_runc.py")
+
+BY_HOP = [
+    ("edits config.json", "unified-high", "the daemon, or a runtime that changed its config.json"),
+    ("edits config.json and puts it back", "unified-high", "the OCI runtime"),
+    ("ignores updates", "update-unified-high", "the OCI runtime"),
+    ("changes the unit", "unified-high", "the OCI runtime, or whoever changed the systemd unit"),
+    ("reloads systemd", "no-swap", "the OCI runtime"),
+]
+
+
+@contextlib.contextmanager
+def wrong_runc(machine: Machine) -> Iterator[Callable[[str], None]]:
+    """A runc in the machine that is wrong in a way that is told as words; right again when the context ends."""
+    runc = output(machine, "sh", "-c", "command -v runc").strip()
+    output(machine, "mv", runc, f"{runc}.dist")
+    machine.target.write(runc, WRONG.read_bytes(), deadline=Deadline.after(60), mode=0o755)
+    try:
+        yield lambda way: machine.target.write("/run/wrong", way.encode(), deadline=Deadline.after(60))
+    finally:
+        output(machine, "mv", f"{runc}.dist", runc)
+
+
+def deviations_of(node: NodeUnderTest, request: str) -> list[Finding]:
+    """What deviates in the container of a request of the catalogue's."""
+    catalogue = Catalogue()
+    with node.requests(catalogue.pod("best-effort"), catalogue.kubelet("v1.36-none")) as requests:
+        found = requests.judge(catalogue.request(request))
+    return [one for one in found if one.verdict is Verdict.DEVIATES]
+
+
+def test_the_hop_that_lost_a_value_is_named(machine: Machine, url: str) -> None:
+    with wrong_runc(machine) as set_way, opened_there(url) as place:
+        with node_of(place, CgroupDriver.SYSTEMD) as node:
+            for way, request, by in BY_HOP:
+                set_way(way)
+                [finding] = deviations_of(node, request)
+                assert finding.lost is not None, way
+                assert (way, finding.lost.by) == (way, by), finding.lost
+        set_way("edits config.json")
+        with node_of(place, CgroupDriver.CGROUPFS, "oci:runc") as node:
+            [finding] = deviations_of(node, "unified-high")
+            assert finding.lost is not None
+            assert finding.lost.by == "the OCI runtime, which changed its config.json"
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_hops_that_a_right_runtime_filled_have_lost_nothing(machine: Machine, url: str, driver: CgroupDriver) -> None:
+    """Every file is written to after the runtime: what the hops before it hold is what they have to."""
+    with wrong_runc(machine) as set_way, opened_there(url) as place, node_of(place, driver) as node:
+        set_way("writes every file")
+        found = deviations_of(node, "everything")
+    losses = {one.knob: one.lost for one in found if one.lost is not None}
+    assert len(losses) >= 9
+    lost = [(knob, hop) for knob, loss in losses.items() for hop in loss.hops if hop.is_lost]
+    assert lost == []
+    seen = {hop.hop for loss in losses.values() for hop in loss.hops if not hop.why_not}
+    assert seen == set(Hop) - {Hop.FILE} - ({Hop.UNIT} if driver is CgroupDriver.CGROUPFS else set())

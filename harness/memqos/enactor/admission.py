@@ -27,7 +27,7 @@ from memqos.runtime.base import (
     SandboxSpec,
 )
 
-__all__ = ["Admission", "patience_with_pods", "start_container"]
+__all__ = ["Admission", "patience_with_pods", "start_container", "update_container"]
 
 POD_SECONDS = 180.0
 """From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
@@ -84,6 +84,7 @@ class Admission:
                 # CreateContainer repeats the sandbox's configuration, which is the new plan's.
                 admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
                 admitted.containers, admitted.early = before.containers, before.early
+                admitted.asked = before.asked
             into[planned.uid] = admitted
         self.patience.try_again()
         missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
@@ -235,8 +236,17 @@ def start_container(
     )
     handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
     admitted.containers[container.name] = handle
+    admitted.asked[container.name] = (resources,)
     runtime.start(handle, deadline=deadline)
     return handle
+
+
+def update_container(
+    runtime: Runtime, admitted: AdmittedPod, name: str, resources: ContainerResources, *, deadline: Deadline
+) -> None:
+    """Ask for these resources for a container of the pod; raises what the runtime's call raises."""
+    runtime.update(admitted.containers[name], resources, deadline=deadline)
+    admitted.asked[name] = (*admitted.asked[name], resources)
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

@@ -15,6 +15,7 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import MachineryError
+from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading
@@ -28,7 +29,8 @@ class AdmittedPod:
     """One pod on the node: its handles as far as it came, and why it came no further.
 
     early: cgroups that were read while they existed (init containers end before the pod is complete).
-    mounts: what containers see of the target, by their names.
+    mounts: what containers see of the target, by their names. asked: what the runtime took of requests for each of
+    them, in order, the first at its creation.
     """
 
     pod: Pod
@@ -37,6 +39,7 @@ class AdmittedPod:
     containers: dict[str, ContainerHandle] = field(default_factory=dict)
     early: dict[CgroupPath, CgroupReading] = field(default_factory=dict)
     mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
+    asked: dict[str, tuple[ContainerResources, ...]] = field(default_factory=dict)
     failure: MachineryError | None = None
 
     def require(self) -> AdmittedPod:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.enactor.admission import start_container
+from memqos.enactor.admission import start_container, update_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.plan import PlannedCgroup
 from memqos.engine.resize import ResizeStep, StepKind
@@ -36,7 +36,7 @@ class Stepping:
                 self.rewrite(cgroup, step.past_driver)
             case StepKind.UPDATE_CONTAINER:
                 assert step.message is not None  # noqa: S101 - an update is a message
-                self.runtime.update(admitted.containers[step.container], step.message, deadline=deadline)
+                update_container(self.runtime, admitted, step.container, step.message, deadline=deadline)
             case StepKind.UPDATE_SANDBOX:
                 self._tell(step, admitted, deadline)
             case StepKind.STOP_CONTAINER:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.loss import Loss
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
 from memqos.node.premises import Premises, broken_of
@@ -30,15 +31,18 @@ class Course:
 
     While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
     among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
+    losses: who lost a premise that does not hold, by cgroup and control file.
     """
 
     rests_on: Premises
     samples: tuple[Sample, ...]
+    losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
 
     @cached_property
     def premises(self) -> tuple[Finding, ...]:
         """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
-        return self.rests_on.judge(self.samples)
+        found = self.rests_on.judge(self.samples)
+        return tuple(replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found)
 
     def rises(self, file: str, key: str) -> Finding:
         """A counter went up from zero; pressure: by more than one short sleep."""

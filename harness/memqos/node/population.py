@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.cgroupfs.tree import CgroupTree
@@ -17,7 +17,14 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 
-__all__ = ["Population", "read_population"]
+__all__ = ["Population", "Trace", "read_population"]
+
+Trace = Callable[[Iterable[Finding], Iterable[AdmittedPod]], Sequence[Finding]]
+"""Says of findings about these pods' containers who lost what deviates; see memqos.node.tracing."""
+
+
+def _as_they_are(findings: Iterable[Finding], _: Iterable[AdmittedPod]) -> Sequence[Finding]:
+    return tuple(findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +32,18 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
-    enacted_by: who made the plan true above containers.
+    enacted_by: who made the plan true above containers. trace: where there is more to look at than the reading.
     """
 
     plan: Plan
     pods: Mapping[str, AdmittedPod]
     reading: Reading
     enacted_by: Setter
+    trace: Trace = _as_they_are
+
+    def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
+        """The findings, of which those that deviate in a container's file say who lost the value."""
+        return self.trace(findings, self.pods.values())
 
     @property
     def ids(self) -> dict[tuple[str, str], str]:
@@ -49,12 +61,14 @@ class Population:
 
     def judge(self, *, unsure: Unsure) -> Sequence[Finding]:
         """The findings for everything that is planned, as far as it is there; unsure: as for `verdict.judge`."""
-        return verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
+        found = verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
+        return self.traced(found)
 
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
         self.pods[pod.uid].require()
-        return verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
+        found = verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
+        return self.traced(found)
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""

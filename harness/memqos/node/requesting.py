@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.admission import start_container
+from memqos.enactor.admission import start_container, update_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
@@ -61,7 +61,7 @@ class Requests:
         before, below = self._neighbours(pod), self._below(pod)
         try:
             findings = self._asked(case, pod, below)
-            findings += self._kept(before, self._neighbours(pod))
+            findings += self.population.traced(self._kept(before, self._neighbours(pod)))
         finally:
             self._remove(pod)
         return findings
@@ -77,7 +77,7 @@ class Requests:
                     handle = self._create(pod, request)
                 else:
                     before, container = container, requested_again(container, request)
-                    self.runtime.update(handle, request, deadline=_soon())
+                    update_container(self.runtime, pod, NAME, request, deadline=_soon())
             except RuntimeCallError as error:
                 told = _refused(error, container, why=why, update=bool(number))
                 if handle is not None:
@@ -103,7 +103,7 @@ class Requests:
         path = self.kubelet.layout.container(parent, handle.id)
         reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
-        return [*findings, self._score(container.requests[0].oom_score_adj, path)]
+        return [*self.population.traced([*findings, self._score(container.requests[0].oom_score_adj, path)])]
 
     def _score(self, asked: int, path: CgroupPath) -> Finding:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""

@@ -51,18 +51,25 @@ class Resized:
         """
         before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
         found: list[Finding] = []
+        last: Sequence[Finding] = ()
         for count, moment in enumerate(self.moments, 1):
             done = self.resize.steps[:count]
             planned = _without_stopped(standing_after(done, before, after), done)
             when = f"after step {count} of {len(self.resize.steps)}, {_words(moment.step)}"
-            findings = verdict.judge_pod(
+            last = verdict.judge_pod(
                 dataclasses.replace(self.plan.before, pods=(planned,)),
                 self.resize.uid,
                 moment.reading,
                 enacted_by=self.population.enacted_by,
                 ids=moment.ids,
             )
-            found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in findings]
+            found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in last]
+        # What deviates still can be looked at; what a later step set right was too late or too early, and not lost.
+        lost = {(one.cgroup, one.knob): one.lost for one in self.population.traced(last) if one.lost is not None}
+        found = [
+            dataclasses.replace(one, lost=lost.get((one.cgroup, one.knob))) if one.verdict is Verdict.DEVIATES else one
+            for one in found
+        ]
         above = verdict.judge_node(self.plan.after, self.population.reading, enacted_by=self.population.enacted_by)
         return [*found, *self.running, *above]
 

@@ -31,6 +31,7 @@ from memqos.node.recorder import Recorder
 from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.tidying import Tidying
+from memqos.node.tracing import Tracing
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
@@ -170,7 +171,7 @@ class NodeUnderTest:
         with self._guarded(), ending:
             standing.bring(plan)
             beside(plan)
-            yield self._population(plan, standing.admit(plan, pods, steering=steering))
+            yield self._population(plan, standing.admit(plan, pods, steering=steering), kubelet)
 
     @contextlib.contextmanager
     def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
@@ -213,12 +214,14 @@ class NodeUnderTest:
         self._recorder.reading(reading)
         return reading
 
-    def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod]) -> Population:
+    def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
+        tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))
         population = Population(
             plan=plan,
             pods=pods,
             reading=Reading(source=self.target.address, at=0.0),
             enacted_by=self._enactor.setter,
+            trace=tracing.traced,
         )
         complete = dataclasses.replace(population, reading=self.read(population))
         self._recorder.reading(complete.reading)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
@@ -47,6 +49,7 @@ class WatchedContainer:
         path: CgroupPath,
         args: Sequence[str],
         control: Control | None,
+        traced: Callable[[Iterable[Finding]], Sequence[Finding]],
     ) -> None:
         self.path = path
         self.key = key
@@ -57,6 +60,7 @@ class WatchedContainer:
         self._until = until
         self._finite = finite_commands(args)
         self._control = control
+        self._traced = traced
         self._log = ""
         self._report: tuple[ReportLine, ...] = ()
         self._status: ContainerStatus | None = None
@@ -81,8 +85,10 @@ class WatchedContainer:
 
     @property
     def course(self) -> Course:
-        """What happened until now."""
-        return Course(rests_on=self.premises, samples=tuple(self.samples))
+        """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
+        course = Course(rests_on=self.premises, samples=tuple(self.samples))
+        losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
+        return dataclasses.replace(course, losses=losses) if losses else course
 
     def do(self, *commands: Command) -> None:
         """Give the workload commands, which it does in turn after those that it has.

@@ -78,6 +78,7 @@ class Watch:
                 path=population.path_of(admitted.pod, name),
                 args=container.args,
                 control=controls.get(f"{uid}/{name}"),
+                traced=population.traced,
             )
             self._sampling.follow(key, admitted.containers[name].log_path)
         for watched in self._containers.values():

@@ -134,6 +134,9 @@ class Evidence:
             self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)
         ]
         self._notes.findings += flat
+        for one in flat:
+            for name, text in one.lost.documents.items() if one.lost is not None else ():
+                self.attach(name, text)
         verdict = worst(flat)
         if verdict is Verdict.DEVIATES:
             deviating = [finding for finding in flat if finding.verdict is Verdict.DEVIATES]

@@ -220,6 +220,8 @@ def _deviations(bundle: Bundle, suites: str) -> list[str]:
             continue
         lines.append(result.id)
         lines += [f"  {finding_line(finding)}" for finding in result.deviations] or [f"  {result.reason}"]
+        lost_by = dict.fromkeys(finding.lost.by for finding in result.deviations if finding.lost and finding.lost.by)
+        lines += [f"  first lost by {by}" for by in lost_by]
         lines.append(f"  again: {again(bundle, result, suites=suites)}")
     return lines
 

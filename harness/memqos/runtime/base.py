@@ -28,6 +28,7 @@ __all__ = [
     "SandboxHandle",
     "SandboxSpec",
     "SpeaksCri",
+    "Traces",
     "keep_none",
 ]
 
@@ -138,6 +139,21 @@ class ContainerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """Where what was asked of a container can be looked at on its way to the files of its cgroup.
+
+    spec: the OCI specification that the daemon keeps of it, None if there is no daemon or it does not tell.
+    config, state, log: files of the target where the bundle's config.json, what the OCI runtime itself keeps
+    (state.json), and its log may be; the first that is there is meant, and there may be none.
+    """
+
+    spec: Mapping[str, object] | None = None
+    config: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
     """One call, for evidence.
 
@@ -225,6 +241,10 @@ class Runtime(Protocol):
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """The container's state, exit code and reason."""
+        ...
+
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:
+        """Where to look for what became of the container's resources."""
         ...
 
     def exec(

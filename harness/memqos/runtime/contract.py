@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from memqos.clock import Deadline, wait
 from memqos.errors import RuntimeCallError
@@ -109,9 +110,25 @@ def _lives_through_its_states(case: RuntimeCase, sandbox: SandboxHandle) -> None
     if Capability.UPDATE in runtime.capabilities:
         runtime.update(container, _SECOND, deadline=_soon())
         _expect_shown(case, container, _without(_SECOND_SHOWN, case.runtime, Capability.UPDATE_UNIFIED))
+    _says_where_to_look(case, container)
     runtime.stop(container, grace=20, deadline=_soon())
     runtime.remove(container, deadline=_soon())
     runtime.remove(container, deadline=_soon())
+
+
+def _says_where_to_look(case: RuntimeCase, container: ContainerHandle) -> None:
+    """After an update: a specification that is kept of a container holds what was asked for last."""
+    traces = case.runtime.traces(container, deadline=_soon())
+    places = (*traces.config, *traces.state, *traces.log)
+    _promise(all(place.startswith("/") for place in places), f"traces are whole paths, and are {places}")
+    last = _SECOND if Capability.UPDATE in case.runtime.capabilities else _FIRST
+    if traces.spec is not None:
+        linux: Any = traces.spec.get("linux", {})
+        kept = linux.get("resources", {}).get("memory", {}).get("limit")
+        _promise(
+            kept == last.memory_limit_in_bytes,
+            f"the specification that is kept has the last memory limit {last.memory_limit_in_bytes}, and has {kept}",
+        )
 
 
 def _ends_by_term_and_by_kill(case: RuntimeCase, sandbox: SandboxHandle) -> None:

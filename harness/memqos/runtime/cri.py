@@ -31,8 +31,10 @@ from memqos.runtime.base import (
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
+    Traces,
     keep_none,
 )
+from memqos.runtime.cri_traces import traces_of
 
 __all__ = ["CriRuntime", "connect"]
 
@@ -73,6 +75,7 @@ class CriRuntime:
         self._record_lock = threading.Lock()
         self._capabilities: frozenset[Capability] = frozenset()
         self._driver: CgroupDriver | None = None
+        self._daemon = ""
 
     @property
     def name(self) -> str:
@@ -92,6 +95,7 @@ class CriRuntime:
     def greet(self, *, deadline: Deadline) -> None:
         """Learn who answers and what it can say."""
         version = self.version(deadline=deadline)
+        self._daemon = version.name
         try:
             reply = self._call("RuntimeConfig", cri_pb2.RuntimeConfigRequest(), cri_pb2.RuntimeConfigResponse, deadline)
             self._driver = cri_wire.cgroup_driver_from_wire(reply)
@@ -176,6 +180,11 @@ class CriRuntime:
     def pid(self, container: ContainerHandle, *, deadline: Deadline) -> int:
         """The container's first process on the target, for /proc/PID; RuntimeCallError if it does not run."""
         return cri_wire.pid_from_info(self._status(container, verbose=True, deadline=deadline))
+
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:
+        """ContainerStatus, verbose, which has the stored specification; and the places of this daemon's bundles."""
+        status = self._status(container, verbose=True, deadline=deadline)
+        return traces_of(self._daemon, container.id, status)
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline

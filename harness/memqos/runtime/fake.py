@@ -31,6 +31,7 @@ from memqos.runtime.base import (
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
+    Traces,
 )
 from memqos.runtime.cri_wire import container_handle
 from memqos.runtime.fake_cgroups import FakeCgroups
@@ -199,6 +200,12 @@ class FakeRuntime:
             "major_page_faults": counted.get("pgmajfault", 0),
         }
         return {"memory": {name: {"value": str(value)} for name, value in said.items()}}
+
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002
+        """The specification that is kept; there is no bundle."""
+        known = self._known(container, "ContainerStatus")
+        score = {"oomScoreAdj": known.resources.oom_score_adj}
+        return Traces(spec={"process": score, "linux": {"resources": known.specification.document()}})
 
     def exec(
         self,

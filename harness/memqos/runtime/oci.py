@@ -32,6 +32,7 @@ from memqos.runtime.base import (
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
+    Traces,
     keep_none,
 )
 from memqos.runtime.bundle import bundle_config, cgroups_path
@@ -163,6 +164,15 @@ class OciRuntime:
         killed = seen.oom and seen.exit_code == _KILLED
         reason = "" if seen.exit_code is None else "OOMKilled" if killed else "Error" if seen.exit_code else "Completed"
         return ContainerStatus(state=seen.state, exit_code=seen.exit_code, reason=reason, message="", resources=None)
+
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked
+        """The bundle, which memqos wrote, and what the runtime keeps below its `--root`."""
+        bundle = self._places.bundle(container.sandbox.id, container.id)
+        return Traces(
+            config=(f"{bundle}/config.json",),
+            state=(f"{self._places.state}/{container.id}/state.json",),
+            log=(f"{bundle}/conmon.out",),
+        )
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline

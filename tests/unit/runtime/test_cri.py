@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,11 +20,14 @@ from memqos.runtime.base import (
     Capability,
     ContainerHandle,
     ContainerSpec,
+    ContainerState,
+    ContainerStatus,
     Runtime,
     SandboxHandle,
     SandboxSpec,
 )
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.runtime.cri_traces import traces_of
 
 SPEC = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l")
 SANDBOX = SandboxHandle(id="s1", spec=SPEC)
@@ -196,3 +200,48 @@ def test_statistics_leave_out_what_the_runtime_does(service: Service, runtime: C
     stats = cri_pb2.ContainerStats(memory=memory)
     service.answers["ContainerStats"] = lambda *_: cri_pb2.ContainerStatsResponse(stats=stats)
     assert runtime.stats(CONTAINER, deadline=soon()) == {"memory": {"usage_bytes": {"value": "4096"}}}
+
+
+SPECIFICATION = {"linux": {"resources": {"memory": {"limit": 67108864}}}}
+
+
+@pytest.mark.parametrize(
+    ("info", "spec"),
+    [
+        ({"info": json.dumps({"pid": 17, "runtimeSpec": SPECIFICATION})}, SPECIFICATION),
+        ({"info": json.dumps({"pid": 17})}, None),
+        ({"info": json.dumps({"runtimeSpec": "hidden"})}, None),
+        ({"info": "no document"}, None),
+        ({}, None),
+    ],
+)
+def test_what_is_kept_of_a_container_is_in_the_verbose_status(
+    service: Service, runtime: CriRuntime, info: dict[str, str], spec: object
+) -> None:
+    service.answers["ContainerStatus"] = lambda *_: cri_pb2.ContainerStatusResponse(info=info)
+    traces = runtime.traces(CONTAINER, deadline=soon())
+    assert service.asked[-1][1].verbose
+    assert traces.spec == spec
+    assert traces.config == ("/run/containerd/io.containerd.runtime.v2.task/k8s.io/c1/config.json",)
+    assert traces.state == ("/run/containerd/runc/k8s.io/c1/state.json",)
+    assert traces.log == ("/run/containerd/io.containerd.runtime.v2.task/k8s.io/c1/log.json",)
+
+
+@pytest.mark.parametrize(
+    ("daemon", "config"),
+    [
+        (
+            "cri-o",
+            (
+                "/run/containers/storage/overlay-containers/c1/userdata/config.json",
+                "/var/lib/containers/storage/overlay-containers/c1/userdata/config.json",
+            ),
+        ),
+        ("somebody", ()),
+    ],
+)
+def test_each_daemon_keeps_bundles_at_its_own_place(daemon: str, config: tuple[str, ...]) -> None:
+    status = ContainerStatus(
+        state=ContainerState.RUNNING, exit_code=None, reason="", message="", resources=None, info={}
+    )
+    assert traces_of(daemon, "c1", status).config == config

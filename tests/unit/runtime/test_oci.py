@@ -224,6 +224,16 @@ def test_every_command_is_recorded_with_what_was_sent(host: Host) -> None:
     ]  # fmt: skip
 
 
+def test_a_container_is_looked_at_in_its_bundle_and_in_the_runtimes_own_records(host: Host) -> None:
+    container = host.container()
+    traces = host.runtime.traces(container, deadline=soon())
+    bundle = f"/var/lib/memqos/bundles/runc/{container.sandbox.id}/{container.id}"
+    assert traces.spec is None
+    assert traces.config == (f"{bundle}/config.json",)
+    assert traces.state == (f"/run/memqos/oci/runc/{container.id}/state.json",)
+    assert traces.log == (f"{bundle}/conmon.out",)
+
+
 def test_a_sandbox_has_no_update() -> None:
     host = Host()
     nothing = ContainerResources()

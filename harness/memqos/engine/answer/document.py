@@ -20,7 +20,8 @@ A reason: rule, revision, source, inputs (name, value, origin), arithmetic, roun
 fields that are empty are left out.
 
 A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null where no rule computes what
-is expected), evidence. memqos.schema.json says the same to programs.
+is expected), evidence, lost (null where nobody looked): by, told, and hops, each with hop, asked, held and why_not.
+memqos.schema.json says the same to programs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.loss import Hop, HopHeld, Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
@@ -167,15 +169,34 @@ def finding_document(finding: Finding) -> Document:
         "why_not": finding.why_not,
         "reason": reason_document(finding.reason) if finding.reason is not None else None,
         "evidence": dict(finding.evidence),
+        "lost": None if finding.lost is None else _lost(finding.lost),
     }
+
+
+def _lost(loss: Loss) -> Document:
+    hops = [
+        {"hop": one.hop.value, "asked": list(one.asked), "held": one.held, "why_not": one.why_not} for one in loss.hops
+    ]
+    return {"by": loss.by, "told": loss.told, "hops": hops}
+
+
+def _lost_from(document: Mapping[str, Any]) -> Loss:
+    hops = (HopHeld(**{**one, "hop": Hop(one["hop"]), "asked": tuple(one["asked"])}) for one in document["hops"])
+    return Loss(by=document["by"], told=document["told"], hops=tuple(hops))
 
 
 def finding_from(document: Mapping[str, Any]) -> Finding:
     """The finding that `finding_document` made this of."""
     fields = dict(document)
-    reason = fields.pop("reason")
+    reason, lost = fields.pop("reason"), fields.pop("lost", None)
     verdict, set_by = Verdict(fields.pop("verdict")), Setter(fields.pop("set_by"))
-    return Finding(verdict=verdict, set_by=set_by, reason=None if reason is None else _reason_from(reason), **fields)
+    return Finding(
+        verdict=verdict,
+        set_by=set_by,
+        reason=None if reason is None else _reason_from(reason),
+        lost=None if lost is None else _lost_from(lost),
+        **fields,
+    )
 
 
 def _reason_from(document: Mapping[str, Any]) -> Reason:

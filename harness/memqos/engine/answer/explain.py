@@ -81,6 +81,8 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     lines = [one_line(head), f"  cgroup   {finding.cgroup}"]
     if finding.verdict is Verdict.DEVIATES:
         lines.append(f"  set by   {finding.set_by}")
+    if finding.lost is not None:
+        lines.append(f"  hops     {one_line(finding.lost.told)}")
     if finding.verdict is Verdict.NOT_OBSERVABLE:
         lines.append(f"  expected {finding.expected}")
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memqos.engine.answer.loss import Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Reason
 
@@ -30,6 +31,7 @@ class Finding:
     expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
     why_not: for NOT_OBSERVABLE, what kept the observation from being made.
     evidence: further facts worth keeping (event counters, exit code), name to text.
+    lost: of a container's file that deviates, the first hop that lost the value; None where nobody looked.
     """
 
     verdict: Verdict
@@ -42,6 +44,7 @@ class Finding:
     reason: Reason | None = None
     why_not: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
+    lost: Loss | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:

@@ -12,7 +12,17 @@ from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
-__all__ = ["Document", "Language", "cri_document", "knob_lines", "translation_document", "translation_lines"]
+__all__ = [
+    "Document",
+    "Language",
+    "cri_document",
+    "flat_document",
+    "knob_lines",
+    "oci_names",
+    "property_text",
+    "translation_document",
+    "translation_lines",
+]
 
 Document = dict[str, Any]
 
@@ -102,11 +112,12 @@ def _files_document(found: ContainerTranslation) -> Document | None:
         ]
 
     properties = found.writes.properties
+    shown = None if properties is None else {name: property_text(value) for name, value in properties.items()}
     return {
         "below_scope": found.writes.subgroup,
         "own": held(found.files),
         "scope": held(found.scope),
-        "properties": None if properties is None else {name: _property(value) for name, value in properties.items()},
+        "properties": shown,
     }
 
 
@@ -126,7 +137,7 @@ def translation_lines(
 
 
 def _cri_lines(sent: ContainerResources, found: ContainerTranslation) -> Iterator[str]:
-    yield from _said(_flat(cri_document(sent)))
+    yield from _said(flat_document(cri_document(sent)))
     yield from (f"leaves unsaid {one.knob} {one.value}: {one.why}" for one in found.cri_unsaid)
     if found.cri_final:
         yield f"cannot take back in an update: {', '.join(one.knob for one in found.cri_final)}"
@@ -136,13 +147,13 @@ def _oci_lines(found: ContainerTranslation) -> Iterator[str]:
     if found.oci.refusal:
         yield f"refused by {found.cri}: {found.oci.refusal}"
         return
-    yield from _said(_flat(found.oci.resources.document()))
+    yield from _said(flat_document(found.oci.resources.document()))
     yield f"process.oomScoreAdj {found.oci.oom_score_adj}"
     yield from _unsaid(found.oci.unsayable)
 
 
 def _docker_lines(found: ContainerTranslation) -> Iterator[str]:
-    yield from _said(_flat(found.docker.host_config))
+    yield from _said(flat_document(found.docker.host_config))
     yield from _unsaid(found.docker.unsayable)
     for name, value in found.docker.annotations.items():
         yield f"annotation {name}={value} (engine 24 and later, systemd driver)"
@@ -155,7 +166,7 @@ def _file_lines(found: ContainerTranslation) -> Iterator[str]:
     for one in found.files:
         yield f"{one.name:<17} {_held(one)}"
     if found.writes.properties is not None:
-        words = [f"{name}={_property(value)}" for name, value in found.writes.properties.items()]
+        words = [f"{name}={property_text(value)}" for name, value in found.writes.properties.items()]
         yield f"properties of the scope: {' '.join(words) or 'none'}"
     if found.writes.subgroup:
         yield f"these files are in the cgroup '{found.writes.subgroup}' below the scope; of the scope itself are set:"
@@ -181,11 +192,12 @@ def _unsaid(left: Iterable[Unsayable]) -> Iterator[str]:
     return (f"cannot say {one.knob} {one.value}: {one.why}" for one in left)
 
 
-def _property(value: int | str) -> str:
+def property_text(value: int | str) -> str:
+    """A property as systemctl prints it."""
     return "infinity" if value == INFINITY else str(value)
 
 
-def _flat(document: Mapping[str, Any]) -> dict[str, str]:
+def flat_document(document: Mapping[str, Any]) -> dict[str, str]:
     """A document's fields by one name each: "memory.limit", "unified memory.high", "hugepage_limits 2MB"."""
     found: dict[str, str] = {}
     for name, value in document.items():
@@ -201,9 +213,21 @@ def _flat(document: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def oci_names(knob: str) -> frozenset[str]:
+    """The fields of linux.resources that a control file is made of, by the names of `flat_document`."""
+    _, fields, _ = _FIELDS.get(knob, ((), (), ()))
+    # Swap is what memory and swap together leave beside the memory.
+    more = _FIELDS[Knob.MEMORY_MAX][1] if knob == Knob.MEMORY_SWAP_MAX else ()
+    return frozenset({*fields, *more, f"unified {knob}", f"hugepageLimits {_page_size(knob)}"})
+
+
+def _page_size(knob: str) -> str:
+    return knob.removeprefix("hugetlb.").removesuffix(".max").removesuffix(".limit_in_bytes")
+
+
 def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob, *, indent: str = "") -> list[str]:
     """One control file on its way: the field of each language that says it, and what the file comes to hold."""
-    size = knob.removeprefix("hugetlb.").removesuffix(".max").removesuffix(".limit_in_bytes")
+    size = _page_size(knob)
     classic = _FIELDS.get(knob, ((), (), ()))
     spoken = (
         ("CRI", cri_document(sent), found.cri_unsaid),
@@ -213,7 +237,7 @@ def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob
     lines: list[str] = []
     for (language, document, unsaid), fields in zip(spoken, classic, strict=True):
         names = {*fields, f"unified {knob}", f"hugepage_limits {size}", f"hugepageLimits {size}"}
-        said = [f"{name} = {value}" for name, value in _flat(document).items() if name in names]
+        said = [f"{name} = {value}" for name, value in flat_document(document).items() if name in names]
         said += [f"cannot: {one.why}" for one in unsaid if one.knob == knob]
         lines.append(f"{indent}{language:<8} {'; '.join(said) or 'says nothing of it'}")
     held = [one for one in found.files if one.name == knob]
@@ -221,6 +245,6 @@ def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob
     properties = found.writes.properties
     name = PROPERTY_OF.get(knob, "")
     if properties and name in properties:
-        text += f"; property {name}={_property(properties[name])}"
+        text += f"; property {name}={property_text(properties[name])}"
     lines.append(f"{indent}{'file':<8} {f'refused: {found.refusal}' if found.refusal else text}")
     return lines

@@ -7,7 +7,7 @@ kernel's default. That is what a runtime breaks that clears a file in an update.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
 from memqos.engine.ruling import Ruling, expected, kernel_revision
@@ -37,11 +37,17 @@ _FIELDS: Mapping[Knob, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What one version of the runtimes has made of all requests: its stored specification, and the values written."""
+    """What one version of the runtimes has made of all requests.
+
+    created, stored: linux.resources of the first request, and of all so far. values: of the control files.
+    properties: of the systemd unit, by name.
+    """
 
     runtimes: Runtimes
+    created: OciResources
     stored: OciResources
     values: Mapping[Knob, KnobValue]
+    properties: Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,8 @@ def requested(request: ContainerResources, runtimes: Runtimes, host: RuntimeHost
         try:
             if writes.refusal:
                 raise ValueError(writes.refusal)  # noqa: TRY301 - the kernel's refusals come in the same way
-            several.append(_Held(one, to_oci.resources, values(writes.files)))
+            made = to_oci.resources
+            several.append(_Held(one, made, made, values(writes.files), writes.properties or {}))
         except ValueError as refusal:
             refusals.append(str(refusal))
     return _answer(runtimes, host, (request,), several, refusals, of=len(runtimes.candidates))
@@ -86,7 +93,14 @@ def requested_again(before: RequestedContainer, request: ContainerResources) -> 
         try:
             if writes.refusal:
                 raise ValueError(writes.refusal)  # noqa: TRY301
-            several.append(_Held(held.runtimes, to_oci.resources, {**held.values, **values(writes.files)}))
+            several.append(
+                replace(
+                    held,
+                    stored=to_oci.resources,
+                    values={**held.values, **values(writes.files)},
+                    properties={**held.properties, **(writes.properties or {})},
+                )
+            )
         except ValueError as refusal:
             refusals.append(str(refusal))
             several.append(held)
