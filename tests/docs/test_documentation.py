@@ -12,6 +12,7 @@ import pytest
 
 from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.loss import Hop, HopHeld, first_lost
 from memqos.node.fake import fake_node
 from memqos.plugin.catalogue import Catalogue
 from tests.docs import claims_page, settings_page
@@ -92,7 +93,9 @@ def test_the_readme_shows_a_deviation_as_it_is_told():
     with node.admitted([pod], catalogue.kubelet("v1.27")) as population:
         findings = population.judge_pod(pod)
     high = next(one for one in findings if one.knob == "memory.high" and one.subject.startswith("container"))
-    told = failure(dataclasses.replace(high, verdict=Verdict.DEVIATES, observed="max"))
+    said = f"unified memory.high = {high.expected}"
+    lost = first_lost([HopHeld(hop=Hop.CONFIG, asked=(said,), held=said)], knob=high.knob, observed="max")
+    told = failure(dataclasses.replace(high, verdict=Verdict.DEVIATES, observed="max", lost=lost))
     assert matches(shown.splitlines(), told.splitlines())
 
 

@@ -92,6 +92,23 @@ def test_who_lost_a_value_is_told_everywhere_and_what_shows_it_is_kept(suite, ru
     assert line in (pytester.path / "out/junit_01.xml").read_text()
 
 
+def test_an_error_that_carries_its_finding_counts_it(suite, run, pytester):
+    body = """
+from memqos.errors import NonconformanceError
+refused = finding('deviates', knob='create', expected='taken', observed='refused: one page too high')
+raise NonconformanceError('it refuses.', data={'finding': refused})
+"""
+    suite(one_test(body))
+
+    result = run()
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*create of container app of pod default/web is refused: one page too high*"])
+    [entry] = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [(one["knob"], one["verdict"]) for one in entry["findings"]] == [("create", "deviates")]
+    result.stdout.fnmatch_lines(["verdict: deviates (1 case observed, 1 deviate; 1 finding about *, 1 deviate)"])
+
+
 def test_two_v_bring_the_traceback_back(suite, run):
     suite(one_test(DEVIATES))
 

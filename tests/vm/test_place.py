@@ -21,6 +21,7 @@ from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
 from memqos.plugin.catalogue import Catalogue
+from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
@@ -83,19 +84,27 @@ class Forgetful:
 
 
 @contextlib.contextmanager
-def node_of(place: PlaceThere, driver: CgroupDriver, name: str = "containerd+runc") -> Iterator[NodeUnderTest]:
-    """A node with this runtime of a place."""
-    offer = place.runtimes[name]
+def node_of(place: PlaceThere, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
+    """A node with containerd over runc."""
+    offer = place.runtimes["containerd+runc"]
     with place.connect(offer.name, driver, record=lambda _: None, deadline=Deadline.after(60)) as runtime:
         version = runtime.version(deadline=Deadline.after(60))
         runtimes = runtimes_of(
-            cri=version.name if offer.socket else "",
-            cri_version=version.version if offer.socket else "",
+            cri=version.name,
+            cri_version=version.version,
             oci=offer.oci.name,
             oci_version=offer.oci.version,
             hugetlb=offer.hugetlb,
         )
         yield node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
+
+
+def node_alone(place: PlaceThere, driver: CgroupDriver) -> NodeUnderTest:
+    """A node with runc driven directly."""
+    runtime = OciRuntime(place.target, program="runc", driver=driver)
+    version = place.runtimes["containerd+runc"].oci.version
+    runtimes = runtimes_of(cri="", cri_version="", oci="runc", oci_version=version, hugetlb=True)
+    return node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
 
 
 def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
@@ -162,10 +171,9 @@ def test_the_hop_that_lost_a_value_is_named(machine: Machine, url: str) -> None:
                 assert finding.lost is not None, way
                 assert (way, finding.lost.by) == (way, by), finding.lost
         set_way("edits config.json")
-        with node_of(place, CgroupDriver.CGROUPFS, "oci:runc") as node:
-            [finding] = deviations_of(node, "unified-high")
-            assert finding.lost is not None
-            assert finding.lost.by == "the OCI runtime, which changed its config.json"
+        [finding] = deviations_of(node_alone(place, CgroupDriver.CGROUPFS), "unified-high")
+        assert finding.lost is not None
+        assert finding.lost.by == "the OCI runtime, which changed its config.json"
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,13 @@ from dataclasses import dataclass, field
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.base import AdmittedPod
+from memqos.enactor.base import AdmittedPod, RefusedRequest
 from memqos.enactor.patience import Patience
 from memqos.enactor.steering import Steering
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
-from memqos.errors import MachineryError
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.runtime.base import (
@@ -27,7 +28,7 @@ from memqos.runtime.base import (
     SandboxSpec,
 )
 
-__all__ = ["Admission", "patience_with_pods", "start_container", "update_container"]
+__all__ = ["Admission", "patience_with_pods", "refused_request", "start_container", "update_container"]
 
 POD_SECONDS = 180.0
 """From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
@@ -158,10 +159,11 @@ class Admission:
                 if container.kind is not ContainerKind.EPHEMERAL:
                     self._start_container(admitted, container, planned[container.name], deadline=deadline)
         except MachineryError as error:
-            self.patience.failed(error, deadline)
             admitted.failure = error
-        else:
-            self.patience.went_well(deadline)
+            if admitted.refused is None:
+                self.patience.failed(error, deadline)
+                return
+        self.patience.went_well(deadline)
 
     def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         if admitted.sandbox is None:
@@ -170,7 +172,13 @@ class Admission:
     def _start_container(
         self, admitted: AdmittedPod, container: Container, planned: PlannedContainer, *, deadline: Deadline
     ) -> None:
-        handle = start_container(self.runtime, admitted, container, planned.resources, deadline=deadline)
+        try:
+            handle = start_container(self.runtime, admitted, container, planned.resources, deadline=deadline)
+        except RuntimeCallError as error:
+            admitted.refused = refused_request(
+                self.runtime, admitted, container, planned.resources, error, deadline=deadline
+            )
+            raise
         if container.kind is ContainerKind.INIT:
             path = self.layout.container(planned.cgroup.path, handle.id)
             reading = self.tree.read_cgroups([path], judged_files(self.tree.hierarchy.version), deadline=deadline)
@@ -247,6 +255,32 @@ def update_container(
     """Ask for these resources for a container of the pod; raises what the runtime's call raises."""
     runtime.update(admitted.containers[name], resources, deadline=deadline)
     admitted.asked[name] = (*admitted.asked[name], resources)
+
+
+def refused_request(
+    runtime: Runtime,
+    admitted: AdmittedPod,
+    container: Container,
+    request: ContainerResources,
+    error: RuntimeCallError,
+    *,
+    update: bool = False,
+    deadline: Deadline,
+) -> RefusedRequest | None:
+    """That an error is about this request: in the pod's sandbox the runtime starts a container that asks for nothing.
+
+    None where it does not, and so starts nothing at all. The plain container is removed again.
+    """
+    plain = dataclasses.replace(container, name=f"{container.name}-plain")
+    try:
+        handle = start_container(runtime, admitted, plain, ContainerResources(), deadline=deadline)
+        runtime.stop(handle, grace=0, deadline=deadline)
+        runtime.remove(handle, deadline=deadline)
+    except MachineryError:
+        # What is there of it is removed with the pod.
+        return None
+    del admitted.containers[plain.name]
+    return RefusedRequest(container=container.name, request=request, update=update, error=error)
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

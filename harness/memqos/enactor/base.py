@@ -14,14 +14,27 @@ from memqos.enactor.steering import Steering
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import MachineryError
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 
-__all__ = ["AdmittedPod", "Enactment", "Enactor"]
+__all__ = ["AdmittedPod", "Enactment", "Enactor", "RefusedRequest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRequest:
+    """What the runtime would not do for a container of a pod, though it starts a plain one in the same pod.
+
+    update: whether the container was there already, and would have been updated. error: the runtime's own words.
+    """
+
+    container: str
+    request: ContainerResources
+    update: bool
+    error: RuntimeCallError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +43,7 @@ class AdmittedPod:
 
     early: cgroups that were read while they existed (init containers end before the pod is complete).
     mounts: what containers see of the target, by their names. asked: what the runtime took of requests for each of
-    them, in order, the first at its creation.
+    them, in order, the first at its creation. refused: the request that kept it from coming further, if that was why.
     """
 
     pod: Pod
@@ -41,6 +54,7 @@ class AdmittedPod:
     mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
     asked: dict[str, tuple[ContainerResources, ...]] = field(default_factory=dict)
     failure: MachineryError | None = None
+    refused: RefusedRequest | None = None
 
     def require(self) -> AdmittedPod:
         """The pod itself, if all of it was started; otherwise the error that kept it from that."""

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files
 from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
+from memqos.node.tracing import Tracing
 
-__all__ = ["Population", "Trace", "read_population"]
-
-Trace = Callable[[Iterable[Finding], Iterable[AdmittedPod]], Sequence[Finding]]
-"""Says of findings about these pods' containers who lost what deviates; see memqos.node.tracing."""
-
-
-def _as_they_are(findings: Iterable[Finding], _: Iterable[AdmittedPod]) -> Sequence[Finding]:
-    return tuple(findings)
+__all__ = ["Population", "read_population"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +27,35 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
-    enacted_by: who made the plan true above containers. trace: where there is more to look at than the reading.
+    enacted_by: who made the plan true above containers. tracing: looks behind what deviates; None where there is
+    nothing but the reading.
     """
 
     plan: Plan
     pods: Mapping[str, AdmittedPod]
     reading: Reading
     enacted_by: Setter
-    trace: Trace = _as_they_are
+    tracing: Tracing | None = None
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
         """The findings, of which those that deviate in a container's file say who lost the value."""
-        return self.trace(findings, self.pods.values())
+        return tuple(findings) if self.tracing is None else self.tracing.traced(findings, self.pods.values())
+
+    def require(self, uid: str) -> AdmittedPod:
+        """A pod, if all of it was started.
+
+        Otherwise MachineryError; NonconformanceError, with its finding, for a runtime that refused what it has to take.
+        """
+        for finding in self._refusals(self.pods[uid]):
+            if finding.verdict is Verdict.DEVIATES:
+                said = f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}"
+                raise NonconformanceError(said, data={"finding": finding})
+        return self.pods[uid].require()
+
+    def _refusals(self, pod: AdmittedPod) -> Iterator[Finding]:
+        """What the runtime's refusal says of it, if the pod met one."""
+        if self.tracing is not None and pod.refused is not None:
+            yield self.tracing.refusal(pod, pod.refused)
 
     @property
     def ids(self) -> dict[tuple[str, str], str]:
@@ -65,10 +77,15 @@ class Population:
         return self.traced(found)
 
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
-        """The findings for a pod and each of its containers; MachineryError if the pod did not come up."""
-        self.pods[pod.uid].require()
+        """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
+
+        One that did not because the runtime refused a request has that as its first finding.
+        """
+        refusals = list(self._refusals(self.pods[pod.uid]))
+        if not refusals:
+            self.pods[pod.uid].require()
         found = verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
-        return self.traced(found)
+        return [*refusals, *self.traced(found)]
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.admission import start_container, update_container
+from memqos.enactor.admission import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
@@ -26,6 +27,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.population import Population
+from memqos.node.refusing import refused_finding, request_finding
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
 
 __all__ = ["Requests"]
@@ -37,6 +39,7 @@ REMOVED_SECONDS = 10.0
 
 _CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 _NOTHING = ContainerResources()
+_request = partial(request_finding, subject=SUBJECT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,7 @@ class Requests:
         before, below = self._neighbours(pod), self._below(pod)
         try:
             findings = self._asked(case, pod, below)
-            findings += self.population.traced(self._kept(before, self._neighbours(pod)))
+            findings += self._kept(before, self._neighbours(pod))
         finally:
             self._remove(pod)
         return findings
@@ -77,9 +80,9 @@ class Requests:
                     handle = self._create(pod, request)
                 else:
                     before, container = container, requested_again(container, request)
-                    update_container(self.runtime, pod, NAME, request, deadline=_soon())
+                    self.runtime.update(handle, request, deadline=_soon())
             except RuntimeCallError as error:
-                told = _refused(error, container, why=why, update=bool(number))
+                told = refused_finding(error, container, subject=SUBJECT, why=why, update=bool(number))
                 if handle is not None:
                     return [told, *self._shown(before, pod, handle), self._next_update(handle)]
                 self._remove(pod)
@@ -103,6 +106,7 @@ class Requests:
         path = self.kubelet.layout.container(parent, handle.id)
         reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        pod.asked[NAME] = container.requests
         return [*self.population.traced([*findings, self._score(container.requests[0].oom_score_adj, path)])]
 
     def _score(self, asked: int, path: CgroupPath) -> Finding:
@@ -201,7 +205,7 @@ class Requests:
                 _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
                 for name in changed
             ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
-        return findings
+        return [*self.population.traced(findings)]
 
 
 def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
@@ -216,20 +220,6 @@ def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> 
     )
 
 
-def _refused(error: RuntimeCallError, container: RequestedContainer, *, why: str, update: bool) -> Finding:
-    """What a refusal is: right where it has to be, a deviation where the request is one to take."""
-    must = why or container.refusal
-    verdict = Verdict.CONFORMS if must else Verdict.NOT_OBSERVABLE if container.in_doubt else Verdict.DEVIATES
-    unsure = "versions of the runtime differ here, and which one this is is not known"
-    return _request(
-        verdict,
-        update=update,
-        expected=f"refused: {must}" if must else "taken",
-        observed=f"refused: {error.data['details']}",
-        why_not=unsure if verdict is Verdict.NOT_OBSERVABLE else "",
-    )
-
-
 def _refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
     details = f"refused: {error.data['details']}"
     return _request(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
@@ -237,19 +227,6 @@ def _refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
 
 def _taken_next(*, update: bool) -> Finding:
     return _request(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
-
-
-def _request(verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "") -> Finding:
-    return Finding(
-        verdict=verdict,
-        subject=SUBJECT,
-        cgroup="",
-        knob="update" if update else "create",
-        set_by=Setter.RUNTIME,
-        expected=expected,
-        observed=observed,
-        why_not=why_not,
-    )
 
 
 def _verdict(right: bool) -> Verdict:

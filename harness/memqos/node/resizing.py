@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
-from memqos.errors import UsageError
+from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
 from memqos.node.population import Population
@@ -94,14 +94,18 @@ class Resizing:
                 where=f"pod {resize.namespace}/{resize.name}",
                 next_step="Ask for another size, or for a kubelet that does.",
             )
-        admitted = population.pods[resize.uid].require()
+        admitted = population.require(resize.uid)
         before = {name: handle.id for name, handle in admitted.containers.items()}
         moments: list[Moment] = []
 
         def after(step: ResizeStep) -> None:
             moments.append(Moment(step=step, reading=self.read(population), ids=population.ids))
 
-        self.standing.resize(plan, resize, desired, after=after)
+        try:
+            self.standing.resize(plan, resize, desired, after=after)
+        except RuntimeCallError:
+            population.require(resize.uid)
+            raise
         complete = dataclasses.replace(population, plan=plan.after)
         running = [
             self._runs(admitted, name, container_id, f"container {name} of pod {resize.namespace}/{resize.name}")

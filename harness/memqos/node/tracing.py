@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.enactor.base import AdmittedPod
+from memqos.enactor.base import AdmittedPod, RefusedRequest
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.loss import Hop, Loss, first_lost, unseen_loss
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.errors import DeadlineError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
+from memqos.node.refusing import refused_finding
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target
 
@@ -64,6 +65,17 @@ class Tracing:
         return tuple(
             dataclasses.replace(one, lost=self._loss(one, pods, looked)) if _is_a_containers(one) else one
             for one in findings
+        )
+
+    def refusal(self, pod: AdmittedPod, refused: RefusedRequest) -> Finding:
+        """What the runtime's refusal of a request of this pod says of it."""
+        before = pod.asked.get(refused.container, ()) if refused.update else ()
+        [planned] = [one for one in pod.planned.containers if one.name == refused.container]
+        return refused_finding(
+            refused.error,
+            self._asked((*before, refused.request)),
+            subject=subject(planned.cgroup, pod.planned),
+            update=refused.update,
         )
 
     def _loss(self, finding: Finding, pods: Sequence[AdmittedPod], looked: dict[str, _Looked | str]) -> Loss | None:

@@ -186,7 +186,7 @@ class NodeUnderTest:
     def asking(self, pod: Pod, kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Asking]:
         """As `requests`, with the verbs of this kind."""
         with self.admitted([pod], kubelet) as population:
-            population.pods[pod.uid].require()
+            population.require(pod.uid)
             yield kind(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
@@ -221,7 +221,7 @@ class NodeUnderTest:
             pods=pods,
             reading=Reading(source=self.target.address, at=0.0),
             enacted_by=self._enactor.setter,
-            trace=tracing.traced,
+            tracing=tracing,
         )
         complete = dataclasses.replace(population, reading=self.read(population))
         self._recorder.reading(complete.reading)

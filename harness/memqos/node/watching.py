@@ -66,7 +66,7 @@ class Watch:
         """Take the containers of these premises as those that are watched, now that they run."""
         for premises in rests_on:
             uid, name = premises.pod.uid, premises.planned.name
-            admitted = population.pods[uid].require()
+            admitted = population.require(uid)
             container = next(one for one in admitted.pod.containers if one.name == name)
             key = f"{premises.pod.name}/{name}"
             self._containers[key] = WatchedContainer(

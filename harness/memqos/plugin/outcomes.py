@@ -67,6 +67,8 @@ class Outcomes:
         station = self._station(item)
         notes.machine = station.id if station is not None else notes.machine
         outcome, error = self._decide(report, call, notes, cites_claim=bool(claim_of(item)))
+        if isinstance(error, NonconformanceError) and isinstance(told := error.data.get("finding"), Finding):
+            notes.findings.append(told)
         phase = Phase(
             outcome=outcome,
             chapter=item.path.parent.name,
