@@ -18,6 +18,12 @@ from tests.vm.runs import altering_runtime, bundle, memqos_run, program
 
 pytestmark = pytest.mark.vm
 
+LIES_ABOUT_UPDATES = """\
+#!/bin/sh
+# An OCI runtime that says of every update that it was done.
+case " $* " in *" update "*) cat > /dev/null; exit 0;; esac
+exec "$0.dist" "$@"
+"""
 ENDS_WITH_1 = "#!/bin/sh\necho 'this runtime does not work' >&2\nexit 1\n"
 
 
@@ -42,6 +48,26 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     kept = {path.name for path in (folder / failed["folder"]).iterdir()}
     assert kept >= {"plan.json", "readings.jsonl", "requests.jsonl", "dmesg.txt", "cgroups.txt", "serial.log"}
     assert "expected" in done.stdout
+
+
+def test_a_runtime_that_lies_about_updates_is_found_by_each_claim_about_them(tmp_path):
+    wrapper = program(tmp_path / "my-runc", LIES_ABOUT_UPDATES)
+    folder = tmp_path / "results"
+
+    chosen = "update-limit or update-refuses-no-number or test_drift or test_exec_is_bound"
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", chosen)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    deviating = {
+        result["claim"]: {one["knob"] for one in result["findings"] if one["verdict"] == "deviates"}
+        for result in bundle(folder)["results"]
+    }
+    assert deviating == {
+        "requests/update-limit": {"memory.max"},
+        "refusal/update-refuses-no-number": {"update"},
+        "lifecycle/drift": {"memory.high"},
+        "cri/exec-is-bound": set(),
+    }
 
 
 def test_a_runtime_that_ends_with_1_is_machinery_and_no_deviation(tmp_path):

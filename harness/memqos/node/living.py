@@ -17,6 +17,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.containers import Containers, observed, soon
 from memqos.node.inventory import Inventory, inventory_of
+from memqos.node.requesting import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
 
@@ -37,11 +38,11 @@ class Life(Containers):
 
     def systemd_reloaded(self, case: RequestCase) -> Sequence[Finding]:
         """After systemctl daemon-reload: systemd writes the files of its units anew."""
-        return self._through(case, lambda _: self._systemctl("daemon-reload"))
+        return _without_groups_beside(self._through(case, lambda _: self._systemctl("daemon-reload")))
 
     def systemd_replaced(self, case: RequestCase) -> Sequence[Finding]:
         """After systemctl daemon-reexec, the same with systemd itself started anew."""
-        return self._through(case, lambda _: self._systemctl("daemon-reexec"))
+        return _without_groups_beside(self._through(case, lambda _: self._systemctl("daemon-reexec")))
 
     def daemon_restarted(self, case: RequestCase) -> Sequence[Finding]:
         """After a restart of the runtime's daemon: the container still runs, and has its values."""
@@ -170,3 +171,8 @@ class Life(Containers):
             return True
 
         wait("the runtime's daemon answers again", answers, deadline=deadline)
+
+
+def _without_groups_beside(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Without memory.oom.group of the neighbours, which a kubelet asks for: systemd resets it, a claim of its own."""
+    return [one for one in findings if one.subject == SUBJECT or one.knob != Knob.MEMORY_OOM_GROUP]

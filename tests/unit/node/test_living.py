@@ -101,6 +101,19 @@ class NeighbourForgottenBySystemd(Lives):
         self.cgroups.put(self.path(self.handles[0]), "memory.high", "4096000")
 
 
+class GroupOfTheNeighbourForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        neighbour = self.path(self.handles[0])
+        self.cgroups.put(
+            neighbour, "memory.oom.group", "0" if "1" in self.cgroups.text(neighbour, "memory.oom.group") else "1"
+        )
+
+
+def test_what_systemd_resets_of_the_neighbour_is_a_claim_of_its_own() -> None:
+    assert deviating(asked(VERBS["daemon-reload"], GroupOfTheNeighbourForgottenBySystemd)) == set()
+    assert deviating(asked(VERBS["runtime-restart"], GroupOfTheNeighbourForgottenBySystemd)) == {"memory.oom.group"}
+
+
 class DiesWithItsDaemon(Lives):
     def happened(self, words: Sequence[str]) -> None:
         self.fake.finish(self.handles[-1], exit_code=137)
