@@ -76,6 +76,12 @@ class Population:
         found = verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
         return self.traced(found)
 
+    def judge_all(self) -> Sequence[Finding]:
+        """The findings for everything that is planned; MachineryError if a pod did not come up."""
+        for admitted in self.pods.values():
+            admitted.require()
+        return self.judge(unsure=lambda _cgroup, _knob: "")
+
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
 

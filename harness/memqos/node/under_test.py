@@ -13,6 +13,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactment, Enactor
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
+from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Refusal
@@ -188,6 +189,22 @@ class NodeUnderTest:
         with self.admitted([pod], kubelet) as population:
             population.require(pod.uid)
             yield kind(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
+
+    def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
+        """The same pods, running on, after the kubelet came back with another configuration or release.
+
+        What it writes then, and what it leaves, is `engine.answer.succession`. Raises UsageError if no pods stand,
+        MachineryError if what is written is refused.
+        """
+        standing = self._standing
+        if standing is None:
+            raise UsageError("no pods are on the node.", next_step="Admit some first.")
+        pods = [admitted.pod for admitted in population.pods.values()]
+        plan = succession(population.plan, self.plan(pods, kubelet))
+        self._recorder.plan(plan)
+        with self._guarded():
+            standing.bring(plan)
+            return self._population(plan, standing.pods)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.

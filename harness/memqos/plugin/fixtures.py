@@ -33,6 +33,7 @@ __all__ = [
     "qos_expect",
     "qos_fresh_node",
     "qos_kubelet",
+    "qos_kubelets_in_turn",
     "qos_lane",
     "qos_life",
     "qos_node",
@@ -152,6 +153,26 @@ def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
         yield asking
+
+
+@pytest.fixture
+def qos_kubelets_in_turn(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Callable[..., Sequence[Finding]]:
+    """One kubelet after another over the same pods, one of each QoS class.
+
+    Called with their names; the findings are of every level, after each kubelet but the first.
+    """
+
+    def in_turn(first: str, *others: str) -> Sequence[Finding]:
+        pods = [qos_catalog.pod(name) for name in ("guaranteed-one", "burstable", "best-effort")]
+        findings: list[Finding] = []
+        with qos_node.admitted(pods, qos_catalog.kubelet(first)) as admitted:
+            population = admitted
+            for name in others:
+                population = qos_node.restart_kubelet(population, qos_catalog.kubelet(name))
+                findings += population.judge_all()
+        return findings
+
+    return in_turn
 
 
 @pytest.fixture(scope="module")

@@ -78,8 +78,11 @@ def test_a_kubelet_may_be_about_one_chapter(tmp_path):
     (one,) = load_kubelets(folder(tmp_path, chapter="numa"))
     assert one.chapter == "numa"
     assert {one.id: one.chapter for one in load_kubelets() if one.chapter} == {
-        "v1.36-static": "numa", "v1.36-static-draft": "numa"
-    }  # fmt: skip
+        "v1.36-static": "numa",
+        "v1.36-static-draft": "numa",
+        "v1.36-off": "lifecycle",
+        "v1.37-off": "lifecycle",
+    }
 
 
 @pytest.mark.parametrize(
