@@ -204,7 +204,7 @@ class NodeUnderTest:
         self._recorder.plan(plan)
         with self._guarded():
             standing.bring(plan)
-            return self._population(plan, standing.pods)
+            return self._population(plan, standing.pods, kubelet)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
