@@ -27,12 +27,6 @@ def test_daemon_reload_oom_group(qos_life, qos_catalog, qos_evidence):
     qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("unified-oom-group")))
 
 
-@pytest.mark.claim("lifecycle/daemon-reload-everything")
-def test_daemon_reload_everything(qos_life, qos_catalog, qos_evidence):
-    """All values of a container that was asked for everything hold after systemctl daemon-reload."""
-    qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("everything")))
-
-
 @pytest.mark.claim("lifecycle/daemon-reexec")
 def test_daemon_reexec(qos_life, qos_catalog, qos_evidence):
     """Every value of a container holds after systemctl daemon-reexec."""
