@@ -23,6 +23,8 @@ from memqos.plugin.keys import Notes, slug
 from memqos.probe.looks import Look
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
+from memqos.report.timing import Timing
+from memqos.runtime.base import CallRecord
 
 __all__ = ["Evidence", "Folder", "MachineLog", "capture"]
 
@@ -76,6 +78,7 @@ class MachineLog:
     def __init__(self, own: Folder) -> None:
         self._own = own
         self._current = own
+        self.timing = Timing()
 
     @property
     def current(self) -> Folder:
@@ -99,7 +102,9 @@ class MachineLog:
         self._current.append("series.jsonl", look)
 
     def call(self, record: object) -> None:
-        """Keep one request with its reply."""
+        """Keep one request with its reply, and how long an answer took."""
+        if isinstance(record, CallRecord) and not record.error:
+            self.timing.add(record.method, record.seconds)
         self._current.append("requests.jsonl", record)
 
 

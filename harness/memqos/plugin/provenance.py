@@ -35,12 +35,13 @@ def write(path: Path, text: str) -> None:
 
 def machines(folder: Path) -> list[Mapping[str, Any]]:
     """What each booted machine says of itself; one whose file was not written whole is named all the same."""
-    said = []
+    said: list[Mapping[str, Any]] = []
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:
             machine = json.loads(file.read_text(encoding="utf-8"))
-            kept = file.with_name("kept.json")
-            said.append({**machine, "kept": json.loads(kept.read_text(encoding="utf-8"))} if kept.exists() else machine)
+            beside = {name: file.with_name(f"{name}.json") for name in ("kept", "timing")}
+            more = {name: json.loads(one.read_text(encoding="utf-8")) for name, one in beside.items() if one.exists()}
+            said.append({**machine, **more})
         except (OSError, ValueError):
             said.append({"id": file.parent.name, "profile": "?", "topology": "?"})
     return said

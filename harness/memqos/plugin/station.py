@@ -106,7 +106,11 @@ def _station(
         node = _node(config, place, runtime, log=log, in_use=in_use, key=key)
         shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
         folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
-        yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder)
+        try:
+            yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder)
+        finally:
+            if told := log.timing.told():
+                folder.write("timing.json", told)
 
 
 def _node(

@@ -14,6 +14,7 @@ from memqos.errors import ExitCode
 from memqos.report import matrix
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
+from memqos.report.timing import timing_text
 
 __all__ = ["again", "finding_line", "summary_lines", "verdict_line"]
 
@@ -40,6 +41,7 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
     yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
     yield from _section("usage", _grouped(bundle, Outcome.USAGE))
     yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
+    yield from _section("timing (medians, for information)", _timing(bundle))
     yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
     yield from _left_out(bundle)
@@ -134,6 +136,12 @@ def machine_line(machine: Mapping[str, Any]) -> str:
     words = (machine.get("profile", "?"), machine.get("topology", "?"))
     name = "/".join(str(word) for word in words if word)
     return f"{machine.get('id', '?')} ({name}): {', '.join(part for part in parts if part)}"
+
+
+def _timing(bundle: Bundle) -> list[str]:
+    """What each machine's runtime took for a request, where it was asked for any."""
+    timed = [(machine, machine["timing"]) for machine in bundle.machines if machine.get("timing")]
+    return [f"{machine.get('id', '?')}: {timing_text(timing)}" for machine, timing in timed]
 
 
 def kept_line(machine: Mapping[str, Any]) -> str:

@@ -1,0 +1,50 @@
+"""How long a runtime takes for what it is asked: information that is shown side by side, and no verdict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Timing", "timing_text"]
+
+_STEPS: Mapping[str, str] = {
+    "RunPodSandbox": "sandbox",
+    "CreateContainer": "create",
+    "create": "create",
+    "StartContainer": "start",
+    "start": "start",
+    "UpdateContainerResources": "update",
+    "update": "update",
+}
+"""The requests that are timed, by the names that CRI and OCI runtimes have for them."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """The seconds that answers took, by step; requests that were refused do not count."""
+
+    _seconds: dict[str, list[float]] = field(default_factory=lambda: {step: [] for step in _STEPS.values()})
+
+    def add(self, method: str, seconds: float) -> None:
+        """One answer; methods that nobody waits for are passed over."""
+        if method in _STEPS:
+            self._seconds[_STEPS[method]].append(seconds)
+
+    def told(self) -> Mapping[str, Mapping[str, float]]:
+        """By step how many answers there were, and their median and longest in seconds; steps without any left out."""
+        return {
+            step: {
+                "count": len(seconds),
+                "median": round(statistics.median(seconds), 3),
+                "longest": round(max(seconds), 3),
+            }
+            for step, seconds in self._seconds.items()
+            if seconds
+        }
+
+
+def timing_text(told: Mapping[str, Mapping[str, Any]]) -> str:
+    """One machine's timing in one line."""
+    return ", ".join(f"{step} {one['median']:.2f} s ({one['count']})" for step, one in told.items())

@@ -1,0 +1,34 @@
+"""What requests took, as the bundle and the summary have it."""
+
+import dataclasses
+
+from memqos.report import summary
+from memqos.report.timing import Timing, timing_text
+from tests.unit.report.sample import BUNDLE
+
+
+def timed() -> Timing:
+    timing = Timing()
+    for method, seconds in [("StartContainer", 1.0), ("start", 4.0), ("StartContainer", 2.5), ("update", 0.25)]:
+        timing.add(method, seconds)
+    timing.add("ContainerStatus", 9.0)
+    return timing
+
+
+def test_steps_are_counted_by_what_cri_and_oci_call_them():
+    assert timed().told() == {
+        "start": {"count": 3, "median": 2.5, "longest": 4.0},
+        "update": {"count": 1, "median": 0.25, "longest": 0.25},
+    }
+
+
+def test_a_machine_that_was_asked_for_nothing_has_no_timing():
+    assert Timing().told() == {}
+
+
+def test_the_summary_has_a_line_for_each_machine_that_was_timed():
+    machine = {**BUNDLE.machines[0], "timing": timed().told()}
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
+    assert "timing (medians, for information):" in lines
+    assert f"  {machine['id']}: start 2.50 s (3), update 0.25 s (1)" in lines
+    assert timing_text({}) == ""
