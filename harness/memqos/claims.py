@@ -86,7 +86,7 @@ def unproved(about: About, findings: Iterable[Finding]) -> str:
     What memqos wrote itself and reads back, for one, proves nothing of a runtime.
     """
     whose = _ANSWERS_FOR.get(about)
-    observed = {finding.set_by for finding in findings if finding.verdict is Verdict.CONFORMS}
+    observed = {one.set_by for one in findings if one.verdict in {Verdict.CONFORMS, Verdict.KNOWN}}
     if whose is None or whose in observed:
         return ""
     others = ", ".join(setter for setter in Setter if setter in observed)

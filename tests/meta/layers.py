@@ -73,6 +73,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
+    "known": frozenset({"errors", "engine"}),
     "config": frozenset({"errors", "model", "engine"}),
     "node": frozenset(
         {
@@ -80,12 +81,13 @@ LAYERS: dict[str, frozenset[str]] = {
             "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
         }
     ),
-    "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config"}),
+    "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
-            "probe", "runtime.base", "target.base", "enactor", "catalog", "claims", "config", "node", "place", "report",
+            "probe", "runtime.base", "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place",
+            "report",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),

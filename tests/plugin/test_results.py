@@ -30,9 +30,9 @@ def test_bundle_junit_and_evidence_are_the_same_with_and_without_xdist(suite, ru
     assert result.ret == 1
     written = bundle(pytester)
     assert written["counts"]["tests"] == {
-        "conforms": 3, "deviates": 3, "not observable": 3, "machinery": 0, "usage": 0
+        "conforms": 3, "deviates": 3, "known": 0, "not observable": 3, "machinery": 0, "usage": 0
     }  # fmt: skip
-    assert written["counts"]["findings"] == {"conforms": 3, "deviates": 3, "not observable": 3}
+    assert written["counts"]["findings"] == {"conforms": 3, "deviates": 3, "known": 0, "not observable": 3}
     assert written["exit_code"] == 1
     assert len((pytester.path / "out/findings.jsonl").read_text().splitlines()) == 9
     root = ET.fromstring((pytester.path / "out/junit_01.xml").read_text())  # noqa: S314 - it is our own
@@ -53,7 +53,7 @@ def test_summary_names_each_deviation_its_results_and_the_command_to_repeat_it(s
             "deviations:",
             "*demo/test_demo.py::test_it?0-deviates?",
             "*memory.high of container app of pod default/web is max, expected 4096",
-            "*again: memqos run --runtime crun 'demo/test_demo.py::test_it?0-deviates?'",
+            "*again: memqos run --runtime containerd+crun 'demo/test_demo.py::test_it?0-deviates?'",
             "results: out",
             "verdict: deviates (1 case observed, 1 deviate; 1 finding about the runtime under test, 1 deviate)",
         ]

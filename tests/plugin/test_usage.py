@@ -66,11 +66,11 @@ def test_the_environment_sets_what_no_option_does_and_the_header_says_so(suite, 
     result.stdout.fnmatch_lines(
         [
             "memqos *: machine trixie/two-zones, containerd+crun, systemd driver",
-            "memqos settings: runtime=crun (MEMQOS_RUNTIME), driver=systemd (--memqos-driver), *",
+            "memqos settings: runtime=containerd+crun (MEMQOS_RUNTIME), driver=systemd (--memqos-driver), *",
         ]
     )
     settings = json.loads((pytester.path / "out/bundle.json").read_text())["settings"]
-    assert settings["runtime"] == {"value": "crun", "origin": "MEMQOS_RUNTIME"}
+    assert settings["runtime"] == {"value": ["containerd+crun"], "origin": "MEMQOS_RUNTIME"}
     assert settings["topology"] == {"value": "two-zones", "origin": "default"}
 
 

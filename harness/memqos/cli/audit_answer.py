@@ -10,6 +10,10 @@ from memqos.engine.answer.finding import Verdict
 __all__ = ["answer_document", "answer_text"]
 
 
+_JUDGED = (Verdict.CONFORMS, Verdict.DEVIATES, Verdict.NOT_OBSERVABLE)
+"""The verdicts of an audit, which has no list of what is known of runtimes."""
+
+
 def answer_text(question: Question, answer: Audit) -> str:
     """The answer for people: what deviates and why, what could not be observed, and how many of each."""
     parts = [failure(finding) for finding in answer.of(Verdict.DEVIATES)]
@@ -29,7 +33,7 @@ def answer_text(question: Question, answer: Audit) -> str:
         parts.append(
             f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
         )
-    counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in Verdict)
+    counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in _JUDGED)
     parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
     return "\n\n".join(parts)
 
@@ -48,7 +52,7 @@ def answer_document(question: Question, answer: Audit) -> dict[str, object]:
         "driver": answer.plan.driver.value,
         "variant": kubelet.variant.value,
         "runtimes": [str(kubelet.runtimes.cri), str(kubelet.runtimes.oci)],
-        "counts": {verdict.value: len(answer.of(verdict)) for verdict in Verdict},
+        "counts": {verdict.value: len(answer.of(verdict)) for verdict in _JUDGED},
         "findings": (finding_document(one) for one in answer.findings),
         "not_judged": list(answer.strangers),
     }

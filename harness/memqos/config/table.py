@@ -293,6 +293,12 @@ SETTINGS: tuple[Setting, ...] = (
         help="leave the machine of the first failure running, and print how to enter it and how to end it",
     ),
     Setting(
+        name="strict-known",
+        kind=Kind.FLAG,
+        default=False,
+        help="fail the run where a deviation that is listed as known (vm/known.toml) was looked for and is not there",
+    ),
+    Setting(
         name="results",
         kind=Kind.FOLDER,
         metavar="DIR",

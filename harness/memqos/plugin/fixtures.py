@@ -11,7 +11,7 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.plugin.collecting import about_of
+from memqos.plugin.collecting import about_of, claim_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 
@@ -202,6 +202,7 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.plugin.evidence import Evidence, Folder
+    from memqos.plugin.listed import known_or_not
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
@@ -211,7 +212,8 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
 
     def amend(finding: Finding) -> Finding:
         amended: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
-        return amended or finding
+        used = lane.station if lane is not None else None
+        return known_or_not(amended or finding, claim_of(item), used)
 
     if station is not None:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.

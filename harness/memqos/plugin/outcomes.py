@@ -31,7 +31,7 @@ from memqos.plugin.text import error_text, failure_text
 from memqos.repetition import is_as_before
 from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.phase import Phase
-from memqos.report.summary import finding_line
+from memqos.report.summary import finding_line, known_line
 
 if TYPE_CHECKING:
     from memqos.plugin.lane import Lane
@@ -42,6 +42,7 @@ __all__ = ["Outcomes"]
 _STATUS = {
     Outcome.CONFORMS: ("passed", ".", "CONFORMS"),
     Outcome.DEVIATES: ("failed", "F", "DEVIATES"),
+    Outcome.KNOWN: ("known", "k", "KNOWN"),
     Outcome.NOT_OBSERVABLE: ("not observable", "n", "NOT OBSERVABLE"),
     Outcome.MACHINERY: ("error", "E", "ERROR"),
     Outcome.USAGE: ("error", "E", "USAGE ERROR"),
@@ -208,7 +209,7 @@ class Outcomes:
         """The phase with its reason and text; pytest's report has them too, unless its reader wants tracebacks."""
         wants_traceback = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
         phase = dataclasses.replace(phase, reason=_reason(outcome, error, findings))
-        if outcome is Outcome.NOT_OBSERVABLE:
+        if outcome in {Outcome.NOT_OBSERVABLE, Outcome.KNOWN}:
             return phase
         if isinstance(error, MemqosError):
             text = failure_text(findings) if outcome is Outcome.DEVIATES and findings else error_text(error)
@@ -228,6 +229,8 @@ def _reason(outcome: Outcome, error: BaseException | None, findings: Iterable[Fi
         lines = [finding_line(finding) for finding in findings if finding.verdict is Verdict.DEVIATES]
         if lines:
             return "; ".join(lines)
+    if outcome is Outcome.KNOWN:
+        return "; ".join(known_line(finding) for finding in findings if finding.verdict is Verdict.KNOWN)
     if isinstance(error, MemqosError):
         # Further lines, such as the console's last ones, are in the text.
         return error_text(error).splitlines()[0]

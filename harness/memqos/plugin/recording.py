@@ -32,10 +32,12 @@ from memqos.plugin.keys import (
     phase_of,
     plain_id,
 )
+from memqos.plugin.listed import known_deviations
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.sharing import GROUPS, OMITTED
 from memqos.report import summary
 from memqos.report.bundle import Bundle, LeftOut
+from memqos.report.gone import known_gone
 from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
@@ -249,8 +251,16 @@ class Recording:
 
     def _code(self) -> ExitCode:
         code = self._ending.code(self._results)
+        if code is ExitCode.CONFORMS and self._settings.strict_known and self._known_gone():
+            code = ExitCode.DEVIATES
         listed = self._collected and self._config.getoption("collectonly")
         return ExitCode.CONFORMS if code is ExitCode.NOTHING_OBSERVED and listed else code
+
+    def _known_gone(self) -> tuple[str, ...]:
+        """What is listed as known and was not seen any more; nothing without a case that says anything."""
+        if not self._results:
+            return ()
+        return known_gone(self._results, provenance.machines(self._folder), known_deviations())
 
     def concluded(self, error: BaseException | None) -> ExitCode:
         """The exit code after everything, with what came in the way of saying it."""
@@ -278,6 +288,7 @@ class Recording:
             machines=tuple(provenance.machines(self._folder)),
             results=tuple(self._results),
             not_run=len(self._missing),
+            known_gone=self._known_gone(),
             left_out=self._config.stash.get(LEFT_OUT, LeftOut()),
         )
 

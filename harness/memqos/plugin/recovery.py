@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recovery"]
 
-_OBSERVED = {Outcome.CONFORMS, Outcome.DEVIATES}
+_OBSERVED = {Outcome.CONFORMS, Outcome.KNOWN, Outcome.DEVIATES}
 
 
 class Recovery:

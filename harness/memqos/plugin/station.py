@@ -7,7 +7,7 @@ kept of them can be mixed up.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ _PATIENCE = pytest.StashKey[dict[SystemKey, Patience]]()
 
 
 class Station:
-    """A place with its node, and where its evidence goes. key: the system under test."""
+    """A place with its node, and where its evidence goes. key: the system under test.
+
+    runtimes: what runs its containers, by name and version as reports show them.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Station:
         node: NodeUnderTest,
         log: MachineLog,
         folder: Folder,
+        runtimes: Sequence[str] = (),
     ) -> None:
         self.id = id
         self.key = key
@@ -58,6 +62,7 @@ class Station:
         self.node = node
         self.log = log
         self.folder = folder
+        self.runtimes = runtimes
 
     def capture(self, folder: Path) -> None:
         """Gather what explains a failure in this folder."""
@@ -107,7 +112,7 @@ def _station(
         shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
         folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
         try:
-            yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder)
+            yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder, runtimes=in_use.shown)
         finally:
             if told := log.timing.told():
                 folder.write("timing.json", told)

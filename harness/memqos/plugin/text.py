@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from memqos.engine.answer import explain
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MemqosError
+from memqos.report.summary import known_line
 
 __all__ = ["error_text", "failure_text"]
 
@@ -29,6 +30,8 @@ def failure_text(findings: Iterable[Finding]) -> str:
         f"not observable: {', '.join(dict.fromkeys(knobs))} of {subject}: {why_not}"
         for (subject, why_not), knobs in unseen.items()
     ]
+    listed = dict.fromkeys(known_line(finding) for finding in findings if finding.verdict is Verdict.KNOWN)
+    parts += [f"known: {line}" for line in listed]
     conforming = sum(finding.verdict is Verdict.CONFORMS for finding in findings)
     if conforming:
         parts.append(f"({conforming} other findings of this test conform)")

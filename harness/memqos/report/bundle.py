@@ -40,6 +40,7 @@ class Bundle:
     versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
     settings: name to value and origin. exit_code: what the process answered.
     left_out: what whole suites have beyond the default, and this run had not.
+    known_gone: the known deviations of the machines' runtimes that were looked for and not seen, one line each.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
@@ -54,6 +55,7 @@ class Bundle:
     machines: tuple[Mapping[str, Any], ...] = ()
     results: tuple[TestResult, ...] = ()
     not_run: int = 0
+    known_gone: tuple[str, ...] = ()
     left_out: LeftOut = LeftOut()
 
     @property
@@ -92,6 +94,7 @@ class Bundle:
                 "not_run": self.not_run,
                 "left_out": as_json(self.left_out),
             },
+            "known_gone": list(self.known_gone),
             "versions": as_json(self.versions),
             "host": as_json(self.host),
             "settings": as_json(self.settings),
@@ -126,6 +129,7 @@ class Bundle:
             machines=tuple(data["machines"]),
             results=tuple(TestResult.from_json(item) for item in data["results"]),
             not_run=data["counts"]["not_run"],
+            known_gone=tuple(data.get("known_gone", ())),
             left_out=LeftOut(**data["counts"].get("left_out", {})),
         )
 

@@ -1,4 +1,7 @@
-"""JUnit XML of a bundle: a deviation is a failure, machinery and usage are errors, not observable is skipped."""
+"""JUnit XML of a bundle: a deviation is a failure, machinery and usage are errors, not observable is skipped.
+
+A deviation that is known is a property of a case that passed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import xml.etree.ElementTree as ET
 
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
+from memqos.report.summary import known_line
 
 __all__ = ["junit_xml"]
 
@@ -65,6 +69,7 @@ def _case(result: TestResult) -> ET.Element:
     told = [("claim", result.claim), ("machine", result.machine)]
     told += [("runtime", result.runtime), ("driver", result.driver)]
     told += [(f"findings.{setter}", str(count)) for setter, count in result.set_by.items()]
+    told += [("known", "; ".join(map(known_line, result.known)))]
     if any(value for _, value in told):
         properties = ET.SubElement(case, "properties")
         for key, value in told:

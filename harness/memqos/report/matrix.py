@@ -20,7 +20,14 @@ __all__ = ["Column", "ColumnDifference", "Matrix", "Row", "matrix_lines", "matri
 SHORTEST = 2
 """With fewer systems there is nothing to compare."""
 
-_ORDER = (Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS)
+_ORDER = (
+    Outcome.DEVIATES,
+    Outcome.MACHINERY,
+    Outcome.USAGE,
+    Outcome.KNOWN,
+    Outcome.NOT_OBSERVABLE,
+    Outcome.CONFORMS,
+)
 """Which outcome a cell shows: the worst of its cases."""
 
 
@@ -126,7 +133,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
         found = {name: by_column[name] for name in names if name in by_column}
         expected = {name: finding.expected for name, finding in found.items()}
         observed = {name: finding.observed for name, finding in found.items()}
-        deviates = any(finding.verdict is Verdict.DEVIATES for finding in found.values())
+        deviates = any(finding.verdict in {Verdict.DEVIATES, Verdict.KNOWN} for finding in found.values())
         if len(set(expected.values())) > 1:
             rules = {name: _rules(finding.reason) for name, finding in found.items()}
             reasons = rules if len(set(rules.values())) > 1 else {}

@@ -17,10 +17,11 @@ __all__ = ["Outcome", "TestResult", "exit_code", "outcome_of"]
 
 
 class Outcome(StrEnum):
-    """What a test says; the first three are findings, the last two say nothing about the system under test."""
+    """What a test says; the first four are findings, the last two say nothing about the system under test."""
 
     CONFORMS = "conforms"
     DEVIATES = "deviates"
+    KNOWN = "known"
     NOT_OBSERVABLE = "not observable"
     MACHINERY = "machinery"
     USAGE = "usage"
@@ -67,6 +68,11 @@ class TestResult:
     def deviations(self) -> tuple[Finding, ...]:
         """The findings that deviate."""
         return tuple(finding for finding in self.findings if finding.verdict is Verdict.DEVIATES)
+
+    @property
+    def known(self) -> tuple[Finding, ...]:
+        """The findings that deviate and are listed."""
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.KNOWN)
 
     @property
     def set_by(self) -> Mapping[Setter, int]:
@@ -123,4 +129,4 @@ def exit_code(
         errors.add(ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY)
     if errors:
         return min(errors, key=_ORDER.index)
-    return ExitCode.CONFORMS if Outcome.CONFORMS in outcomes else ExitCode.NOTHING_OBSERVED
+    return ExitCode.CONFORMS if outcomes & {Outcome.CONFORMS, Outcome.KNOWN} else ExitCode.NOTHING_OBSERVED

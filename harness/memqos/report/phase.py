@@ -15,7 +15,14 @@ from memqos.report.outcome import Outcome, TestResult
 __all__ = ["Phase", "result_of"]
 
 # The worst of a test's phases decides: an error in tearing down does not undo a deviation.
-_RANK = [Outcome.DEVIATES, Outcome.USAGE, Outcome.MACHINERY, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS]
+_RANK = [
+    Outcome.DEVIATES,
+    Outcome.USAGE,
+    Outcome.MACHINERY,
+    Outcome.KNOWN,
+    Outcome.NOT_OBSERVABLE,
+    Outcome.CONFORMS,
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

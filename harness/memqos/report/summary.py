@@ -11,14 +11,22 @@ from memqos.config.table import DIRECTLY
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
+from memqos.known import EVIDENCE
 from memqos.report import matrix
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import timing_text
 
-__all__ = ["again", "finding_line", "summary_lines", "verdict_line"]
+__all__ = ["again", "finding_line", "known_line", "summary_lines", "verdict_line"]
 
-_COLUMNS = (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.NOT_OBSERVABLE, Outcome.MACHINERY, Outcome.USAGE)
+_COLUMNS = (
+    Outcome.CONFORMS,
+    Outcome.DEVIATES,
+    Outcome.KNOWN,
+    Outcome.NOT_OBSERVABLE,
+    Outcome.MACHINERY,
+    Outcome.USAGE,
+)
 _LISTED_AT_MOST = 40
 _SET_BY = "findings, by who set it"
 _LISTS = {"profile", "runtime", "driver"}
@@ -37,6 +45,8 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
     if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results))):
         yield from [*lines, ""]
     yield from _section("deviations", _deviations(bundle, suites))
+    yield from _section("known deviations", _grouped(bundle, Outcome.KNOWN))
+    yield from _section("known, and not seen any more", list(bundle.known_gone))
     yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
     yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
     yield from _section("usage", _grouped(bundle, Outcome.USAGE))
@@ -52,10 +62,11 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
 def verdict_line(bundle: Bundle) -> str:
     """The run in one sentence."""
     tests = bundle.outcomes
-    observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value]
+    known = tests[Outcome.KNOWN.value]
+    observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value] + known
     said = {
         ExitCode.CONFORMS: "conforms",
-        ExitCode.DEVIATES: "deviates",
+        ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations are not there any more",
         ExitCode.INTERRUPTED: "interrupted",
         ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
         ExitCode.USAGE: "not run as asked",
@@ -66,7 +77,7 @@ def verdict_line(bundle: Bundle) -> str:
     untried = sum(result.untried for result in bundle.results)
     missing = f", {untried} given up without an attempt" if untried else ""
     missing += f", {bundle.not_run} not run" if bundle.not_run else ""
-    cases = f"{_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{missing}"
+    cases = f"{_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{_known(known)}{missing}"
     return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
 
 
@@ -77,7 +88,8 @@ def _told_apart(bundle: Bundle) -> Iterator[str]:
         if setter == Setter.RUNTIME:
             for name, own in _by_runtime(bundle).items():
                 total = _counted(sum(own.values()), "finding")
-                yield f"{total} about {name}, {own[Verdict.DEVIATES.value]} deviate"
+                known = _known(own[Verdict.KNOWN.value])
+                yield f"{total} about {name}, {own[Verdict.DEVIATES.value]} deviate{known}"
         elif count:
             yield f"{count} {_NOT_THE_RUNTIMES[Setter(setter)]}" + (f", {deviate} deviate" if deviate else "")
 
@@ -118,6 +130,11 @@ def _left_out(bundle: Bundle) -> Iterator[str]:
         yield f"left out of the default: {counted}; --all runs them too"
 
 
+def _known(number: int) -> str:
+    """How many deviations are listed, where some are."""
+    return f", {number} known" if number else ""
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -126,6 +143,11 @@ def finding_line(finding: Finding) -> str:
     """A deviation in one line."""
     revision = f" ({finding.reason.revision})" if finding.reason and finding.reason.revision else ""
     return f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}{revision}"
+
+
+def known_line(finding: Finding) -> str:
+    """A deviation that is listed in one line, with its entry."""
+    return f"{finding_line(finding)}: {finding.evidence.get(EVIDENCE, '')}"
 
 
 def machine_line(machine: Mapping[str, Any]) -> str:

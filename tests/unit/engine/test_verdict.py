@@ -229,11 +229,13 @@ def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
 
 
 def test_a_deviation_decides_over_everything():
-    conforms, deviates, unseen = (
+    conforms, deviates, known, unseen = (
         Finding(verdict=verdict, subject="s", cgroup="/", knob="k", set_by=Setter.KERNEL, expected="1", observed="1")
         for verdict in Verdict
     )
     assert worst([conforms, unseen, deviates]) is Verdict.DEVIATES
+    assert worst([conforms, known, unseen, deviates]) is Verdict.DEVIATES
+    assert worst([conforms, known, unseen]) is Verdict.KNOWN
     assert worst([conforms, unseen]) is Verdict.NOT_OBSERVABLE
     assert worst([conforms]) is Verdict.CONFORMS
     assert worst([]) is Verdict.NOT_OBSERVABLE

@@ -195,9 +195,14 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
     changed = finding(Verdict.DEVIATES, set_by=Setter.OTHER)
     bundle = dataclasses.replace(BUNDLE, results=(result("one", Outcome.DEVIATES, findings=(*findings, changed)),))
 
-    assert bundle.set_by["the runtime under test"] == {"conforms": 3, "deviates": 0, "not observable": 0}
-    assert bundle.set_by["memqos in the kubelet's place"] == {"conforms": 2, "deviates": 0, "not observable": 0}
-    assert bundle.verdicts == {"conforms": 7, "deviates": 1, "not observable": 0}
+    assert bundle.set_by["the runtime under test"] == {"conforms": 3, "deviates": 0, "known": 0, "not observable": 0}
+    assert bundle.set_by["memqos in the kubelet's place"] == {
+        "conforms": 2,
+        "deviates": 0,
+        "known": 0,
+        "not observable": 0,
+    }
+    assert bundle.verdicts == {"conforms": 7, "deviates": 1, "known": 0, "not observable": 0}
     assert summary.verdict_line(bundle) == (
         "verdict: deviates (1 case observed, 1 deviate, 2 not run; 3 findings about containerd+crun, 0 deviate; "
         "2 of memqos' own writes read back; 1 of what systemd writes unasked; 1 about the kernel; "

@@ -76,10 +76,11 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     head = {
         Verdict.CONFORMS: f"{finding.knob} of {finding.subject} is {finding.observed}, as expected",
         Verdict.DEVIATES: f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}",
+        Verdict.KNOWN: f"{finding.knob} of {finding.subject} is {finding.observed}, known, expected {finding.expected}",
         Verdict.NOT_OBSERVABLE: f"{finding.knob} of {finding.subject} could not be observed: {finding.why_not}",
     }[finding.verdict]
     lines = [one_line(head), f"  cgroup   {finding.cgroup}"]
-    if finding.verdict is Verdict.DEVIATES:
+    if finding.verdict in {Verdict.DEVIATES, Verdict.KNOWN}:
         lines.append(f"  set by   {finding.set_by}")
     if finding.lost is not None:
         lines.append(f"  hops     {one_line(finding.lost.told)}")

@@ -1,4 +1,4 @@
-"""Findings: a plan held against a reading, knob by knob or behaviour by behaviour, with one of three verdicts."""
+"""Findings: a plan held against a reading, knob by knob or behaviour by behaviour, each with a verdict."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ __all__ = ["Finding", "Verdict", "worst"]
 
 
 class Verdict(StrEnum):
-    """What observation says about an expectation; not observable is neither of the others and never passes."""
+    """What observation says about an expectation; not observable is neither of the others and never passes.
+
+    Known is a deviation that is listed: no comparison makes it, only who has the list.
+    """
 
     CONFORMS = "conforms"
     DEVIATES = "deviates"
+    KNOWN = "known"
     NOT_OBSERVABLE = "not observable"
 
 
@@ -48,10 +52,11 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """The verdict that decides: one deviation is enough, and what nobody observed is not proved."""
+    """The verdict that decides: one deviation is enough, known or not, and what nobody observed is not proved."""
     verdicts = {finding.verdict for finding in findings}
-    if Verdict.DEVIATES in verdicts:
-        return Verdict.DEVIATES
+    for verdict in (Verdict.DEVIATES, Verdict.KNOWN):
+        if verdict in verdicts:
+            return verdict
     if not verdicts or Verdict.NOT_OBSERVABLE in verdicts:
         return Verdict.NOT_OBSERVABLE
     return Verdict.CONFORMS

@@ -1,0 +1,38 @@
+"""Known deviations that a run looked for and did not see any more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from memqos.engine.answer.finding import Verdict
+from memqos.known import EVIDENCE, KnownDeviation, runtimes_told
+from memqos.report.outcome import TestResult
+
+__all__ = ["known_gone"]
+
+
+def known_gone(
+    results: Sequence[TestResult], machines: Iterable[Mapping[str, Any]], known: Iterable[KnownDeviation]
+) -> tuple[str, ...]:
+    """One line for each entry and version of which the knob conforms in the claim, and is nowhere known to deviate.
+
+    Nothing is said of an entry that deviates only sometimes, and of one that no case could tell.
+    """
+    told = {str(machine.get("id")): runtimes_told(machine.get("runtimes", ())) for machine in machines}
+    return tuple(line for entry in known if not entry.sometimes for line in _gone(entry, results, told))
+
+
+def _gone(entry: KnownDeviation, results: Sequence[TestResult], told: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    seen: dict[str, set[Verdict]] = {}
+    for result in results:
+        runtimes = told.get(result.machine, {})
+        if result.claim != entry.claim or not entry.is_of(runtimes, result.driver):
+            continue
+        for finding in result.findings:
+            is_other = finding.verdict is Verdict.KNOWN and not finding.evidence[EVIDENCE].startswith(f"{entry.name}:")
+            if finding.knob == entry.knob and not is_other:
+                seen.setdefault(runtimes[entry.runtime], set()).add(finding.verdict)
+    for version, verdicts in seen.items():
+        if verdicts == {Verdict.CONFORMS}:
+            yield f"{entry.runtime} {version or 'of unknown version'} has {entry.knob} right in {entry.claim}: {entry}"

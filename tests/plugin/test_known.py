@@ -1,0 +1,103 @@
+"""Known deviations in a run: what is told of them, what does not fail, and what still does."""
+
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+KNOWN = """
+[high-is-max]
+runtime = "runc"
+claim = "demo/one"
+knob = "memory.high"
+observed = "max"
+sentence = "memory.high is not written."
+upstream = "runc issue 1"
+"""
+
+CONFTEST = """
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+from memqos.known import load_known
+from memqos.place.fake import FakePlace
+from memqos.plugin import lane, listed, recording
+
+listed.known_deviations = recording.known_deviations = lambda: load_known(Path(__file__).with_name("known.toml"))
+MACHINE = '{"id": "main-0", "profile": "trixie", "topology": "two-zones", "runtimes": ["runc 1.1"]}'
+
+
+@contextlib.contextmanager
+def open_station(config, key):
+    folder = Path("out/machines/main-0")
+    folder.mkdir(parents=True)
+    (folder / "machine.json").write_text(MACHINE)
+    place = FakePlace()
+    yield SimpleNamespace(
+        id="main-0", key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"],
+        node=SimpleNamespace(place=place, leftovers=lambda: (), why_not=lambda need: None),
+        log=SimpleNamespace(go_to=lambda folder: None),
+    )
+
+
+lane.open_station = open_station
+"""
+
+CASE = """
+@pytest.mark.claim("demo/one")
+def test_it(qos_node, qos_evidence):
+    qos_evidence.settle(finding("conforms", knob="memory.max"), {finding})
+"""
+
+
+@pytest.fixture
+def ran(suite, run, pytester):
+    """Run one case with this finding beside a right one, with these options."""
+
+    def go(finding, *options):
+        suite(CASE.replace("{finding}", finding))
+        (pytester.path / "suites/conftest.py").write_text(CONFTEST)
+        (pytester.path / "suites/known.toml").write_text(KNOWN)
+        result = run(*options)
+        return result, json.loads((pytester.path / "out/bundle.json").read_text())
+
+    return go
+
+
+def test_a_known_deviation_is_told_and_does_not_fail_the_run(ran, pytester):
+    result, bundle = ran('finding("deviates")')
+    assert result.ret == 0
+    [entry] = bundle["results"]
+    assert entry["outcome"] == "known"
+    assert entry["reason"].endswith("high-is-max: memory.high is not written. (runc issue 1)")
+    assert bundle["counts"]["findings"] == {"conforms": 1, "deviates": 0, "known": 1, "not observable": 0}
+    result.stdout.fnmatch_lines(
+        ["known deviations:", "*(runc issue 1)", "verdict: conforms (1 case observed, 0 deviate, 1 known; *"]
+    )
+    junit = (pytester.path / "out/junit_01.xml").read_text()
+    assert 'failures="0" errors="0" skipped="0"' in junit
+    assert 'name="known"' in junit
+
+
+@pytest.mark.parametrize(
+    "finding",
+    ['finding("deviates", knob="memory.low")', 'finding("deviates", observed="8192")'],
+    ids=["another knob", "another value"],
+)
+def test_what_is_not_listed_fails_beside_it(ran, finding):
+    result, bundle = ran(f'finding("deviates"), {finding}')
+    assert result.ret == 1
+    assert bundle["counts"]["findings"] == {"conforms": 1, "deviates": 1, "known": 1, "not observable": 0}
+    result.stdout.fnmatch_lines(["known: memory.high of *(runc issue 1)", "verdict: deviates (*"])
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--memqos-strict-known",), 1)], ids=["told", "strict"])
+def test_one_that_is_gone_is_told_and_fails_where_that_is_asked(ran, options, code):
+    result, bundle = ran('finding("conforms")', *options)
+    assert (result.ret, bundle["exit_code"]) == (code, code)
+    [line] = bundle["known_gone"]
+    assert line.startswith("runc 1.1 has memory.high right in demo/one: high-is-max: ")
+    said = "known deviations are not there any more" if code else "conforms"
+    result.stdout.fnmatch_lines(["known, and not seen any more:", f"  {line}", f"verdict: {said} (1 case observed*"])

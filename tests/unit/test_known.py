@@ -1,0 +1,186 @@
+"""The list of known deviations: what it is of, how little it hides, and what is told of an entry that is gone."""
+
+from dataclasses import replace
+
+import pytest
+
+from memqos import claims
+from memqos.catalog.data import data_root
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import ManifestError
+from memqos.known import KnownDeviation, amended, load_known, runtimes_told
+from memqos.model.knob import Knob
+from memqos.report import junit, summary
+from memqos.report.bundle import Bundle
+from memqos.report.gone import known_gone
+from memqos.report.matrix import matrix_lines, matrix_of
+from memqos.report.outcome import Outcome, exit_code, outcome_of
+from tests.documents import misfits
+from tests.unit.report.sample import finding, result
+
+CLAIM = "lifecycle/swap-stays"
+ENTRY = KnownDeviation(
+    name="swap-is-back",
+    runtime="runc",
+    claim=CLAIM,
+    knob="memory.swap.max",
+    sentence="Swap is back.",
+    upstream="runc issue 1",
+    since="1.1",
+    fixed="1.3.2",
+    driver="systemd",
+    observed="max",
+)
+RUNTIMES = {"containerd": "1.7.24", "runc": "1.1.15+ds1-2+b4"}
+DEVIATING = finding(Verdict.DEVIATES, knob="memory.swap.max", expected="0", observed="max")
+
+
+def verdict(one=DEVIATING, claim=CLAIM, runtimes=RUNTIMES, driver="systemd", entry=ENTRY):
+    return amended(one, claim, [entry], runtimes=runtimes, driver=driver).verdict
+
+
+def test_a_listed_deviation_is_known_and_says_which_it_is():
+    found = amended(DEVIATING, CLAIM, [ENTRY], runtimes=RUNTIMES, driver="systemd")
+    assert found.verdict is Verdict.KNOWN
+    assert found.evidence == {"known": "swap-is-back: Swap is back. (runc issue 1)"}
+    assert (found.expected, found.observed, found.reason) == ("0", "max", DEVIATING.reason)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"one": replace(DEVIATING, knob="memory.max")},
+        {"one": replace(DEVIATING, observed="4096")},
+        {"claim": "lifecycle/other"},
+        {"driver": "cgroupfs"},
+        {"runtimes": {"containerd": "1.7.24", "crun": "1.1.15"}},
+        {"runtimes": {"runc": "1.0.3"}},
+        {"runtimes": {"runc": "1.3.2"}},
+        {"runtimes": {"runc": "v1.4.0-rc.1"}},
+        {"runtimes": {"runc": ""}},
+    ],
+)
+def test_an_entry_hides_nothing_else(changes):
+    assert verdict(**changes) is Verdict.DEVIATES
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.1.0", "v1.2.9", "1.3.1+ds1"])
+def test_every_version_between_the_first_and_the_one_that_mends_it_is_meant(version):
+    assert verdict(runtimes={"runc": version}) is Verdict.KNOWN
+
+
+def test_what_is_known_of_all_versions_is_known_of_one_that_nobody_tells():
+    assert verdict(runtimes={"runc": ""}, entry=replace(ENTRY, since="", fixed="")) is Verdict.KNOWN
+
+
+@pytest.mark.parametrize("other", [Verdict.CONFORMS, Verdict.NOT_OBSERVABLE])
+def test_what_does_not_deviate_stays_what_it_is(other):
+    assert verdict(replace(DEVIATING, verdict=other)) is other
+
+
+def test_names_and_versions_are_read_as_machines_tell_them():
+    told = [
+        "containerd 1.7.24~ds1",
+        "runc of unknown version (a given file)",
+        "crun 1.21 (a given file in runc's place)",
+    ]
+    assert runtimes_told(told) == {"containerd": "1.7.24~ds1", "runc": "", "crun": "1.21"}
+
+
+def ran(machine, *findings, claim=CLAIM, driver="systemd", name="one"):
+    return result(name, outcome_of(findings), claim=claim, machine=machine, driver=driver, findings=findings)
+
+
+KNOWN = amended(DEVIATING, CLAIM, [ENTRY], runtimes=RUNTIMES, driver="systemd")
+RIGHT = replace(DEVIATING, verdict=Verdict.CONFORMS, observed="0")
+MACHINES = (
+    {"id": "old", "runtimes": ["containerd 1.7.24", "runc 1.1.15"]},
+    {"id": "new", "runtimes": ["runc 1.3.1"]},
+    {"id": "mended", "runtimes": ["runc 1.3.2"]},
+    {"id": "?"},
+)
+
+
+def test_an_entry_that_does_not_deviate_any_more_is_told_by_version():
+    results = [ran("old", KNOWN), ran("new", RIGHT), ran("mended", RIGHT), ran("?", RIGHT)]
+    assert known_gone(results, MACHINES, [ENTRY]) == (
+        "runc 1.3.1 has memory.swap.max right in lifecycle/swap-stays: swap-is-back: Swap is back. (runc issue 1)",
+    )
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [],
+        [ran("new", RIGHT), ran("new", KNOWN)],
+        [ran("new", RIGHT), ran("new", DEVIATING)],
+        [ran("new", RIGHT, claim="lifecycle/other")],
+        [ran("new", RIGHT, driver="cgroupfs")],
+        [ran("new", replace(RIGHT, knob="memory.max"))],
+        [ran("new", replace(RIGHT, verdict=Verdict.NOT_OBSERVABLE))],
+    ],
+)
+def test_nothing_is_told_of_an_entry_that_no_case_could_tell(results):
+    assert known_gone(results, MACHINES, [ENTRY]) == ()
+
+
+def test_what_deviates_only_sometimes_is_never_gone():
+    assert known_gone([ran("new", RIGHT)], MACHINES, [replace(ENTRY, sometimes=True)]) == ()
+
+
+def test_known_is_an_outcome_of_its_own_in_every_rendering():
+    known, right = ran("old", KNOWN, RIGHT, name="two"), ran("old", RIGHT)
+    assert (known.outcome, exit_code([known])) == (Outcome.KNOWN, 0)
+    told = replace(known, reason=summary.known_line(KNOWN), profile="trixie", runtime="containerd+runc")
+    results = (told, replace(right, profile="trixie", runtime="oci:runc"))
+    bundle = Bundle(started="", ended="", exit_code=0, results=results, machines=MACHINES[:1], known_gone=("one",))
+    document = bundle.to_json()
+    assert misfits({**document, "machines": []}, "bundle") == []
+    assert document["counts"]["tests"]["known"] == 1
+    assert document["counts"]["findings"] == {"conforms": 2, "deviates": 0, "known": 1, "not observable": 0}
+    assert Bundle.from_text(bundle.to_text(), where="b") == bundle
+    text = junit.junit_xml(bundle)
+    assert 'failures="0"' in text
+    assert 'name="known" value="memory.swap.max of container app of pod default/web is max, expected 0' in text
+    assert f"{CLAIM}  known 1          conforms 1" in list(matrix_lines(matrix_of(results)))
+    lines = list(summary.summary_lines(bundle, results_folder="r"))
+    assert lines[lines.index("known deviations:") + 1].endswith("(runc issue 1)")
+    assert lines[lines.index("known, and not seen any more:") + 1] == "  one"
+    assert lines[-1] == (
+        "verdict: conforms (2 cases observed, 0 deviate, 1 known; 3 findings about containerd+runc, 0 deviate, 1 known)"
+    )
+
+
+def test_a_deviation_beside_a_known_one_decides():
+    assert ran("old", KNOWN, replace(DEVIATING, knob="memory.max")).outcome is Outcome.DEVIATES
+
+
+def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
+    entries = load_known(data_root() / "vm" / "known.toml")
+    known = claims.load(data_root() / "suites")
+    for entry in entries:
+        assert entry.claim in known, entry.name
+        assert entry.knob in set(Knob), entry.name
+        assert entry.sentence.endswith("."), entry.name
+    assert len({entry.name for entry in entries}) == len(entries) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = 1", "a known deviation is a table"),
+        ("[a", "the file is not TOML"),
+        ('[a]\nruntime = "runc"', "'claim' has to be said"),
+        ('[a]\nruntim = "runc"', "'runtim' is no field of a known deviation"),
+        ('[a]\nname = "b"', "'name' is no field"),
+        ('[a]\nsometimes = "yes"', "'sometimes' is no field"),
+        (
+            '[a]\nruntime="r"\nclaim="c"\nknob="k"\nsentence="s"\nupstream="u"\nsince="newest"',
+            "'since' is a release such as 1.2",
+        ),
+    ],
+)
+def test_what_is_no_entry_is_told(tmp_path, text, words):
+    (tmp_path / "known.toml").write_text(text)
+    with pytest.raises(ManifestError, match=words):
+        load_known(tmp_path / "known.toml")
