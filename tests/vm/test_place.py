@@ -1,10 +1,12 @@
 """The contract of the place port, for machines."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
 from memqos.plugin.catalogue import Catalogue
+from memqos.runtime.base import ContainerHandle, ContainerSpec, Runtime, SandboxHandle
 from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
@@ -99,6 +102,20 @@ def node_of(place: PlaceThere, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
         yield node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
 
 
+class DropsUnified:
+    """A runtime over CRI to which unified is never said: as if its daemon had lost it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        resources = dataclasses.replace(spec.resources, unified={})
+        return self._runtime.create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
 def node_alone(place: PlaceThere, driver: CgroupDriver) -> NodeUnderTest:
     """A node with runc driven directly."""
     runtime = OciRuntime(place.target, program="runc", driver=driver)
@@ -170,6 +187,11 @@ def test_the_hop_that_lost_a_value_is_named(machine: Machine, url: str) -> None:
                 [finding] = deviations_of(node, request)
                 assert finding.lost is not None, way
                 assert (way, finding.lost.by) == (way, by), finding.lost
+            set_way("nothing")
+            node.runtime = DropsUnified(node.runtime)  # type: ignore[assignment]
+            [finding] = deviations_of(node, "unified-high")
+            assert finding.lost is not None
+            assert finding.lost.by == "the daemon"
         set_way("edits config.json")
         [finding] = deviations_of(node_alone(place, CgroupDriver.CGROUPFS), "unified-high")
         assert finding.lost is not None

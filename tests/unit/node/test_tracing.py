@@ -15,11 +15,11 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.node import NodeUnderTest, ended
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
-from memqos.place.fake import FakePlace
+from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.catalogue import Catalogue
 from memqos.runtime.base import ContainerHandle, Traces
 from memqos.runtime.fake import FakeRuntime
@@ -325,3 +325,55 @@ def test_a_resize_says_it_of_what_its_steps_left() -> None:
         found = deviating(resized.judge())
     assert {one.knob for one in found if one.lost} >= {"memory.max"}
     assert all(one.lost is not None for one in found if one.cgroup.endswith(".scope"))
+
+
+def test_on_cgroup_v1_the_bundle_tells_and_no_unit_is_looked_at() -> None:
+    place = FakePlace(facts=dataclasses.replace(FAKE_FACTS, cgroup_version=CgroupVersion.V1))
+    runtime = Runtime(place)
+    runtime.shown = {"memory.limit_in_bytes": "-1"}
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place._engines)  # type: ignore[arg-type]
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.27")) as requests:
+        found = requests.judge(CATALOGUE.request("limit"))
+    [finding] = [one for one in deviating(found) if one.knob == "memory.limit_in_bytes" and one.lost]
+    assert lost(finding) == ("memory.limit_in_bytes", "the OCI runtime")
+    assert finding.lost is not None
+    assert finding.lost.hops[0].held == "memory.limit = 67108864"
+    assert finding.lost.hops[3].why_not == "the container has no systemd unit with properties of its own"
+
+
+def test_containers_of_one_name_are_told_apart() -> None:
+    bench = wrong_bench()
+    found = judged(bench.node, kubelet(), "web", "api")
+    kept = [name for one in found if one.lost for name in one.lost.documents]
+    assert len(kept) == len(set(kept)) == 2
+
+
+def test_a_pod_that_stands_from_one_kubelet_to_the_next_is_held_to_what_it_was_asked() -> None:
+    bench = wrong_bench()
+    with bench.node.keeping_pods():
+        first = judged(bench.node, kubelet(), "web")
+        again = judged(bench.node, kubelet(), "web")
+    assert [lost(one) for one in (*first, *again)] == [("memory.high", "the OCI runtime")] * 2
+    assert len(bench.runtime.sandboxes) == 1
+
+
+def test_a_value_that_a_later_step_sets_right_was_late_and_is_not_lost() -> None:
+    bench = Bench()
+    before, case = CATALOGUE.pod("resizable"), CATALOGUE.kubelet("v1.36-tiered")
+    late: list[tuple[ContainerHandle, ContainerResources]] = []
+    update = bench.runtime.update
+
+    def lazily(handle: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
+        """Do each update when the next one comes, and the last at once."""
+        late.append((handle, resources))
+        if len(late) > 1:
+            for one, wanted in late:
+                update(one, wanted, deadline=deadline)
+            late.clear()
+
+    bench.runtime.update = lazily  # type: ignore[method-assign]
+    with bench.node.admitted([before], case) as population:
+        resized = bench.node.resize(population, before, case, to=CATALOGUE.pod("resizable-larger"))
+        found = deviating(resized.judge())
+    assert (len(late), bool(found)) == (0, True)
+    assert {one.lost for one in found} == {None}
