@@ -86,7 +86,8 @@ class Places:
 
     @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
-        with opened_there(url, cri_socket=cri_socket(self._settings)) as place:
+        socket, handlers = cri_socket(self._settings), _handlers(self._settings)
+        with opened_there(url, cri_socket=socket, handlers=handlers) as place:
             found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
@@ -152,7 +153,9 @@ def cri_socket(settings: Settings) -> str:
             next_step="Say where it listens in the machine: --cri-socket PATH.",
         )
     if meant := [one for one in plus if one.startswith(OVER_CRIO)]:
-        if not (settings.guest_file or settings.guest_deb or settings.target):
+        if settings.target:
+            return ""  # one of the usual sockets there
+        if not (settings.guest_file or settings.guest_deb):
             raise UsageError(
                 f"{meant[0]}: no profile has CRI-O.",
                 where=settings.origins["runtime"],
