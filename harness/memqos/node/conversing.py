@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
@@ -45,7 +46,7 @@ class Conversation(Consumption):
             return [observed("sandbox", "", "", why_not="what this runtime gives a sandbox's process is not modelled")]
         handle = ContainerHandle(id=sandbox.id, name=NAME, sandbox=sandbox, log_path="")
         shown = self._shown(container, self._pod, handle)
-        return [one for one in shown if one.knob.startswith(("memory.", "hugetlb."))]
+        return [one for one in shown if one.knob != OOM_SCORE_ADJ]
 
     def sandbox_beside(self) -> Sequence[Finding]:
         """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing there."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -102,7 +103,7 @@ VERBS: Mapping[str, Verb] = {
 def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
     found = asked(VERBS[name], driver=driver)
     assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
-    assert found
+    assert Setter.RUNTIME in {one.set_by for one in found}
 
 
 @pytest.mark.parametrize(
