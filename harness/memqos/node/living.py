@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
-from memqos.clock import Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.errors import DeadlineError, MachineryError
@@ -24,6 +24,8 @@ from memqos.target.base import checked
 __all__ = ["Life"]
 
 RESTART_SECONDS = 120.0
+RESETTLED_SECONDS = 3.0
+"""After which systemd has written what it writes once it was loaded anew; it says so to nobody."""
 GONE_SECONDS = 15.0
 ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
@@ -38,11 +40,11 @@ class Life(Containers):
 
     def systemd_reloaded(self, case: RequestCase) -> Sequence[Finding]:
         """After systemctl daemon-reload: systemd writes the files of its units anew."""
-        return _without_groups_beside(self._through(case, lambda _: self._systemctl("daemon-reload")))
+        return _without_groups_beside(self._through(case, lambda _: self._resettle("daemon-reload")))
 
     def systemd_replaced(self, case: RequestCase) -> Sequence[Finding]:
         """After systemctl daemon-reexec, the same with systemd itself started anew."""
-        return _without_groups_beside(self._through(case, lambda _: self._systemctl("daemon-reexec")))
+        return _without_groups_beside(self._through(case, lambda _: self._resettle("daemon-reexec")))
 
     def daemon_restarted(self, case: RequestCase) -> Sequence[Finding]:
         """After a restart of the runtime's daemon: the container still runs, and has its values."""
@@ -156,6 +158,11 @@ class Life(Containers):
     def _systemctl(self, *words: str) -> None:
         target = self.tree.target
         checked(target.run(["systemctl", *words], deadline=Deadline.after(RESTART_SECONDS)), where=target.address)
+
+    def _resettle(self, verb: str) -> None:
+        """Let systemd load its units anew, and do in its own time what it then finds to do."""
+        self._systemctl(verb)
+        SYSTEM_CLOCK.sleep(RESETTLED_SECONDS)
 
     def _restart_daemon(self, handle: ContainerHandle) -> None:
         """Restart the service of the CRI runtime, and wait until it answers again."""

@@ -23,6 +23,13 @@ from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
 from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
 
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in memory takes time."""
+    monkeypatch.setattr("memqos.node.living.RESETTLED_SECONDS", 0.0)
+
+
 EVERYTHING = CATALOGUE.request("everything")
 Verb = Callable[[Life], Sequence[Finding]]
 
