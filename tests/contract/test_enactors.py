@@ -28,6 +28,7 @@ def case_on(bench, enactor, pods=(WEB, OTHER), **changes):
     """An enactor on the bench's cgroups. Its plans differ in all that memory QoS writes."""
     tree = CgroupTree(bench.target, bench.cgroups.hierarchy)
     under = kubelet("1.36", **TIERED)
+    files = judged_files(tree.hierarchy.version)
     fields = {
         "enactor": enactor,
         "pods": pods,
@@ -35,7 +36,7 @@ def case_on(bench, enactor, pods=(WEB, OTHER), **changes):
         "other": bench.node.plan(pods, kubelet("1.27")),
         "resized": resize_pods(pods, [LARGER], bench.node.kubelet(under)),
         "desired": LARGER,
-        "read": lambda: tree.read_tree(ROOT, judged_files(tree.hierarchy.version), deadline=Deadline.after(10)),
+        "read": lambda: tree.read_cgroups(bench.cgroups.below([ROOT]), files, deadline=Deadline.after(10)),
     }
     return EnactorCase(**{**fields, **changes})
 

@@ -6,7 +6,6 @@ from memqos.engine.cgroup.cpu import (
     WeightConversion,
     milli_to_quota,
     milli_to_shares,
-    quota_to_milli,
     shares_to_milli,
     shares_to_weight,
     systemd_quota,
@@ -49,18 +48,6 @@ def test_milli_to_quota_of_cm(row):
 )
 def test_milli_to_quota_of_kuberuntime(row):
     assert milli_to_quota(row["input"], row["period"]) == row["expected"]
-
-
-@pytest.mark.parametrize(("quota", "period", "milli"), MASTER["QuotaToMilliCPU"])
-def test_quota_to_milli(quota, period, milli):
-    assert quota_to_milli(quota, period) == milli
-
-
-@pytest.mark.parametrize(
-    "row", table("kuberuntime_helpers_linux.v1.36.3")["tables"]["TestQuotaToMilliCPU"], ids=lambda row: row["name"]
-)
-def test_quota_to_milli_of_kuberuntime(row):
-    assert quota_to_milli(row["quota"], row["period"]) == row["expected"]
 
 
 @pytest.mark.parametrize(("one", "other", "equal"), MASTER["CPUSharesEqualAfterV2RoundTrip"])
@@ -149,8 +136,3 @@ def test_the_report_that_led_to_the_new_conversion():
 @pytest.mark.parametrize(("shares", "milli"), MASTER["CPURequestsFromConfig_shares_to_milli"])
 def test_requests_read_back_from_shares(shares, milli):
     assert shares_to_milli(shares) == (milli or 0)
-
-
-@pytest.mark.parametrize(("quota", "period", "milli"), MASTER["CPULimitsFromConfig_quota_period_to_milli"])
-def test_limits_read_back_from_a_quota(quota, period, milli):
-    assert quota_to_milli(quota, period) == (milli or 0)

@@ -24,7 +24,7 @@ from memqos.engine.numa.requests import pod_request
 from memqos.engine.numa.reservation import by_zone, check_fields, check_sums
 from memqos.engine.numa.restore import StartRefusal, restore, table_differences
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import CheckpointError, checkpoint_text, parse
+from memqos.engine.numa.state import CheckpointError, parse
 from memqos.engine.numa.static import mixes_groups, remove_container
 from memqos.engine.numa.zone_table import Block, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
@@ -32,6 +32,7 @@ from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, Pod, Resources
 from memqos.model.quantity import Quantity
+from tests.checkpoints import checkpoint_text
 from tests.vectors.memory_manager import (
     allocated,
     assert_same,

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from memqos.catalog.manifests import pods_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.node import NodeFacts
 from memqos.model.pod import ContainerKind
+from tests.manifests import pods_of
 from tests.vectors.tables import pod, table
 
 TABLES = table("kubelet_pod_update.v1.36.3")["tables"]

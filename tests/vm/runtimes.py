@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.model.path import CgroupPath
+from memqos.model.reading import Reading
 from memqos.runtime.base import ContainerHandle
 from memqos.runtime.cri import CriRuntime, connect
 
@@ -30,6 +31,12 @@ def runtime_of(socket: Path, handler: str) -> Iterator[CriRuntime]:
         finally:
             for sandbox in runtime.sandboxes(deadline=soon()):
                 runtime.remove_sandbox_by_id(sandbox, deadline=soon())
+
+
+def read_below(tree: CgroupTree, root: CgroupPath, names: Iterable[str]) -> Reading:
+    """These files of a cgroup and of all below it."""
+    found = tree.target.run(["find", tree.hierarchy.folder(root), "-type", "d"], deadline=soon()).text.splitlines()
+    return tree.read_cgroups(map(tree.hierarchy.cgroup_of, found), names, deadline=soon())
 
 
 def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle) -> CgroupPath:

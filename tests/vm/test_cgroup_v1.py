@@ -13,13 +13,12 @@ import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enforce.apply import Enforcement, find_leftovers, sweep_cgroups
+from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.probe.facts import target_facts
@@ -129,11 +128,11 @@ def folders(machine: Machine) -> list[str]:
 def test_a_plan_is_made_in_every_hierarchy_and_taken_away(machine: Machine, tree: CgroupTree, plan: Plan) -> None:
     tree.make([plan.reserved[0].path], deadline=soon())
     limit = Knob.MEMORY_LIMIT_IN_BYTES
-    before = tree.read_knob(plan.reserved[0].path, limit, deadline=soon())
+    before = tree.read_text(plan.reserved[0].path, limit, deadline=soon())
     with Enforcement(tree, name="test") as enforcement:
         enforcement.apply(plan, deadline=soon())
         cgroups = [plan.node, *plan.qos, *plan.reserved, plan.pods[0].cgroup]
-        reading = tree.read_tree(CgroupPath(), list(Knob), deadline=soon())
+        reading = tree.read_cgroups([cgroup.path for cgroup in cgroups], list(Knob), deadline=soon())
         wrong = [
             (str(cgroup.path), str(knob), reading.file(cgroup.path, knob), str(expected.value))
             for cgroup in cgroups
@@ -141,7 +140,7 @@ def test_a_plan_is_made_in_every_hierarchy_and_taken_away(machine: Machine, tree
             if knob.parse(str(reading.file(cgroup.path, knob))) != expected.value
         ]
         assert wrong == []
-        assert tree.read_knob(plan.reserved[0].path, limit, deadline=soon()) == Bytes(1 << 30)
+        assert tree.read_text(plan.reserved[0].path, limit, deadline=soon()) == "1073741824\n"
         hierarchies = {name.split("/")[4] for name in folders(machine)}
         assert hierarchies >= {"memory", "cpu,cpuacct", "cpuset", "pids", "hugetlb"}
         cpus = output(machine, "cat", f"/sys/fs/cgroup/cpuset{plan.pods[0].cgroup.path}/cpuset.cpus").strip()
@@ -154,14 +153,15 @@ def test_a_plan_is_made_in_every_hierarchy_and_taken_away(machine: Machine, tree
         assert tree.cgroup_of(pid, deadline=soon()) == pod
         assert enforcement.withdraw(deadline=soon()) == (pid,)
     assert folders(machine) == []
-    assert tree.read_knob(plan.reserved[0].path, limit, deadline=soon()) == before
+    assert tree.read_text(plan.reserved[0].path, limit, deadline=soon()) == before
     assert find_leftovers(tree, deadline=soon()) == ()
 
 
-def test_what_a_dead_run_left_on_cgroup_v1_is_found_and_swept(machine: Machine, tree: CgroupTree, plan: Plan) -> None:
+def test_what_a_dead_run_left_on_cgroup_v1_is_found(machine: Machine, tree: CgroupTree, plan: Plan) -> None:
     tree.make([plan.reserved[0].path], deadline=soon())
-    Enforcement(tree, name="dead run").apply(plan, deadline=soon())
-    left = find_leftovers(tree, deadline=soon())
-    assert {one.path for one in left} >= {plan.node.path, plan.pods[0].cgroup.path, plan.reserved[0].path}
-    sweep_cgroups(tree, left, deadline=soon())
+    dead = Enforcement(tree, name="dead run")
+    dead.apply(plan, deadline=soon())
+    left = set(find_leftovers(tree, deadline=soon()))
+    assert left >= {plan.node.path, plan.pods[0].cgroup.path, plan.reserved[0].path}
+    dead.withdraw(deadline=soon())
     assert (find_leftovers(tree, deadline=soon()), folders(machine)) == ((), [])

@@ -26,7 +26,7 @@ from memqos.model.quantity import Quantity
 from memqos.probe.facts import target_facts
 from memqos.target.base import Target
 from memqos.workload.command import Hold, arguments
-from tests.vm.runtimes import IMAGE, runtime_of, soon
+from tests.vm.runtimes import IMAGE, read_below, runtime_of, soon
 
 pytestmark = pytest.mark.vm
 
@@ -65,7 +65,7 @@ def case_of(target: Target, tree: CgroupTree, socket: Path, driver: CgroupDriver
             other=expect(PODS, kubelet("1.27")),
             resized=resize_pods(PODS, [LARGER], tiered),
             desired=LARGER,
-            read=lambda: tree.read_tree(CgroupPath(plan.node.path.parts[:1]), files, deadline=soon()),
+            read=lambda: read_below(tree, CgroupPath(plan.node.path.parts[:1]), files),
         )
 
 

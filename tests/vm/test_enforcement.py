@@ -8,7 +8,7 @@ import pytest
 
 from memqos.cgroupfs import parse
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enforce.apply import Enforcement, find_leftovers, sweep_cgroups
+from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
@@ -113,13 +113,13 @@ def test_a_plan_is_enforced_read_and_withdrawn(
             runtime.start(container, deadline=soon())
             paths[pod.uid] = plan.layout.container(pod.cgroup.path, container.id)
             assert cgroup_of(runtime, tree, container) == paths[pod.uid]
-        kubepods = tree.read_tree(plan.node.path, list(Knob), deadline=soon())
-        reserved = tree.read_tree(plan.reserved[0].path, list(Knob), deadline=soon())
-    found = differences(reserved, plan.reserved[0], plan.reserved[0].path)
-    for cgroup in (plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)):
-        found += differences(kubepods, cgroup, cgroup.path)
-    for pod in plan.pods:
-        found += differences(kubepods, pod.containers[0].cgroup, paths[pod.uid])
+        places = {
+            **{cgroup.path: cgroup for cgroup in (plan.node, *plan.reserved, *plan.qos)},
+            **{pod.cgroup.path: pod.cgroup for pod in plan.pods},
+            **{paths[pod.uid]: pod.containers[0].cgroup for pod in plan.pods},
+        }
+        reading = tree.read_cgroups(places, list(Knob), deadline=soon())
+    found = [difference for path, cgroup in places.items() for difference in differences(reading, cgroup, path)]
     assert found == []
     assert len(plan.reserved) == 1
     assert not tree.exists(plan.node.path, deadline=soon())
@@ -136,20 +136,21 @@ def test_values_change_with_the_next_plan(tree: CgroupTree, target: Target, driv
             == f"{plan.node.knobs[Knob.MEMORY_MIN].value}\n"
         )
         enforcement.apply(fewer, deadline=soon())
-        reading = tree.read_tree(plan.node.path, list(Knob), deadline=soon())
-        assert plan.pod(PODS[0].uid).cgroup.path not in reading.cgroups
-        assert all(pod.cgroup.path in reading.cgroups for pod in fewer.pods)
+        reading = tree.read_cgroups([fewer.node.path], list(Knob), deadline=soon())
+        assert not tree.exists(plan.pod(PODS[0].uid).cgroup.path, deadline=soon())
+        assert all(tree.exists(pod.cgroup.path, deadline=soon()) for pod in fewer.pods)
         assert differences(reading, fewer.node, fewer.node.path) == []
         assert plan.node.knobs[Knob.MEMORY_MIN].value != fewer.node.knobs[Knob.MEMORY_MIN].value
 
 
-def test_what_a_dead_run_left_behind_is_refused_named_and_swept(tree: CgroupTree, plan: Plan) -> None:
-    Enforcement(tree, name="dead run").apply(plan, deadline=soon())
+def test_what_a_dead_run_left_behind_is_refused_and_named(tree: CgroupTree, plan: Plan) -> None:
+    dead = Enforcement(tree, name="dead run")
+    dead.apply(plan, deadline=soon())
     with pytest.raises(TargetError, match="left behind by the enforcement 'dead run'"):
         Enforcement(tree, name="next run").apply(plan, deadline=soon())
-    leftovers = find_leftovers(tree, deadline=soon())
-    assert {leftover.path for leftover in leftovers} >= {plan.node.path, *(pod.cgroup.path for pod in plan.pods)}
-    assert sweep_cgroups(tree, leftovers, deadline=soon()) == ()
+    leftovers = set(find_leftovers(tree, deadline=soon()))
+    assert leftovers >= {plan.node.path, *(pod.cgroup.path for pod in plan.pods)}
+    assert dead.withdraw(deadline=soon()) == ()
     assert find_leftovers(tree, deadline=soon()) == ()
 
 
@@ -160,4 +161,4 @@ def test_a_kubelets_own_cgroup_is_not_taken_over(tree: CgroupTree, plan: Plan) -
             enforcement.apply(plan, deadline=soon())
         assert tree.exists(plan.node.path, deadline=soon())
     finally:
-        tree.remove_tree(plan.node.path, deadline=soon())
+        tree.target.run(["rmdir", tree.hierarchy.folder(plan.node.path)], deadline=soon())

@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
-from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.probe.facts import target_facts
-from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxSpec
+from memqos.runtime.base import ContainerSpec, Runtime, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.oci import OciRuntime
 from memqos.target.base import Target
 from memqos.workload.command import Hold, arguments
-from tests.vm.runtimes import IMAGE, MI, cgroup_of, runtime_of, soon
+from tests.vm.runtimes import IMAGE, MI, runtime_of, soon
+
+Opens = Callable[[str, CgroupDriver], AbstractContextManager[Runtime]]
 
 pytestmark = pytest.mark.vm
 
 
-@pytest.mark.parametrize("handler", ["runc", "runc-cgroupfs", "crun", "crun-cgroupfs"])
-def test_every_handler_keeps_the_runtimes_contract(tree: CgroupTree, socket: Path, handler: str) -> None:
-    parent = CgroupPath.parse("/contract" if "cgroupfs" in handler else "/contract.slice")
+@pytest.fixture
+def opens(request: pytest.FixtureRequest, target: Target) -> Opens:
+    """What opens the runtime of a name, as a run has it: "crun" over CRI, "oci:crun" driven directly."""
 
-    @contextlib.contextmanager
+    @contextmanager
+    def opened(name: str, driver: CgroupDriver) -> Iterator[Runtime]:
+        if name.startswith("oci:"):
+            directly = OciRuntime(target, program=name.removeprefix("oci:"), driver=driver)
+            directly.greet(deadline=soon())
+            yield directly
+            return
+        handler = name if driver is CgroupDriver.SYSTEMD else f"{name}-cgroupfs"
+        with runtime_of(request.getfixturevalue("socket"), handler) as over_cri:
+            yield over_cri
+
+    return opened
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", ["runc", "crun", "oci:runc", "oci:crun"])
+def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: str, driver: CgroupDriver) -> None:
+    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    daemon = BUNDLES if name.startswith("oci:") else traits_of("containerd", "")
+    layout = Runtimes(cri=daemon, oci=traits_of(name.removeprefix("oci:"), "")).layout(driver)
+
+    @contextmanager
     def case() -> Iterator[RuntimeCase]:
         tree.make([parent], deadline=soon())
-        with runtime_of(socket, handler) as runtime:
-
-            def read(container: ContainerHandle, knob: Knob) -> str:
-                return str(tree.read_text(cgroup_of(runtime, tree, container), knob, deadline=soon())).strip()
-
+        with opens(name, driver) as runtime:
             yield RuntimeCase(
                 runtime=runtime,
                 sandbox=SandboxSpec(
@@ -46,41 +64,10 @@ def test_every_handler_keeps_the_runtimes_contract(tree: CgroupTree, socket: Pat
                     log_directory="/var/log/pods/contract",
                 ),
                 container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-                read=read,
+                read=lambda container, knob: str(
+                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+                ).strip(),
             )
-        tree.remove_tree(parent, deadline=soon())
-
-    check_runtime_contract(case)
-
-
-@pytest.mark.parametrize("driver", list(CgroupDriver))
-@pytest.mark.parametrize("program", ["runc", "crun"])
-def test_runtimes_that_are_driven_directly_keep_it_too(
-    target: Target, tree: CgroupTree, program: str, driver: CgroupDriver
-) -> None:
-    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
-    layout = Runtimes(cri=BUNDLES, oci=traits_of(program, "")).layout(driver)
-
-    @contextlib.contextmanager
-    def case() -> Iterator[RuntimeCase]:
-        tree.make([parent], deadline=soon())
-        runtime = OciRuntime(target, program=program, driver=driver)
-        runtime.greet(deadline=soon())
-        yield RuntimeCase(
-            runtime=runtime,
-            sandbox=SandboxSpec(
-                name="contract",
-                namespace="default",
-                uid="1",
-                cgroup_parent=str(parent),
-                log_directory="/var/log/pods/contract",
-            ),
-            container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-            read=lambda container, knob: str(
-                tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
-            ).strip(),
-        )
-        tree.remove_tree(parent, deadline=soon())
 
     check_runtime_contract(case)
 

@@ -100,7 +100,6 @@ def bench(tree: CgroupTree, socket: Path) -> Iterator[Bench]:
     tree.make([parent], deadline=soon())
     with runtime_of(socket, "runc") as runtime:
         yield Bench(tree, runtime, parent)
-    tree.remove_tree(parent, deadline=soon())
 
 
 FILES = ("memory.current", "memory.swap.current", "memory.events", "memory.pressure", "cgroup.events")

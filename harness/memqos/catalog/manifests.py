@@ -6,7 +6,6 @@ A pod comes from a manifest of its own, or from the template of an object that m
 from __future__ import annotations
 
 import functools
-import io
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,10 +22,9 @@ from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
 from memqos.catalog.yaml_nodes import MappingNode, parse_objects
 from memqos.engine.releases.defaulting import in_whole_millis
-from memqos.errors import ManifestError
 from memqos.model.pod import Controller, Pod
 
-__all__ = ["Manifest", "PassedOver", "manifests_in", "pods_of", "stable_uid"]
+__all__ = ["Manifest", "PassedOver", "manifests_in", "stable_uid"]
 
 _SOURCE = "kubernetes.io/config.source"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -54,14 +52,6 @@ class PassedOver:
 @functools.cache
 def _fields() -> Mapping[str, Mapping[str, str]]:
     return parse_fields(POD_FIELDS + WORKLOAD_FIELDS)
-
-
-def pods_of(data: bytes, file: str) -> tuple[Pod, ...]:
-    """The pods in a text, as `manifests_in` finds them; ManifestError for a text without any object."""
-    found = tuple(manifests_in(io.BytesIO(data), file))
-    if not found:
-        raise ManifestError.at("there is no object in it.", file=file, next_step="Give a v1 Pod manifest.")
-    return tuple(pod for one in found if isinstance(one, Manifest) for pod in one.pods)
 
 
 def manifests_in(

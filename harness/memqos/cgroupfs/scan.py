@@ -1,19 +1,18 @@
 """Reading many control files with one command: the command and the PURE parsing of what it prints.
 
-Under emulation each command over ssh costs more than the reading, so a whole tree is one command. GNU find and grep
-do the work, because they report what they cannot read file by file and go on. Output and errors are kept apart:
+Under emulation each command over ssh costs more than the reading, so many files are one command. GNU grep does the
+work, because it reports what it cannot read file by file and goes on. Output and errors are kept apart: it prints each
+line of each file as PATH, a NUL byte, the line. A file of which it printed nothing is empty. One that it complained of
+could not be read, or is not there.
 
-    find prints, for each cgroup and each asked file that exists, "d PATH" or "f PATH", ended by a NUL byte;
-    one empty entry; then grep prints each line of each file as PATH, a NUL byte, the line.
-
-A file that find listed and grep printed nothing of is empty. One that grep complained of could not be read, or has
-vanished since.
+Where the files are not known beforehand, find prints "f PATH" and a NUL byte for each that exists; one empty entry
+stands between that and what grep prints.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memqos.model.reading import FileText, NoFile, Unreadable
@@ -24,17 +23,8 @@ __all__ = [
     "first_process_command",
     "parse_files",
     "parse_first_process",
-    "parse_tree",
-    "tree_command",
+    "parse_listed",
 ]
-
-_TREE_SCRIPT = """\
-LC_ALL=C; export LC_ALL
-find "$@" -printf '%y %p\\0'
-printf '\\0'
-find "$@" -type f -exec grep -aHZ '' {} +
-exit 0
-"""
 
 # The lowest number of a cgroup's processes is its first one's, as long as numbers do not wrap around: cgroup v2 lists
 # them in the order of their coming, cgroup v1 by number. What ends meanwhile is left out.
@@ -53,26 +43,13 @@ _GONE = frozenset({"No such file or directory", "No such device"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a scan saw: the folders, and each file's text or why there is none, both by absolute path.
+    """What a scan saw: each file's text or why there is none, by absolute path.
 
     complaints: lines of standard error that name no file.
     """
 
-    folders: tuple[str, ...] = ()
     files: dict[str, FileText] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
-
-
-def tree_command(roots: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The command that reads these files of every cgroup from `roots` (absolute folders) down.
-
-    Names are file names, not patterns. At least one is needed.
-    """
-    tests: list[str] = []
-    for name in names:
-        tests += ["-o", "-name", re.sub(r"([\\*?\[])", r"\\\1", name)]
-    wanted = ("(", "-type", "d", "-o", "-type", "f", "(", *tests[1:], ")", ")")
-    return ("sh", "-c", _TREE_SCRIPT, "memqos-scan", *roots, *wanted)
 
 
 def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
@@ -94,21 +71,15 @@ def parse_first_process(stdout: bytes) -> dict[str, str]:
     return {path: f"{text}\n" for path, separator, text in lines if separator}
 
 
-def parse_tree(stdout: bytes, stderr: bytes) -> Scan:
-    """What `tree_command` printed. A folder or file that vanished while it ran is as if it had never been there."""
+def parse_listed(stdout: bytes, stderr: bytes) -> Scan:
+    """What find and grep printed. A file that vanished meanwhile is as if it had never been there."""
     text = stdout.decode("utf-8", "surrogateescape")
-    # Without any folder the empty entry is the first thing there is.
+    # Without any file the empty entry is the first thing there is.
     listing, _, contents = ("", "", text[1:]) if text.startswith("\0") else text.partition("\0\0")
-    entries = listing.split("\0")
-    folders = tuple(entry[2:] for entry in entries if entry.startswith("d "))
-    listed = [entry[2:] for entry in entries if entry.startswith("f ")]
+    listed = [entry.removeprefix("f ") for entry in listing.split("\0")]
     refused, complaints = _complaints(stderr)
     files = _texts(listed, contents, refused)
-    return Scan(
-        folders=folders,
-        files={path: text for path, text in files.items() if text is not NoFile.NO_FILE},
-        complaints=complaints,
-    )
+    return Scan(files={path: text for path, text in files.items() if text is not NoFile.NO_FILE}, complaints=complaints)
 
 
 def parse_files(paths: Sequence[str], stdout: bytes, stderr: bytes) -> Scan:

@@ -1,4 +1,4 @@
-"""The cgroup tree of a target: read it whole or in part, write a knob, make and remove cgroups, kill."""
+"""The cgroup tree of a target: read its files, write a knob, make cgroups, kill."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs import scan
 from memqos.cgroupfs.hierarchy import Hierarchy, find_hierarchy
-from memqos.clock import Deadline, wait
-from memqos.errors import CgroupFileError, TargetError
-from memqos.model.knob import Knob, KnobValue
+from memqos.clock import Deadline
+from memqos.errors import TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.target.base import CommandResult, Target, checked
@@ -32,23 +31,6 @@ class CgroupTree:
         """The tree of this target; EnvironmentNotAbleError if nothing there has the memory controller."""
         return cls(target, find_hierarchy(target, deadline=deadline))
 
-    def read_tree(self, root: CgroupPath, names: Iterable[str], *, deadline: Deadline) -> Reading:
-        """These files of `root` and of every cgroup below it, with one command.
-
-        A cgroup without one of the files has NoFile there. If `root` does not exist, the reading has no cgroups. A
-        cgroup that vanishes while the command runs may be missing, or have NoFile.
-        """
-        names = tuple(names)
-        at = deadline.clock.now()
-        result = checked(
-            self.target.run(scan.tree_command(self.hierarchy.folders(root), names), deadline=deadline),
-            where=self.target.address,
-        )
-        seen = scan.parse_tree(result.stdout, result.stderr)
-        self._refuse_complaints(seen, result)
-        paths = dict.fromkeys(self.hierarchy.cgroup_of(folder) for folder in seen.folders)
-        return self._reading(at, paths, names, seen)
-
     def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
         """These files of exactly these cgroups, with one command; NoFile where the file or the cgroup is not there."""
         paths, names = tuple(paths), tuple(names)
@@ -66,17 +48,6 @@ class CgroupTree:
         """One file of one cgroup; NoFile if it or its cgroup is not there."""
         text = self.target.read(self.hierarchy.file(path, name), deadline=deadline)
         return NoFile.NO_FILE if text is None else text.decode("utf-8", "backslashreplace")
-
-    def read_knob(self, path: CgroupPath, knob: Knob, *, deadline: Deadline) -> KnobValue | NoFile:
-        """One knob's value; NoFile if it or its cgroup is not there, CgroupFileError if its text is no value."""
-        text = self.read_text(path, knob, deadline=deadline)
-        if not isinstance(text, str):
-            return NoFile.NO_FILE
-        try:
-            return knob.parse(text)
-        except ValueError as error:
-            where = self.hierarchy.file(path, knob)
-            raise CgroupFileError(f"{error}.", where=where, data={"path": where, "line": 1, "text": text}) from error
 
     def write(self, path: CgroupPath, name: str, text: str, *, deadline: Deadline) -> None:
         """Put this text into a control file at once; TargetError if the kernel refuses it or the file is not there."""
@@ -125,23 +96,6 @@ class CgroupTree:
     def kill(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
         """Kill every process in these cgroups and below, with one command; a cgroup that is gone has none."""
         self._run(self.hierarchy.kill_command(paths), deadline)
-
-    def remove_tree(self, path: CgroupPath, *, deadline: Deadline) -> None:
-        """Remove a cgroup with all below it, killing what runs in it; one that is not there is no error.
-
-        Raises DeadlineError if it is still there at the deadline.
-        """
-        if not self.exists(path, deadline=deadline):
-            return
-        self.kill([path], deadline=deadline)
-        folders = self.hierarchy.folders(path)
-
-        def removed() -> bool:
-            # A killed process leaves its cgroup when it is reaped, so rmdir may have to be asked again.
-            self.target.run(["find", *folders, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"], deadline=deadline)
-            return not self.exists(path, deadline=deadline)
-
-        wait(f"the cgroup {path} is gone", removed, deadline=deadline)
 
     def _run(self, argv: Sequence[str], deadline: Deadline) -> CommandResult:
         return checked(self.target.run(argv, deadline=deadline), where=self.target.address)

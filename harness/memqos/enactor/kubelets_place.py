@@ -49,4 +49,4 @@ class KubeletsPlace:
 
     def leftovers(self) -> Sequence[CgroupPath]:
         """The cgroups that some memqos made there and did not remove."""
-        return [one.path for one in find_leftovers(self._tree, deadline=Deadline.after(LOOKING_SECONDS))]
+        return find_leftovers(self._tree, deadline=Deadline.after(LOOKING_SECONDS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
 
-__all__ = ["Enforcement", "Leftover", "find_leftovers", "program", "sweep_cgroups"]
+__all__ = ["Enforcement", "find_leftovers", "program"]
 
 _PROGRAM = ("agent_cgroup", "agent")
 """The modules that are sent to the target, the one that runs last."""
@@ -38,18 +37,6 @@ _ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}
 _CGROUP_SECONDS = 20.0
 _WITHDRAW_SECONDS = 120.0
 _NOT_FOUND = 127
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
-    """A cgroup that an earlier enforcement made and did not remove; name: that enforcement's name.
-
-    adopted: whether it is somebody else's, and only its values were not put back.
-    """
-
-    path: CgroupPath
-    name: str
-    adopted: bool = False
 
 
 class Enforcement:
@@ -145,37 +132,10 @@ class Enforcement:
                 self._made[step.path] = replace(step, action=_ENDS[step.action])
 
 
-def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[Leftover, ...]:
+def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[CgroupPath, ...]:
     """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
     answer: Any = _ask(tree, {"verb": "leftovers", "mounts": dict(tree.hierarchy.mounts)}, deadline=deadline)
-    return tuple(
-        Leftover(path=CgroupPath.parse(path), name=name, adopted=adopted) for path, name, adopted in answer["leftovers"]
-    )
-
-
-def sweep_cgroups(tree: CgroupTree, leftovers: Sequence[Leftover], *, deadline: Deadline) -> tuple[int, ...]:
-    """Remove what a dead enforcement left behind, and put back what it changed; the processes that were killed.
-
-    To be called only when the enforcement that made them cannot be alive any more.
-    """
-    killed: list[int] = []
-    for name, left in itertools.groupby(reversed(leftovers), key=lambda leftover: leftover.name):
-        todo = [_removing(leftover) for leftover in left]
-        answer = _perform(tree, name, todo, deadline=deadline)
-        if answer.failure:
-            raise answer.failure.error(tree, todo)
-        killed += answer.killed
-    return tuple(killed)
-
-
-def _removing(leftover: Leftover) -> Step:
-    path = leftover.path
-    return Step(
-        action=Action.GIVE_BACK if leftover.adopted else Action.REMOVE,
-        subject=f"the leftover of '{leftover.name}'",
-        path=path,
-        unit=path.name if path.name.endswith(".slice") else "",
-    )
+    return tuple(CgroupPath.parse(path) for path, _, _ in answer["leftovers"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

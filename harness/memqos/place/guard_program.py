@@ -176,7 +176,7 @@ def remove_sandboxes(request: dict[str, Any]) -> None:
 
 
 def sweep(request: dict[str, Any]) -> None:
-    """Remove our cgroups, and put back what others held, as `memqos.enforce.apply.sweep_cgroups` does."""
+    """Remove our cgroups, and put back what others held."""
     mounts = request["mounts"]
     found = ask(request, {"verb": "leftovers", "mounts": mounts})["leftovers"]
     for path, mark, adopted in reversed(found):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, require_hierarchy
-from memqos.cgroupfs.scan import parse_tree
+from memqos.cgroupfs.scan import parse_listed
 from memqos.clock import Deadline
 from memqos.errors import TargetError
 from memqos.model.knob import Knob
@@ -63,7 +63,7 @@ def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
 def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
     """The facts in what the command printed; TargetError names what is missing or not understood."""
     page_size, _, rest = stdout.partition(b"\n")
-    texts = {path: text for path, text in parse_tree(rest, stderr).files.items() if isinstance(text, str)}
+    texts = {path: text for path, text in parse_listed(rest, stderr).files.items() if isinstance(text, str)}
     hierarchy = require_hierarchy(_given(texts, "/proc/mounts", origin), where=origin)
     unified = hierarchy.version is CgroupVersion.V2
     meminfo = _meminfo(_given(texts, "/proc/meminfo", origin))

@@ -14,7 +14,6 @@ from typing import Any
 
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.errors import UsageError
 from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import Matrix, matrix_of
 from memqos.report.outcome import Outcome, TestResult
@@ -106,32 +105,6 @@ class Bundle:
     def to_text(self) -> str:
         """The document as text, stable enough to be compared line by line."""
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_text(cls, text: str, *, where: str) -> Bundle:
-        """The bundle of a document; UsageError if it is none, or of another schema version."""
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"the file is not JSON: {error}.", where=where) from None
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            got = data.get("schema") if isinstance(data, dict) else type(data).__name__
-            raise UsageError(f"this is no bundle of schema '{SCHEMA}' (got {got!r}).", where=where)
-        return cls(
-            started=data["started"],
-            ended=data["ended"],
-            exit_code=data["exit_code"],
-            interrupted=data["interrupted"],
-            error=data.get("error", ""),
-            versions=data["versions"],
-            host=data["host"],
-            settings=data["settings"],
-            machines=tuple(data["machines"]),
-            results=tuple(TestResult.from_json(item) for item in data["results"]),
-            not_run=data["counts"]["not_run"],
-            known_gone=tuple(data.get("known_gone", ())),
-            left_out=LeftOut(**data["counts"].get("left_out", {})),
-        )
 
 
 def _matrix_document(matrix: Matrix) -> Json:

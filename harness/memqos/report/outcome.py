@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from memqos.engine.answer.document import finding_document, finding_from
+from memqos.engine.answer.document import finding_document
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
@@ -87,16 +87,6 @@ class TestResult:
             "outcome": self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
         }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> TestResult:
-        """The result that `to_json` made this of."""
-        own = {
-            **document,
-            "outcome": Outcome(document["outcome"]),
-            "findings": tuple(finding_from(one) for one in document["findings"]),
-        }
-        return cls(**own)
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:

@@ -85,7 +85,6 @@ class FakeCgroups:
     def commands(self) -> dict[tuple[str, ...], Handler]:
         """The scripts of the commands by which a tree is read, for FakeTarget."""
         return {
-            scan.tree_command((), ())[:4]: self._scan_tree,
             scan.files_command(())[0]: self._scan_files,
             scan.first_process_command("oom_score_adj", ()): self._first_processes,
         }
@@ -169,21 +168,6 @@ class FakeCgroups:
         folder, name = posixpath.split(path)
         cgroup = self._cgroup(folder)
         return cgroup, name if self.hierarchy.file(cgroup, name) == path else ""
-
-    def _scan_tree(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-        tests = argv.index("(")
-        names = set(argv[argv.index("-name") + 1 : -2 : 3])
-        listing: list[bytes] = []
-        contents: list[bytes] = []
-        for root in argv[4:tests]:
-            for path, files in self._below(self._cgroup(root)):
-                folder = posixpath.normpath(f"{root}/{'/'.join(path.parts[len(self._cgroup(root).parts) :])}")
-                listing.append(f"d {folder}\0".encode())
-                for name in sorted(names & set(files)):
-                    if self.hierarchy.file(path, name) == f"{folder}/{name}":
-                        listing.append(f"f {folder}/{name}\0".encode())
-                        contents += self._lines(f"{folder}/{name}", files[name])
-        return 0, b"".join([*listing, b"\0", *contents]), b""
 
     def _scan_files(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
         contents: list[bytes] = []

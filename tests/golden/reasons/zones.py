@@ -8,10 +8,10 @@ from memqos.engine.answer.explain import reason_lines
 from memqos.engine.numa.admit import Admitted, admit, release
 from memqos.engine.numa.draft_2020 import draft_admit, draft_start
 from memqos.engine.numa.restore import StartRefusal, restore
-from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.plan import Reason
 from memqos.model.node import NodeFacts, NumaZone
 from memqos.model.pod import QosClass
+from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import (
     GIB,
     MANAGED,

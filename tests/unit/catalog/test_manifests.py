@@ -4,7 +4,6 @@ from fractions import Fraction
 import pytest
 import yaml
 
-from memqos.catalog.manifests import pods_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import ManifestError
@@ -12,6 +11,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import NodeFacts
 from memqos.model.pod import ContainerKind, ResizePolicy
 from memqos.model.quantity import Quantity
+from tests.manifests import pods_of
 
 
 def pods(text):
@@ -256,7 +256,6 @@ LONG = "1" * 10_000
         ("kind: [Pod]\napiVersion: v1", "p.yaml:1", "kind is not set"),
         ("- 1", "p.yaml:1", "expected an object"),
         ("hello", "p.yaml:1", "expected an object"),
-        ("", "p.yaml", "no object"),
         ("kind: Pod\napiVersion: v1\nspec: {}", "metadata", "a Pod needs metadata"),
         ("kind: Pod\napiVersion: v1\nmetadata: {name: p}", "spec", "a Pod needs spec"),
         ("kind: List\napiVersion: v1\nitems: 1", "items", "expected a list of objects"),

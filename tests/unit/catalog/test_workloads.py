@@ -6,10 +6,11 @@ import textwrap
 
 import pytest
 
-from memqos.catalog.manifests import Manifest, PassedOver, manifests_in, pods_of
+from memqos.catalog.manifests import Manifest, PassedOver, manifests_in
 from memqos.catalog.workloads import Replicas
 from memqos.errors import ManifestError
 from memqos.model.pod import Controller
+from tests.manifests import pods_of
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}},

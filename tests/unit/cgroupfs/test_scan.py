@@ -27,42 +27,30 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def scan_tree(root: Path, *names: str) -> scan.Scan:
-    done = subprocess.run(scan.tree_command([str(root)], names), capture_output=True, check=True)
-    return scan.parse_tree(done.stdout, done.stderr)
-
-
 def scan_files(*paths: str) -> scan.Scan:
     argv, stdin = scan.files_command(paths)
     done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
     return scan.parse_files(paths, done.stdout, done.stderr)
 
 
-def test_a_whole_tree(tree: Path) -> None:
-    seen = scan_tree(tree, "memory.max", "memory.events", "cpuset.mems", "cgroup.procs")
-    assert sorted(seen.folders) == sorted(map(str, [tree, tree / "pod:a:1", tree / "pod b 'c", tree / "other"]))
-    assert seen.files == {
-        f"{tree}/memory.max": "max\n",
-        f"{tree}/memory.events": "low 0\nhigh 1\n",
-        f"{tree}/pod:a:1/memory.max": "4096\n",
-        f"{tree}/pod:a:1/cpuset.mems": "\n",
-        f"{tree}/pod:a:1/cgroup.procs": "",
-        f"{tree}/pod b 'c/memory.max": "8192\n",
-    }
-    assert seen.complaints == ()
+def test_what_find_lists_and_grep_prints(tree: Path) -> None:
+    script = 'find "$@" -type f -printf "f %p\\0"; printf "\\0"; grep -aHZr "" "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", f"{tree}/pod:a:1", f"{tree}/other"], capture_output=True, check=True
+    )
+    assert scan.parse_listed(done.stdout, done.stderr) == scan.Scan(
+        files={
+            f"{tree}/pod:a:1/memory.max": "4096\n",
+            f"{tree}/pod:a:1/cpuset.mems": "\n",
+            f"{tree}/pod:a:1/cgroup.procs": "",
+            f"{tree}/other/else": "not asked for\n",
+            f"{tree}/other/memory.max.bak": "not asked for\n",
+        }
+    )
 
 
-def test_names_are_not_patterns(tree: Path) -> None:
-    assert scan_tree(tree, "memory.*").files == {}
-
-
-def test_a_root_that_does_not_exist_has_nothing(tree: Path) -> None:
-    seen = scan_tree(tree / "gone", "memory.max")
-    assert (seen.folders, seen.files, seen.complaints) == ((), {}, ())
-
-
-def test_a_tree_without_the_file(tree: Path) -> None:
-    assert scan_tree(tree / "other", "memory.max") == scan.Scan(folders=(f"{tree}/other",))
+def test_nothing_that_is_listed() -> None:
+    assert scan.parse_listed(b"\0", b"") == scan.Scan()
 
 
 def test_files_that_are_there_missing_empty_and_below_what_is_gone(tree: Path) -> None:
@@ -81,14 +69,6 @@ def test_a_file_that_cannot_be_read_says_why(tree: Path) -> None:
         folder: Unreadable("Is a directory"),
         f"{tree}/memory.max": "max\n",
     }
-
-
-def test_several_roots_are_one_tree(tree: Path) -> None:
-    argv = scan.tree_command([str(tree / "pod:a:1"), str(tree / "pod b 'c")], ["memory.max"])
-    done = subprocess.run(argv, capture_output=True, check=True)
-    seen = scan.parse_tree(done.stdout, done.stderr)
-    assert seen.files == {f"{tree}/pod:a:1/memory.max": "4096\n", f"{tree}/pod b 'c/memory.max": "8192\n"}
-    assert seen.folders == (f"{tree}/pod:a:1", f"{tree}/pod b 'c")
 
 
 def test_a_file_of_the_first_process(tree: Path) -> None:
@@ -112,10 +92,8 @@ def test_what_grep_read_before_an_error_does_not_count() -> None:
 
 
 def test_a_file_that_vanishes_between_find_and_grep_is_not_there() -> None:
-    seen = scan.parse_tree(b"d /a\0f /a/f\0\0", b"grep: /a/f: No such file or directory\n")
-    assert (seen.folders, seen.files) == (("/a",), {})
-    late = scan.parse_tree(b"d /a\0f /a/f\0\0", b"grep: /a/f: No such device\n")
-    assert late.files == {}
+    for reason in (b"No such file or directory", b"No such device"):
+        assert scan.parse_listed(b"f /a/f\0\0", b"grep: /a/f: " + reason + b"\n") == scan.Scan()
 
 
 def test_a_complaint_that_names_no_file_is_kept() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.cgroup.control_files import cpu_limit
-from memqos.engine.cgroup.cpu import int64, milli_to_shares, quota_to_milli, shares_to_weight, systemd_quota
+from memqos.engine.cgroup.cpu import int64, milli_to_shares, shares_to_weight, systemd_quota
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -22,10 +22,6 @@ def test_64_bits(product, kept):
 
 def test_less_than_nothing_has_the_fewest_shares():
     assert [milli_to_shares(milli) for milli in (-1000, 0, 1, 2, 3)] == [2, 2, 2, 2, 3]
-
-
-def test_no_limit_is_no_cpu_whatever_the_period():
-    assert [quota_to_milli(quota, 1000) for quota in (-1, -2, 1)] == [0, -2, 1]
 
 
 def test_linear_weights():

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from memqos.catalog.kubelet_config import settings_of
-from memqos.catalog.manifests import pods_of
 from memqos.engine.answer.difference import differences, differences_document, differences_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Reason, Refusal
 from memqos.model.node import NodeFacts
+from tests.manifests import pods_of
 
 NODE = NodeFacts(memory=4 << 30, swap=1 << 30, cpus=4)
 CONFIG = b"""apiVersion: kubelet.config.k8s.io/v1beta1

@@ -19,7 +19,6 @@ __all__ = [
     "milli_to_quota",
     "milli_to_shares",
     "quota_per_second",
-    "quota_to_milli",
     "quotient",
     "shares_to_milli",
     "shares_to_weight",
@@ -75,11 +74,6 @@ def shares_to_milli(shares: int) -> int:
 def milli_to_quota(milli: int, period: int) -> int:
     """CFS quota in µs per `period` µs: 0 for nothing (not set), else at least 1000."""
     return 0 if milli == 0 else max(quotient(int64(milli * period), 1000), _MIN_QUOTA)
-
-
-def quota_to_milli(quota: int, period: int) -> int:
-    """The milli CPUs that a quota stands for; 0 for -1, which is "no limit"."""
-    return 0 if quota == -1 else quotient(quota * 1000, period)
 
 
 @lru_cache(maxsize=1024)

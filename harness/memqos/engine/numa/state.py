@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint memory_manager_state, read and written in its own format.
+"""The kubelet's checkpoint memory_manager_state, read in its own format.
 
 Source: kubelet `cm/memorymanager/state` (checkpoint.go, state_checkpoint.go). The newer format, with podEntries, is
 written with the gate PodLevelResourceManagers (1.36); a kubelet without the gate takes such a file for corrupted.
@@ -14,7 +14,7 @@ from typing import cast
 from memqos.engine.numa.checksum import checksum
 from memqos.engine.numa.zone_table import Block, Blocks, ZoneMemory, ZoneState, ZoneTable
 
-__all__ = ["CheckpointError", "MemoryManagerCheckpoint", "checkpoint_text", "parse"]
+__all__ = ["CheckpointError", "MemoryManagerCheckpoint", "parse"]
 
 # Field of ZoneMemory to its name in the file, in the file's order.
 _AMOUNTS: Mapping[str, str] = {
@@ -85,26 +85,6 @@ def parse(text: str) -> MemoryManagerCheckpoint:
     )
 
 
-def checkpoint_text(policy: str, table: ZoneTable, *, with_pods: bool = False) -> str:
-    """The file that the kubelet writes for a table under a policy; with_pods: the newer format."""
-    whole: dict[str, object] = {
-        "policyName": policy,
-        # Go sorts the keys of a map as text: zone 10 comes before zone 2.
-        "machineState": {str(one): _zone_json(table.zones[one]) for one in sorted(table.zones, key=str)},
-    }
-    if table.assignments:
-        whole["entries"] = {
-            uid: {name: _blocks_json(blocks) for name, blocks in sorted(names.items())}
-            for uid, names in sorted(table.assignments.items())
-        }
-    if with_pods and table.pod_blocks:
-        whole["podEntries"] = {
-            uid: {"memoryBlocks": _blocks_json(blocks)} for uid, blocks in sorted(table.pod_blocks.items())
-        }
-    whole["checksum"] = checksum(policy, table, with_pods=with_pods)
-    return json.dumps(whole, separators=(",", ":"))
-
-
 def _zone(zone_id: str, given: object) -> ZoneState:
     where = f"machineState.{zone_id}"
     zone = _object(given, where)
@@ -165,18 +145,3 @@ def _number(given: object, where: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 64:
         raise CheckpointError(f"{where} is not a whole number from 0 on")
     return given
-
-
-def _zone_json(zone: ZoneState) -> dict[str, object]:
-    return {
-        "numberOfAssignments": zone.assignments,
-        "memoryMap": {
-            kind: {name: getattr(amounts, field) for field, name in _AMOUNTS.items()}
-            for kind, amounts in sorted(zone.memory.items())
-        },
-        "cells": list(zone.cells),
-    }
-
-
-def _blocks_json(blocks: Blocks) -> list[dict[str, object]]:
-    return [{"numaAffinity": list(block.zones), "type": block.kind, "size": block.size} for block in blocks]

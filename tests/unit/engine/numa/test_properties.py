@@ -9,9 +9,9 @@ from memqos.engine.numa.bitmask import Mask
 from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import PodLevel, TopologyPolicy, TopologyScope
 from memqos.engine.numa.restore import restore
-from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.plan import Refusal
 from memqos.model.pod import ContainerKind
+from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import MANAGED, container, machine, pod, policies
 
 REASON_NAMES = {"TopologyAffinityError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}

@@ -10,11 +10,12 @@ from memqos.engine.numa.admit import Admitted, admit, container_hints, pod_start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.restore import restore
 from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import checkpoint_text, parse
+from memqos.engine.numa.state import parse
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
+from tests.checkpoints import checkpoint_text
 from tests.vectors.tables import pod as upstream_pod
 
 FILE = Path(__file__).parents[3] / "trees" / "v1.36.3.static-single-numa.json"

@@ -7,10 +7,10 @@ import pytest
 
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.restore import StartRefusal, TableDifference, restore, table_differences
-from memqos.engine.numa.state import checkpoint_text
 from memqos.engine.numa.zone_table import Block, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings
+from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import GIB, MANAGED, container, machine, placed, plain, pod, policies
 
 RULES = policies()

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from memqos.engine.numa.checksum import fnv1a_32, picture
-from memqos.engine.numa.state import CheckpointError, checkpoint_text, parse
+from memqos.engine.numa.state import CheckpointError, parse
 from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
+from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import MANAGED, container, init, machine, placed, plain, pod, policies
 
 ZONE = ZoneState(
