@@ -64,9 +64,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "place.base", "place.bringing", "place.connecting", "place.discovery",
-            "place.sources", "probe", "runtime.base",
-            "target.base", "catalog", "vm",
+            "errors", "clock", "model", "engine", "place.base", "place.bringing", "place.connecting",
+            "place.discovery", "place.sources", "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
     "place.room": frozenset({"catalog", "config", "vm"}),

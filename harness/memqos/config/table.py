@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from memqos.engine.translate.versions import OCI_RUNTIMES
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
     "BY_HANDLER",
     "DIRECTLY",
-    "OCI_RUNTIMES",
     "OTHER_VARIABLES",
     "OVER_CRIO",
     "PREFIX",
@@ -107,8 +107,6 @@ class Setting:
         """The name as a Python identifier."""
         return self.name.replace("-", "_")
 
-
-OCI_RUNTIMES = ("runc", "crun")
 
 DIRECTLY = "oci:"
 """Before an OCI runtime that is driven with no daemon in between."""
@@ -215,7 +213,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="runtime-version",
         kind=Kind.RUNTIME,
         metavar="[NAME@]VERSION",
-        choices=OCI_RUNTIMES,
+        choices=tuple(map(str, OCI_RUNTIMES)),
         help="expect what this version of the OCI runtime does, such as 1.3.6 or crun@1.21, whatever the runtime says "
         "that it is",
     ),

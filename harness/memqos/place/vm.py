@@ -11,6 +11,7 @@ from pathlib import Path
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
+from memqos.engine.translate.versions import OCI_RUNTIMES
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import (
@@ -46,9 +47,6 @@ FACTS_SECONDS = 60.0
 SERVER_SECONDS = 120.0
 """How long a server of a person's own may take to say what it has, and to take images."""
 
-OCI_RUNTIMES = ("runc", "crun")
-"""What every image has below containerd, each under a handler of its own (vm/guest)."""
-
 
 class VmPlace:
     """A machine of ours as a place; see the port. Made by `opened_vm`."""
@@ -78,8 +76,8 @@ class VmPlace:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """Containerd over each OCI runtime, and each alone."""
-        offers = [offer(name) for offer in (self._over_containerd, self._directly) for name in OCI_RUNTIMES]
+        """Containerd over each OCI runtime of the image, which has a handler for each (vm/guest), and each alone."""
+        offers = [offer(name) for offer in (self._over_containerd, self._directly) for name in map(str, OCI_RUNTIMES)]
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
 
     def _with_brought(self, offer: OfferedRuntime) -> OfferedRuntime:
