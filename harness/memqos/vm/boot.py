@@ -78,11 +78,7 @@ def boot(
     making = replace(making, ingredients=ingredients)
     with contextlib.ExitStack() as stack:
         machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
-        if machine is None:
-            with step(progress, f"boot {making.ingredients.name}"):
-                deadline = Deadline.after(BOOT_SECONDS)
-                machine = stack.enter_context(launch(making.ingredients, cache=image_cache, deadline=deadline))
-                making.prepare(machine)
+        machine = machine or _start(stack, making, image_cache, progress)
         machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
         machine.profile, machine.image = profile, making.image
         try:
@@ -160,6 +156,15 @@ def _making(
 def declared(topology: Topology, options: BootOptions) -> Declared:
     """What the guest's own view is held against."""
     return Declared(topology=topology, cgroup=options.cgroup, recursiveprot=options.recursiveprot)
+
+
+def _start(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine:
+    """A machine that boots from its image, entered on the stack."""
+    with step(progress, f"boot {making.ingredients.name}"):
+        deadline = Deadline.after(BOOT_SECONDS)
+        machine = stack.enter_context(launch(making.ingredients, cache=cache, deadline=deadline))
+        making.prepare(machine)
+    return machine
 
 
 def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:

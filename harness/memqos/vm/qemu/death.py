@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memqos.vm.qemu.qmp import Event
 
-__all__ = ["cause_of_death", "is_full_disk", "oom_kills"]
+__all__ = ["cause_of_death", "is_full_disk", "last_words", "oom_kills"]
 
 ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
 """QMP events after which a machine that nobody stopped is no machine any more."""
@@ -45,6 +45,14 @@ def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
     if status == -signal.SIGBUS:
         return f"QEMU found no room for the guest's memory: the host's disk is full (status {status}){words}"
     return f"QEMU ended with status {status}{words}"
+
+
+def last_words(log: Path) -> str:
+    """What QEMU said on its way, "" if it never started."""
+    try:
+        return log.read_text(errors="backslashreplace").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -26,12 +26,12 @@ from memqos.vm.host.programs import Qemu
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.command import qemu_arguments
 from memqos.vm.qemu.console import TAIL_LINES, Console
-from memqos.vm.qemu.death import cause_of_death, is_full_disk, oom_kills
+from memqos.vm.qemu.death import cause_of_death, is_full_disk, last_words, oom_kills
 from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
 from memqos.vm.qemu.qmp import Qmp
 from memqos.vm.qemu.spec import MachineSpec
-from memqos.vm.qemu.state import MachineState
+from memqos.vm.qemu.state import USABLE, MachineState, wrong_state
 
 __all__ = ["START_SECONDS", "Machine", "MachineState"]
 
@@ -91,7 +91,7 @@ class Machine:
 
         A broken machine repeats its first failure.
         """
-        self.require(MachineState.READY, MachineState.DIRTY, doing="reach the machine")
+        self.require(*USABLE, doing="reach the machine")
         if self._target is None:
             raise MachineError("the machine is ready but has no connection.", where=self.spec.name)
         return self._target
@@ -105,7 +105,7 @@ class Machine:
     def qmp(self) -> Qmp:
         """The connection to QEMU's monitor."""
         if self._qmp is None:
-            raise self._wrong_state("speak to QEMU", MachineState.BOOTING, MachineState.READY, MachineState.DIRTY)
+            raise self._wrong_state("speak to QEMU", MachineState.BOOTING, *USABLE)
         return self._qmp
 
     def require(self, *accepted: MachineState, doing: str) -> None:
@@ -185,20 +185,20 @@ class Machine:
 
     def mark_dirty(self, reason: str) -> None:
         """Something was left behind in the guest: ready to dirty. It can still be used, but not as a fresh one."""
-        self.require(MachineState.READY, MachineState.DIRTY, doing="mark the machine dirty")
+        self.require(*USABLE, doing="mark the machine dirty")
         self.state = MachineState.DIRTY
         self.dirty = self.dirty or reason
 
     def keep(self) -> int:
         """Leave it running when its context ends, until its guard is told to end it; the guard's process id."""
-        self.require(MachineState.READY, MachineState.DIRTY, doing="keep the machine")
+        self.require(*USABLE, doing="keep the machine")
         guard = self._group.keep(self._running())
         self.is_kept = True
         return guard
 
     def power_off(self, *, deadline: Deadline) -> None:
         """Shut the guest down in order, so that its disk is clean: ready or dirty to off."""
-        self.require(MachineState.READY, MachineState.DIRTY, doing="power off")
+        self.require(*USABLE, doing="power off")
         self._stopping = True
         with self.failing("the guest was powering off"):
             # The guest may be faster than the answer: what counts is that QEMU ends.
@@ -260,7 +260,7 @@ class Machine:
         return cause_of_death(
             disaster=self.console.disaster(),
             status=self._exit_status(),
-            said=self._qemu_words(),
+            said=last_words(self._qemu_log),
             events=self._qmp.events if self._qmp else (),
             oom_kills=oom_kills() - self._oom_kills,
         )
@@ -288,22 +288,11 @@ class Machine:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise self._wrong_state("use QEMU", MachineState.BOOTING, MachineState.READY, MachineState.DIRTY)
+            raise self._wrong_state("use QEMU", MachineState.BOOTING, *USABLE)
         return self._process
 
     def _exit_status(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
-    def _qemu_words(self) -> str:
-        try:
-            return self._qemu_log.read_text(errors="backslashreplace").strip()
-        except FileNotFoundError:
-            return ""
-
     def _wrong_state(self, doing: str, *accepted: MachineState) -> WrongStateError:
-        states: Mapping[str, object] = {"current": str(self.state), "accepted": [str(state) for state in accepted]}
-        return WrongStateError(
-            f"cannot {doing} while it is {self.state}: it must be {' or '.join(map(str, accepted))}.",
-            where=self.spec.name,
-            data=states,
-        )
+        return wrong_state(self.spec.name, doing, self.state, accepted)
