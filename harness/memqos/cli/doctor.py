@@ -10,16 +10,19 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
 from memqos import frame
-from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile
-from memqos.catalog.topologies import DEFAULT_TOPOLOGY, load_topology
+from memqos.catalog.profiles import load_profile
+from memqos.catalog.topologies import load_topology
 from memqos.cli.measuring import Bench, median
 from memqos.cli.progress import shown_progress
+from memqos.cli.setting_options import setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.errors import EnvironmentNotAbleError, ExitCode
+from memqos.model.topology import Topology
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.host.capacity import capacity, read_host
@@ -27,6 +30,7 @@ from memqos.vm.host.programs import find_program, find_qemu
 from memqos.vm.host.progress import step
 from memqos.vm.image.recipe import BUILD_BYTES
 from memqos.vm.image.unprivileged import need_namespaces
+from memqos.vm.profile import Profile
 from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
 from memqos.vm.qemu.spec import Accelerator
 
@@ -35,11 +39,11 @@ __all__ = ["command"]
 RESTORES = 3
 """How many restores --bench takes the median of."""
 
-MACHINE_BYTES = 2560 << 20
-"""Host memory that a machine of the default topology takes: its own 2 GiB and QEMU's share."""
+QEMU_BYTES = 512 << 20
+"""Host memory that a machine takes beside its own while it boots."""
 
 CHECKPOINT_BYTES = 512 << 20
-"""What a checkpoint of it takes."""
+"""What a checkpoint of the default topology takes."""
 
 GIB = 1 << 30
 
@@ -58,10 +62,15 @@ class Check:
     slow: bool = False
 
 
+@setting_options(("profile", "topology"))
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
-@click.option("--bench", is_flag=True, help="Also measure a boot, restores and a first container; takes a minute.")
-def command(as_json: bool, bench: bool) -> int:
+@click.option(
+    "--bench",
+    is_flag=True,
+    help="Also measure a boot, restores and a first container, of the first profile; takes a minute.",
+)
+def command(as_json: bool, bench: bool, **given: Any) -> int:
     """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
 
     Begin with it on a new host. It looks, and installs nothing; from a checkout, `./memqos run` installs what it needs.
@@ -69,14 +78,16 @@ def command(as_json: bool, bench: bool) -> int:
     \b
     Examples:
       memqos doctor             what is there, what is missing, and how to get it
-      memqos doctor --bench     how long machines take here
+      memqos doctor --bench     how long machines take here, those of the first profile
     """
-    checks = list(diagnose(default_cache(os.environ)))
+    settings = settings_from(given)
+    profiles, topology = [load_profile(name) for name in settings.profile], load_topology(settings.topology)
+    checks = list(diagnose(default_cache(os.environ), topology))
     able = is_able(checks)
     if not as_json:
         for check in checks:
             say(check_line(check))
-    figures = measured(default_cache(os.environ)) if bench and able else {}
+    figures = measured(default_cache(os.environ), profiles[0], topology) if bench and able else {}
     if as_json:
         facts = {"able": able, "checks": [asdict(check) for check in checks]}
         click.echo(json.dumps({**facts, "bench": figures} if bench else facts, indent=2))
@@ -86,15 +97,10 @@ def command(as_json: bool, bench: bool) -> int:
     return ExitCode.CONFORMS if able else ExitCode.ENVIRONMENT
 
 
-def measured(cache: Cache) -> dict[str, float]:
+def measured(cache: Cache, profile: Profile, topology: Topology) -> dict[str, float]:
     """Seconds by milestone: a boot, medians of some restores, the host's load at the end."""
     with shown_progress() as progress:
-        bench = Bench(
-            profile=load_profile(DEFAULT_PROFILE),
-            topology=load_topology(DEFAULT_TOPOLOGY),
-            cache=cache,
-            progress=progress,
-        )
+        bench = Bench(profile=profile, topology=topology, cache=cache, progress=progress)
         # The first restore may have to make image and checkpoint: it only makes sure that they are there.
         bench.restore(container=False)
         with step(progress, "boot without a checkpoint"):
@@ -134,7 +140,7 @@ def check_line(check: Check) -> str:
     return f"{state}  {check.name}: {check.found}{fix}"
 
 
-def diagnose(cache: Cache) -> Iterator[Check]:
+def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     """All checks, in the order in which a run needs what they look at."""
     yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
     yield program_check("QEMU", qemu_found)
@@ -145,7 +151,7 @@ def diagnose(cache: Cache) -> Iterator[Check]:
         yield program_check("newuidmap", functools.partial(program_found, "newuidmap"))
         yield program_check("user namespaces", namespaces_found)
     yield looked_at("disk", lambda: check_disk(cache))
-    yield looked_at("memory", check_memory)
+    yield looked_at("memory", lambda: check_memory(topology))
     yield looked_at("cache", lambda: check_cache(cache))
 
 
@@ -220,16 +226,15 @@ def check_disk(cache: Cache) -> Check:
     return Check(name="disk", ok=not fix, found=found, fix=fix)
 
 
-def check_memory() -> Check:
-    """Memory for one machine of the default topology, and how many it would do for."""
-    host = read_host()
-    memory_bytes = load_topology(DEFAULT_TOPOLOGY).memory_bytes
-    most = capacity(host, memory_bytes=memory_bytes, checkpoint_bytes=CHECKPOINT_BYTES)
+def check_memory(topology: Topology) -> Check:
+    """Memory for one machine of this topology, and how many it would do for."""
+    host, needed = read_host(), topology.memory_bytes + QEMU_BYTES
+    most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=CHECKPOINT_BYTES)
     found = (
-        f"{host.available / GIB:.1f} GiB available, {MACHINE_BYTES / GIB:.1f} GiB needed to boot a machine; "
+        f"{host.available / GIB:.1f} GiB available, {needed / GIB:.1f} GiB needed to boot a machine; "
         f"{most.machines} at a time (-n): {most.reason}"
     )
-    fix = "" if host.available >= MACHINE_BYTES else "Free some, or use a smaller topology (--topology)."
+    fix = "" if host.available >= needed else "Free some, or use a smaller topology (--topology)."
     return Check(name="memory", ok=not fix, found=found, fix=fix)
 
 

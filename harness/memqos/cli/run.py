@@ -57,18 +57,19 @@ def _run(
     marks: str | None,
     exit_first: bool,
     workers: str | None,
+    overrides: Sequence[str],
     as_json: bool,
     words: Sequence[str],
     **given: Any,
 ) -> int:
-    # An option that may be given several times, and was not, is an empty tuple.
     chosen = select_suites(words, brought=data_root() / "suites", here=Path.cwd())
-    settings = settings_from(given, configuration=chosen.configuration)
+    settings = settings_from(given, configuration=chosen.configuration, overrides=overrides)
     _check(settings)
     _check_workers(workers)
     if not {"--collect-only", "--co"} & set(words):
         check_host(settings)
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
+    selection += [word for one in overrides for word in ("-o", one)]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
     arguments = pytest_arguments(chosen, settings, selection=selection)
@@ -178,6 +179,12 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
         ["-n", "workers"],
         metavar="N",
         help="Machines at a time, each with its own memory; auto is as many as are fastest here.",
+    ),
+    "overrides": click.Option(
+        ["-o", "--override-ini", "overrides"],
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="What pytest's file would say; memqos_NAME is the setting NAME.",
     ),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,15 @@ def setting_options(names: Collection[str]) -> Callable[[click.Command], click.C
     return add
 
 
-def settings_from(given: Mapping[str, Any], *, configuration: Path | None = None) -> Settings:
+def settings_from(
+    given: Mapping[str, Any], *, configuration: Path | None = None, overrides: Sequence[str] = ()
+) -> Settings:
     """All settings: what these parameters give, then the environment, then the project's files, then the defaults.
 
-    configuration: a file of pytest's that is read too. Raises UsageError for a value that its setting does not take.
+    configuration: a file of pytest's that is read too; overrides: what is said in its place ("memqos_driver=cgroupfs").
+    Raises UsageError for a value that its setting does not take.
     """
     values = {setting.key: given.get(f"setting_{setting.key}") for setting in SETTINGS}
     # An option that may be given several times, and was not, is an empty tuple.
     known = {key: None if value == () else value for key, value in values.items()}
-    return resolve(known, os.environ, settings_files(Path.cwd(), configuration=configuration))
+    return resolve(known, os.environ, settings_files(Path.cwd(), configuration=configuration, overrides=overrides))

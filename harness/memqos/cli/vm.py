@@ -9,10 +9,11 @@ from datetime import datetime
 
 import click
 
-from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
+from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import topology_names
 from memqos.cli import vm_machine, vm_removing
 from memqos.cli.progress import shown_progress
+from memqos.cli.setting_options import settings_from
 from memqos.cli.terminal import say
 from memqos.cli.words import KnownVerbs
 from memqos.clock import utc_now
@@ -59,7 +60,7 @@ command.add_command(vm_removing.prune)
 def build(profiles: tuple[str, ...], everything: bool) -> None:
     """Build the images of these PROFILEs, unless the cache has them; print their folders.
 
-    Without a name, the default's. It takes a minute or two each, and some 400 MiB.
+    Without a name, those of the setting `profile`. It takes a minute or two each, and some 400 MiB.
 
     \b
     Examples:
@@ -69,7 +70,7 @@ def build(profiles: tuple[str, ...], everything: bool) -> None:
     """
     if profiles and everything:
         raise click.UsageError("Name profiles, or give --all.")
-    names = tuple(profile_names()) if everything else profiles or (DEFAULT_PROFILE,)
+    names = tuple(profile_names()) if everything else profiles or settings_from({}).profile
     chosen = [load_profile(name) for name in names]
     cache = default_cache(os.environ)
     with shown_progress() as progress:

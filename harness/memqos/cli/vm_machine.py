@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from memqos.catalog.profiles import DEFAULT_PROFILE, load_profile, profile_names
+from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
@@ -41,9 +41,11 @@ def of_machines(command: click.Command) -> click.Command:
 
 @of_machines
 @click.command()
-@click.argument("name", default=DEFAULT_PROFILE, metavar="[PROFILE|KEPT]")
-def shell(name: str, **given: Any) -> int:
+@click.argument("name", required=False, metavar="[PROFILE|KEPT]")
+def shell(name: str | None, **given: Any) -> int:
     """Open a root shell in a fresh machine of PROFILE, or in one that was KEPT; a fresh one is gone afterwards.
+
+    Without a name, the machine is of the setting `profile`, the first if it names several.
 
     \b
     Examples:
@@ -52,7 +54,7 @@ def shell(name: str, **given: Any) -> int:
       memqos vm shell bookworm --cgroup v1
       memqos vm shell trixie --keep
     """
-    return into(name, (), given)
+    return into(name or settings_from(given).profile[0], (), given)
 
 
 @of_machines

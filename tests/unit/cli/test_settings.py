@@ -39,13 +39,38 @@ def test_settings_as_json(project, capsys):
     assert document["settings"]["driver"] == {"value": ["cgroupfs"], "origin": "pyproject.toml:3"}
 
 
-@pytest.mark.parametrize("arguments", [["run", "--collect-only"], ["vm", "shell"]], ids=["run", "vm"])
+@pytest.mark.parametrize(
+    "arguments", [["run", "--collect-only"], ["vm", "shell"], ["doctor"]], ids=["run", "shell", "doctor"]
+)
 def test_verbs_take_a_setting_from_the_same_file(project, capsys, arguments):
     assert run(arguments) == 4
     assert "there is no topology 'nowhere'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["vm", "exec", "trixie", "true"], ["settings"]], ids=lambda one: one[0])
+@pytest.mark.parametrize("verb", ["vm build", "vm shell", "doctor", "doctor --bench", "run --collect-only"])
+def test_verbs_take_the_profile_from_the_settings(project, capsys, monkeypatch, verb):
+    (project / "pyproject.toml").write_text('[tool.memqos]\nprofile = "sarge"\n')
+    assert run(verb.split()) == 4
+    assert "there is no profile 'sarge'" in capsys.readouterr().err
+
+    monkeypatch.setenv("MEMQOS_PROFILE", "potato")
+    assert run(verb.split()) == 4
+    assert "there is no profile 'potato'" in capsys.readouterr().err
+
+
+def test_what_is_written_in_the_place_of_pytests_file_is_taken(project, capsys):
+    assert run(["run", "--collect-only", "-o", "memqos_topology=elsewhere"]) == 4
+    assert "there is no topology 'elsewhere'" in capsys.readouterr().err
+
+    assert run(["run", "--collect-only", "--override-ini=memqos_topologies=x"]) == 4
+    assert "-o memqos_topologies: there is no setting 'memqos_topologies'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["vm", "exec", "trixie", "true"], ["vm", "build"], ["doctor"], ["settings"]],
+    ids=" ".join,
+)
 def test_every_verb_refuses_the_same_mistake_with_its_line(project, capsys, arguments):
     (project / "pyproject.toml").write_text('[tool.memqos]\n\ncgrop = "v1"\n')
     assert run(arguments) == 4
