@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import platform
+import resource
 import select
 import shlex
 import stat
@@ -30,6 +31,9 @@ CRASH_FILE = "crash.txt"
 """Its name in a results folder; elsewhere it has the time in its name."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_LARGER = "Raise the limit on the size of files (ulimit -f), and call again."
+_NO_TEMPORARY = "No usable temporary directory"
+"""What Python's tempfile says where it can write four bytes nowhere."""
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENXIO, errno.ESTALE})
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOLCK})
 
@@ -47,16 +51,24 @@ def of_the_host(error: BaseException, *, where: str = "", next_step: str = "") -
         return None
     place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else where
     what = f"{error.strerror}."
+    if what.startswith(_NO_TEMPORARY):
+        advice = _LARGER if _is_limited() else "Free some space in one of these, or name another in TMPDIR."
+        return EnvironmentNotAbleError(what, next_step=advice)
     if error.errno in _FULL:
-        return NoSpaceError(what, where=place, next_step=next_step or "Free some space, and call again.")
-    if error.errno in _REFUSED:
-        advice = "Mend its permissions or its disk, or name another place."
-        return EnvironmentNotAbleError(what, where=place, next_step=next_step or advice)
-    if error.errno in _EXHAUSTED:
-        return EnvironmentNotAbleError(
-            what, where=place, next_step=next_step or "Raise the limit, or run less at a time."
-        )
-    return None
+        advice = next_step or "Free some space, and call again."
+        return NoSpaceError(what, where=place, next_step=_LARGER if error.errno == errno.EFBIG else advice)
+    general = {
+        **dict.fromkeys(_REFUSED, "Mend its permissions or its disk, or name another place."),
+        **dict.fromkeys(_EXHAUSTED, "Raise the limit, or run less at a time."),
+    }
+    if error.errno not in general:
+        return None
+    return EnvironmentNotAbleError(what, where=place, next_step=next_step or general[error.errno])
+
+
+def _is_limited() -> bool:
+    """Whether this process may not even write files of a page."""
+    return 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < resource.getpagesize()
 
 
 def known(error: BaseException, *, keep: Path | None = None, sentence: str = "") -> MemqosError:

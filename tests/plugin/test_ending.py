@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -300,6 +301,22 @@ def test_a_full_device_instead_of_standard_output_is_the_hosts_matter(suite, sta
     assert "standard output: No space left on device." in err
     assert "Traceback" not in err
     assert bundle(pytester)["exit_code"] == 6
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [(0, "error: No usable temporary directory found in "), (100, "out/findings.jsonl: File too large.")],
+)
+def test_a_limit_on_the_size_of_files_is_the_hosts_matter(suite, start, most, says):
+    """A limit of nothing: `ulimit -f 0`."""
+    suite(CONFORMS)
+    process = start("memqos", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 6
+    assert says in err
+    assert "Raise the limit on the size of files (ulimit -f), and call again." in err
+    assert "Traceback" not in err
 
 
 @each_command
