@@ -8,6 +8,13 @@ from pathlib import Path
 
 import pytest
 
+# Of a run in this process pytester forgets every module that it was the first to import, and the next run would have
+# classes of its own beside those that stayed.
+import memqos.place.opening
+import memqos.plugin.entry
+import memqos.plugin.lane
+import memqos.plugin.populating
+import memqos.plugin.workers  # noqa: F401
 from tests.documents import assert_fits
 
 CLAIMS = """
@@ -42,6 +49,7 @@ def finding(verdict, **changes):
 """
 
 Suite = Callable[..., None]
+Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture(autouse=True)
@@ -68,15 +76,29 @@ def suite(pytester: pytest.Pytester) -> Suite:
     return write
 
 
+# As `memqos run` says it, too: the plugin is loaded already.
+LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+
+
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
-    """Run the miniature suites in a process of their own, with results in ./out, which are as the schema says."""
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the miniature suites in this process, with results in ./out, which are as the schema says."""
+    return running(pytester, monkeypatch, lambda *words: pytester.runpytest_inprocess(*LOADED, *words))
+
+
+@pytest.fixture
+def run_apart(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The same in a process of its own, for suites that would end this one, and for what Python does at its start."""
+    return running(pytester, monkeypatch, pytester.runpytest_subprocess)
+
+
+def running(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, start: Run) -> Run:
     # pytest says more where these are set, and what the tests look at would depend on where they run.
     for name in ("CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 
     def go(*arguments: str) -> pytest.RunResult:
-        result = pytester.runpytest_subprocess("suites", "--memqos-results=out", *arguments)
+        result = start("suites", "--memqos-results=out", *arguments)
         assert_fits(pytester.path / "out")
         return result
 

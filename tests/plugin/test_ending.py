@@ -57,6 +57,12 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 @pytest.fixture
+def run(run_apart):
+    """How a process ends is seen from outside of it."""
+    return run_apart
+
+
+@pytest.fixture
 def start(pytester):
     """Start a command in the folder of the suites; it is ended with the test."""
     started = []

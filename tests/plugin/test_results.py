@@ -72,7 +72,7 @@ def test_suites_need_no_configuration_of_their_own(suite, run, pytester, argumen
     assert bundle(pytester)["counts"]["not_run"] == 0
 
 
-def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run, pytester):
+def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run_apart, pytester):
     suite(
         """
         @pytest.mark.claim("demo/one")
@@ -84,7 +84,7 @@ def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run, pytester):
         """
     )
 
-    result = run()
+    result = run_apart()
 
     assert result.ret == 2
     written = bundle(pytester)
@@ -95,7 +95,7 @@ def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run, pytester):
     assert (pytester.path / "out/junit_01.xml").exists()
 
 
-def test_a_deviation_seen_before_an_interrupt_decides(suite, run):
+def test_a_deviation_seen_before_an_interrupt_decides(suite, run_apart):
     suite(
         """
         @pytest.mark.claim("demo/one")
@@ -108,10 +108,10 @@ def test_a_deviation_seen_before_an_interrupt_decides(suite, run):
         """
     )
 
-    assert run().ret == 1
+    assert run_apart().ret == 1
 
 
-def test_findings_are_on_disk_before_the_run_ends(suite, run, pytester):
+def test_findings_are_on_disk_before_the_run_ends(suite, run_apart, pytester):
     suite(
         """
         import os
@@ -125,7 +125,7 @@ def test_findings_are_on_disk_before_the_run_ends(suite, run, pytester):
         """
     )
 
-    run()
+    run_apart()
 
     lines = (pytester.path / "out/findings.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [

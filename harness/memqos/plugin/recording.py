@@ -68,6 +68,7 @@ class Recording:
         self._crashes = Crashes()
         self._bundle: Bundle | None = None
         self._summarised = False
+        self._held = contextlib.ExitStack()
 
     @property
     def is_responsible(self) -> bool:
@@ -152,7 +153,7 @@ class Recording:
         if self._made or self._config.getoption("collectonly"):
             return
         try:
-            self._config.stash[RESULTS] = make_folder(self._folder, self._settings)
+            self._config.stash[RESULTS] = make_folder(self._folder, self._settings, held=self._held)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         self._made = True
@@ -273,6 +274,7 @@ class Recording:
                 sys.stdout.writelines(f"{line}\n" for line in self._summary())
         if frame.flush() is not None or self._ending.closed_pipe:
             frame.lead_nowhere(sys.stdout)
+        self._held.close()
         return self._code()
 
     def _new_bundle(self) -> Bundle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import itertools
@@ -67,10 +68,11 @@ def for_good(folder: Path, settings: Settings) -> Path:
     return folder if settings.results is not None else folder.with_name(f"{folder.name}-{secrets.token_hex(4)}")
 
 
-def make_folder(folder: Path, settings: Settings) -> Path:
+def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack) -> Path:
     """Make the chosen folder for this run, so that no other run writes to it, and see that it can be written.
 
-    A folder that was named loses the results of an earlier run. Returns the folder that was made.
+    A folder that was named loses the results of an earlier run, and is kept from others until `held` is closed.
+    Returns the folder that was made.
     Raises UsageError for a place where there can be no folder, or where another run writes just now,
     NoSpaceError if there is less room than a run may need, EnvironmentNotAbleError if it cannot be written.
     """
@@ -79,7 +81,7 @@ def make_folder(folder: Path, settings: Settings) -> Path:
             folder = _new(folder)
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            _hold(folder, settings)
+            _hold(folder, settings, held)
             _empty(folder)
         _need_room(folder, settings)
         probe = folder / "findings.jsonl"
@@ -104,8 +106,8 @@ def _new(folder: Path) -> Path:
     raise AssertionError(folder)
 
 
-def _hold(folder: Path, settings: Settings) -> None:
-    """Keep a folder for this process: the lock is on the folder itself, and ends with the process."""
+def _hold(folder: Path, settings: Settings, held: contextlib.ExitStack) -> None:
+    """Keep a folder for this run: the lock is on the folder itself, and ends with the process at the latest."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,6 +120,8 @@ def _hold(folder: Path, settings: Settings) -> None:
         ) from None
     except OSError:
         os.close(handle)  # a file system without locks
+    else:
+        held.callback(os.close, handle)
 
 
 def _empty(folder: Path) -> None:
