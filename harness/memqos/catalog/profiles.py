@@ -23,9 +23,7 @@ from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
 from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
-__all__ = ["DEFAULT_PROFILE", "load_profile", "profile_names"]
-
-DEFAULT_PROFILE = "trixie"
+__all__ = ["load_profile", "profile_names"]
 
 TEXTS = ("purpose", "suite", "kernel")
 LISTS = ("packages", "overlays", "kernel_arguments", "masked_units", "enabled_units")

@@ -30,9 +30,7 @@ from memqos.catalog.zone_fields import MIB, MOST_ZONES, hugepages_of, memory_of,
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.topology import LOCAL_DISTANCE, Processors, Topology, Zone
 
-__all__ = ["DEFAULT_TOPOLOGY", "load_topology", "parse_topology", "topology_names"]
-
-DEFAULT_TOPOLOGY = "two-zones"
+__all__ = ["load_topology", "parse_topology", "topology_names"]
 
 FIELDS = ("purpose", "cpus", "processors", "zones", "distances", "swap", "zswap")
 MIN_MEMORY_MIB = 512

@@ -76,7 +76,7 @@ def parse_listed(stdout: bytes, stderr: bytes) -> Scan:
     text = stdout.decode("utf-8", "surrogateescape")
     # Without any file the empty entry is the first thing there is.
     listing, _, contents = ("", "", text[1:]) if text.startswith("\0") else text.partition("\0\0")
-    listed = [entry.removeprefix("f ") for entry in listing.split("\0")]
+    listed = [entry.removeprefix("f ") for entry in listing.split("\0") if entry]
     refused, complaints = _complaints(stderr)
     files = _texts(listed, contents, refused)
     return Scan(files={path: text for path, text in files.items() if text is not NoFile.NO_FILE}, complaints=complaints)
