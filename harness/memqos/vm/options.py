@@ -155,6 +155,10 @@ def check_options(options: BootOptions) -> Choices:
     ]
     brought = tuple(bring(option, path, check) for option, path, check in given if path is not None)
     trees = tuple(bring_tree("--guest-file", file) for file in options.guest_files)
+    places = [tree.destination for tree in trees if not tree.is_folder]
+    for place in places:
+        if places.count(place) > 1:
+            raise UsageError(f"'{place}' is the place of several files.", where="--guest-file")
     return Choices(options=options, brought=brought, trees=trees)
 
 

@@ -95,3 +95,24 @@ def test_a_bundle_tells_what_was_put_where(folder):
     [file] = told["guest_file"]
     assert (file["destination"], file["mode"], file["bytes"]) == ("/opt/a", "0700", 10)
     assert told["guest_unit"] == ["a.service"]
+
+
+def test_one_place_is_for_one_file_and_folders_may_join(folder):
+    twice = (AskedTree(folder / "run", "/opt/a"), AskedTree(folder / "latest", "/opt/a"))
+    with pytest.raises(UsageError, match="--guest-file: '/opt/a' is the place of several files"):
+        check_options(BootOptions(guest_files=twice))
+    joined = (AskedTree(folder, "/opt/a"), AskedTree(folder / "conf.d", "/opt/a"))
+    assert len(check_options(BootOptions(guest_files=joined)).trees) == 2
+
+
+def test_names_that_are_no_text_are_packed_as_they_are(folder):
+    (folder / os.fsdecode(b"caf\xe9")).write_text("")
+    [name] = [name for name in members(bring_tree("--guest-file", AskedTree(folder, "/opt/a"))) if "caf" in name]
+    assert os.fsencode(name) == b"opt/a/caf\xe9"
+
+
+def test_a_link_that_leads_nowhere_is_kept_in_a_folder_and_no_file_by_itself(folder):
+    (folder / "gone").symlink_to("/no/such/file")
+    assert members(bring_tree("--guest-file", AskedTree(folder, "/opt/a")))["opt/a/gone"][2] == "/no/such/file"
+    with pytest.raises(UsageError, match="gone' cannot be read: No such file"):
+        bring_tree("--guest-file", AskedTree(folder / "gone", "/opt/a"))
