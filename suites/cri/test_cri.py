@@ -154,3 +154,10 @@ def test_exec_is_bound(qos_conversation, qos_evidence):
 def test_oom_group_kills_all(qos_conversation, qos_evidence):
     """With memory.oom.group a program that takes more than the limit takes all of the container with it."""
     qos_evidence.settle(qos_conversation.group_is_killed())
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("cri/update-below-use")
+def test_update_below_use(qos_conversation, qos_evidence):
+    """An update below what a container uses is refused and changes nothing, or carried out and the kill told."""
+    qos_evidence.settle(qos_conversation.limited_below_use())

@@ -118,6 +118,27 @@ class Consumption(Containers):
             status = self._ended(handle)
         return [observed("exit code", str(KILLED), str(status.exit_code))]
 
+    def limited_below_use(self) -> Sequence[Finding]:
+        """An update below what a container uses is refused and nothing happens, or carried out and the kill is told."""
+        less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path = self._cgroup_of(handle)
+            try:
+                self.runtime.update(handle, less, deadline=soon())
+            except RuntimeCallError:
+                limit = self._files(path, ("memory.max",))["memory.max"]
+                state = self.runtime.status(handle, deadline=soon()).state
+                return [
+                    observed("state", ContainerState.RUNNING.value, state.value),
+                    observed("memory.max", str(LIMIT), str(limit).strip(), cgroup=str(path)),
+                ]
+            status = self._ended(handle)
+        return [
+            observed("exit code", str(KILLED), str(status.exit_code)),
+            observed("reason", "OOMKilled", status.reason),
+        ]
+
     def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
         path = self._cgroup_of(handle)
         before = self._kills(path)

@@ -57,6 +57,11 @@ class Speaks(Asked):
         self.args = spec.args
         return super().create(sandbox, spec, deadline=deadline)
 
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        if resources.memory_limit_in_bytes == 8 * MIB:
+            self.kill(handle)
+
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         if str(64 * MIB) not in argv:
             return 0, b"", b""
@@ -95,6 +100,7 @@ VERBS: Mapping[str, Verb] = {
     "exec-is-charged": lambda it: it.exec_is_charged(),
     "exec-is-bound": lambda it: it.exec_is_bound(),
     "oom-group-kills-all": lambda it: it.group_is_killed(),
+    "update-below-use": lambda it: it.limited_below_use(),
 }
 
 
@@ -238,6 +244,27 @@ class KillsAll(Speaks):
         return 137, b"", b""
 
 
+class ChecksBefore(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "it uses more"})
+
+
+class KillsAndRefuses(ChecksBefore):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.kill(handle)
+        super().update(handle, resources, deadline=deadline)
+
+
+class WritesAndRefuses(ChecksBefore):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        super().update(handle, resources, deadline=deadline)
+
+
+def test_a_runtime_may_refuse_a_limit_below_what_is_used() -> None:
+    assert {one.verdict for one in asked(VERBS["update-below-use"], ChecksBefore)} == {Verdict.CONFORMS}
+
+
 class OtherCode(Speaks):
     def kill(self, handle: Any) -> None:
         self.fake.finish(handle, exit_code=1, reason="OOMKilled")
@@ -267,6 +294,10 @@ class OtherCode(Speaks):
         (ExecsElsewhere, "exec-is-charged", {"memory.peak"}),
         (ExecsElsewhere, "exec-is-bound", {"exec", "memory.events oom_kill"}),
         (KillsAll, "exec-is-bound", {"memory.events oom_kill"}),
+        (KillsAndRefuses, "update-below-use", {"state", "memory.max"}),
+        (WritesAndRefuses, "update-below-use", {"memory.max"}),
+        (OtherCode, "update-below-use", {"exit code"}),
+        (SaysError, "update-below-use", {"reason"}),
     ],
 )
 def test_a_wrong_runtime_is_found_by_what_is_wrong(
