@@ -19,13 +19,14 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.choosing import left_out, told_of
+from memqos.plugin.citing import cited_by, claims_below
 from memqos.plugin.keys import LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
 from memqos.plugin.sharing import tell_groups
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["about_of", "check_settings", "claim_of", "kubelet_id", "needs_of", "system_of"]
+__all__ = ["check_settings", "kubelet_id", "system_of"]
 
 _OF_MACHINES = frozenset(
     {
@@ -110,7 +111,7 @@ def _requests_of(chapter: Path) -> list[claims.Claim]:
     from memqos.catalog.requests import load_requests
 
     try:
-        known = _claims(chapter.parent).values()
+        known = claims_below(chapter.parent).values()
     except UsageError:
         return []  # said with the markers
     requests = load_requests()
@@ -149,7 +150,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     settings = config.stash[SETTINGS_KEY]
     empty = [item for item in ours if _has_empty_parameters(item)]
-    cited = [(item, _claim(item)) for item in ours if item not in empty]
+    cited = [(item, cited_by(item)) for item in ours if item not in empty]
     left = left_out(config, settings, cited, kubelets=lambda: _kubelet_ids(default=True))
     config.stash[LEFT_OUT] = told_of(cited, left)
     if without := {*empty, *left}:
@@ -235,32 +236,6 @@ def kubelet_id(item: pytest.Item) -> str:
     return "" if kubelet is None else str(kubelet.id)
 
 
-def claim_of(item: pytest.Item) -> str:
-    """The id of the claim that a test cites, "" for none."""
-    marker = item.get_closest_marker("claim")
-    return str(marker.args[0]) if marker and marker.args else ""
-
-
-def about_of(item: pytest.Item) -> claims.About | None:
-    """Whom the claim that a test cites is about, None for a test that cites none."""
-    claim = _claim(item)
-    return claim.about if claim is not None else None
-
-
-def _claim(item: pytest.Item) -> claims.Claim | None:
-    """The claim that a test cites, None if it cites none."""
-    name = claim_of(item)
-    return _claims(item.path.parent.parent)[name] if name else None
-
-
-def needs_of(item: pytest.Item) -> tuple[str, ...]:
-    """What a test needs, by its own markers and by its claim."""
-    claim = _claim(item)
-    by_claim = claim.needs if claim is not None else ()
-    marked = [name for marker in item.iter_markers("needs") for name in marker.args]
-    return tuple(dict.fromkeys([*by_claim, *marked]))
-
-
 @lru_cache(maxsize=2)
 def _kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
     """Every kubelet of the catalogue, or those of the default."""
@@ -269,15 +244,12 @@ def _kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
     return tuple(kubelet.id for kubelet in load_kubelets() if kubelet.default or not default)
 
 
-@lru_cache(maxsize=32)
-def _claims(root: Path) -> claims.Claims:
-    return claims.load(root)
-
-
 def _check_markers(item: pytest.Item) -> None:
     where = item.nodeid
     if "qos_request" in getattr(item, "fixturenames", ()) and _has_empty_parameters(item):
-        known = [claim for claim in _claims(item.path.parent.parent) if claim.startswith(f"{item.path.parent.name}/")]
+        known = [
+            claim for claim in claims_below(item.path.parent.parent) if claim.startswith(f"{item.path.parent.name}/")
+        ]
         raise UsageError(f"no claim of this chapter has the name of a request: {', '.join(known)}.", where=where)
     for marker in item.iter_markers("claim"):
         _check_claim(item, marker, where)
@@ -299,7 +271,7 @@ def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
     if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
         raise UsageError("the marker 'claim' is written claim(\"chapter/name\").", where=where)
     root = item.path.parent.parent
-    known = _claims(root)
+    known = claims_below(root)
     if marker.args[0] not in known:
         raise UnknownNameError.of("claim", marker.args[0], sorted(known), where=where)
 

@@ -11,7 +11,7 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.plugin.collecting import about_of, claim_of
+from memqos.plugin.citing import about_of, claim_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
 from memqos.plugin.telling import Telling
 

@@ -13,7 +13,8 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collecting import claim_of, needs_of, system_of
+from memqos.plugin.citing import claim_of, needs_of
+from memqos.plugin.collecting import system_of
 from memqos.plugin.keys import (
     AGAIN,
     ATTRIBUTE,
