@@ -20,10 +20,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "cgroupfs": frozenset({"errors", "clock", "model", "target.base"}),
     "target": frozenset({"errors", "clock", "model", "third:testinfra"}),
     "runtime": frozenset(
-        {
-            "errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc",
-            "third:google", "third:docker",
-        }
+        {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc", "third:google"}
     ),
     # L4: machines that are booted, load, observation, enforcement
     "vm": frozenset({"errors", "clock", "model", "target", "ownership"}),

@@ -15,6 +15,16 @@ from memqos.target.base import Target
 from tests.vm.machines import start
 from tests.vm.runtimes import SOCKET, soon
 
+LONGEST_FIRST = ("run", "bringing", "enactor", "target", "place", "tutorial", "checkpoint", "interrupting", "runtime")
+"""Files, by the time that one test takes: two processes share the rest when theirs is done, which should be short."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests of machines first, where no others run with them."""
+    if all(item.path.parent == Path(__file__).parent for item in items):
+        ranks = {f"test_{name}.py": rank for rank, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
+
 
 @contextlib.contextmanager
 def held(path: Path, *, alone: bool) -> Iterator[None]:

@@ -225,22 +225,12 @@ class Admission:
         admitted.early.clear()
 
 
-Create = Callable[[SandboxHandle, ContainerSpec, Deadline], ContainerHandle]
-"""Makes a container as a runtime's `create` does."""
-
-
 def start_container(
-    runtime: Runtime,
-    admitted: AdmittedPod,
-    container: Container,
-    resources: ContainerResources,
-    *,
-    deadline: Deadline,
-    create: Create | None = None,
+    runtime: Runtime, admitted: AdmittedPod, container: Container, resources: ContainerResources, *, deadline: Deadline
 ) -> ContainerHandle:
     """Make a container in the pod's sandbox with these resources and start it; the pod has it even if that fails.
 
-    create: makes it in the place of the runtime's own verb. Raises what the runtime's calls raise.
+    Raises what the runtime's calls raise.
     """
     assert admitted.sandbox is not None  # noqa: S101 - a pod's containers come after its sandbox
     spec = ContainerSpec(
@@ -252,10 +242,7 @@ def start_container(
         mounts=admitted.mounts.get(container.name, ()),
         resources=resources,
     )
-    if create is None:
-        handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
-    else:
-        handle = create(admitted.sandbox, spec, deadline)
+    handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
     admitted.containers[container.name] = handle
     admitted.asked[container.name] = (resources,)
     runtime.start(handle, deadline=deadline)
