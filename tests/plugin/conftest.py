@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,8 +83,20 @@ LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the miniature suites in this process, with results in ./out, which are as the schema says."""
-    return running(pytester, monkeypatch, lambda *words: pytester.runpytest_inprocess(*LOADED, *words))
+    """Run the miniature suites in this process, with results in ./out, which are as the schema says.
+
+    Suites may replace what a module of memqos has: afterwards each has its own again.
+    """
+
+    def start(*words: str) -> pytest.RunResult:
+        own = [(vars(module), dict(vars(module))) for name, module in sys.modules.items() if name.startswith("memqos")]
+        try:
+            return pytester.runpytest_inprocess(*LOADED, *words)
+        finally:
+            for names, before in own:
+                names.update(before)
+
+    return running(pytester, monkeypatch, start)
 
 
 @pytest.fixture
