@@ -27,6 +27,7 @@ NEEDS: Mapping[str, str] = {
     "CRI": "the runtime is spoken to over CRI",
     "cgroup v1": "the machine's memory controller is on cgroup v1",
     "cgroup v2": "the machine's memory controller is on cgroup v2",
+    "docker": "the runtime is the Docker Engine, which takes a HostConfig",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 

@@ -29,8 +29,9 @@ class KnownDeviation:
     """One entry of known.toml.
 
     runtime: a CRI or OCI runtime's own name. since, fixed: the first release that deviates, and the first that does
-    not any more; "" for every one from the beginning, and for none yet. claim, knob: what deviates. driver, observed:
-    "" for either driver and for any value. upstream: where it is known. sometimes: whether it may also be right.
+    not any more; "" for every one from the beginning, and for none yet. claim, knob: what deviates. beside: the other
+    runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: "" for either driver and for any
+    value. upstream: where it is known. sometimes: whether it may also be right.
     """
 
     name: str
@@ -41,6 +42,7 @@ class KnownDeviation:
     upstream: str
     since: str = ""
     fixed: str = ""
+    beside: str = ""
     driver: str = ""
     observed: str = ""
     sometimes: bool = False
@@ -50,7 +52,7 @@ class KnownDeviation:
 
         A version that nobody tells, "", may be any: it is known of that only if it is known of all.
         """
-        if self.runtime not in runtimes or (self.driver and self.driver != driver):
+        if not {self.runtime, self.beside or self.runtime} <= set(runtimes) or self.driver not in {"", driver}:
             return False
         version = _release(runtimes[self.runtime])
         if not version:

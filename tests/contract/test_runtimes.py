@@ -1,4 +1,4 @@
-"""The contract of the runtime port, for the fake. tests/vm holds CRI to the same in a machine."""
+"""The contract of the runtime port, for the fakes. tests/vm holds the adapters to the same in a machine."""
 
 import contextlib
 import dataclasses
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
@@ -14,6 +15,7 @@ from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus,
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.runtime.fake_docker import FakeDockerRuntime
 
 POD = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice")
 SANDBOX = SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent=str(POD), log_directory="/l")
@@ -39,6 +41,25 @@ def case(kind: type[FakeRuntime], driver: CgroupDriver) -> Iterator[RuntimeCase]
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 def test_the_fake(driver: CgroupDriver) -> None:
     check_runtime_contract(lambda: case(FakeRuntime, driver))
+
+
+@contextlib.contextmanager
+def docker_case(driver: CgroupDriver) -> Iterator[RuntimeCase]:
+    cgroups = FakeCgroups()
+    cgroups.make(POD)
+    runtimes = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
+    layout = runtimes.layout(driver)
+    yield RuntimeCase(
+        runtime=FakeDockerRuntime(cgroups, driver=driver, runtimes=runtimes),
+        sandbox=SANDBOX,
+        container=ContainerSpec(name="a", image="memqos.local/memload:1", args=("hold",)),
+        read=lambda container, knob: cgroups.text(layout.container(POD, container.id), knob).strip(),
+    )
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_the_fake_docker(driver: CgroupDriver) -> None:
+    check_runtime_contract(lambda: docker_case(driver))
 
 
 class DropsUnified(FakeRuntime):

@@ -20,7 +20,10 @@ LAYERS: dict[str, frozenset[str]] = {
     "cgroupfs": frozenset({"errors", "clock", "model", "target.base"}),
     "target": frozenset({"errors", "clock", "model", "third:testinfra"}),
     "runtime": frozenset(
-        {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc", "third:google"}
+        {
+            "errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc",
+            "third:google", "third:docker",
+        }
     ),
     # L4: machines that are booted, load, observation, enforcement
     "vm": frozenset({"errors", "clock", "model", "target", "ownership"}),

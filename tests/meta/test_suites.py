@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from memqos import claims
-from memqos.catalog.requests import load_requests
+from memqos.catalog.requests import load_docker_requests, load_requests
 
 SUITES = Path(__file__).parents[2] / "suites"
 FILES = sorted(SUITES.rglob("test_*.py"))
 CLAIMS = claims.load(SUITES)
-REQUESTS = load_requests()
+REQUESTS = {**load_requests(), **load_docker_requests()}
 
 MAY_IMPORT = {"pytest", "memqos", "memqos.testing"}
 
@@ -24,7 +24,7 @@ def functions_in(file: Path) -> Iterator[ast.FunctionDef]:
 
 def cited(file: Path, function: ast.FunctionDef) -> list[str]:
     """The claim ids in a test's markers, or those that a test of requests has as its cases."""
-    if any(argument.arg == "qos_request" for argument in function.args.args):
+    if any(argument.arg in {"qos_request", "qos_docker_request"} for argument in function.args.args):
         return [f"{file.parent.name}/{name}" for name in REQUESTS if f"{file.parent.name}/{name}" in CLAIMS]
     return [
         call.args[0].value
@@ -39,7 +39,7 @@ def cited(file: Path, function: ast.FunctionDef) -> list[str]:
 def test_every_test_cites_one_claim_and_repeats_nothing(file):
     for function in functions_in(file):
         found = cited(file, function)
-        asks = "qos_request" in ast.unparse(function.args)
+        asks = "_request, " in ast.unparse(function.args)
         assert len(found) == 1 or (asks and found), f"{file}:{function.lineno}: {function.name} cites {found}"
         for claim in found:
             assert claim in CLAIMS, f"{file}:{function.lineno}: there is no claim '{claim}'"

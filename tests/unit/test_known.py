@@ -69,6 +69,12 @@ def test_every_version_between_the_first_and_the_one_that_mends_it_is_meant(vers
     assert verdict(runtimes={"runc": version}) is Verdict.KNOWN
 
 
+def test_what_takes_two_runtimes_is_known_of_both_together():
+    both = replace(ENTRY, beside="containerd")
+    assert verdict(entry=both) is Verdict.KNOWN
+    assert verdict(entry=both, runtimes={"cri-o": "1.32.13", "runc": "1.1.15"}) is Verdict.DEVIATES
+
+
 def test_what_is_known_of_all_versions_is_known_of_one_that_nobody_tells():
     assert verdict(runtimes={"runc": ""}, entry=replace(ENTRY, since="", fixed="")) is Verdict.KNOWN
 

@@ -11,19 +11,21 @@ The recipe says what is the same for every profile; a profile's lists are added 
     [cgroup_v1]
     kernel_arguments = [...]                # the words that boot it with cgroup v1, or:
     refused = "why it cannot"
+
+An addition, vm/additions/NAME.toml, has the same lists, and is added where somebody asks for it.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
 from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
-__all__ = ["load_profile", "profile_names"]
+__all__ = ["addition_names", "load_profile", "profile_names"]
 
 TEXTS = ("purpose", "suite", "kernel")
 LISTS = ("packages", "overlays", "kernel_arguments", "masked_units", "enabled_units")
@@ -36,8 +38,13 @@ def profile_names(root: Path | None = None) -> list[str]:
     return sorted(path.stem for path in _vm(root).joinpath("profiles").glob("*.toml"))
 
 
-def load_profile(name: str, root: Path | None = None) -> Profile:
-    """The profile of this name.
+def addition_names(root: Path | None = None) -> list[str]:
+    """What can be added to a profile, sorted."""
+    return sorted(path.stem for path in _vm(root).joinpath("additions").glob("*.toml"))
+
+
+def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str] = ()) -> Profile:
+    """The profile of this name, with what is to be added to it.
 
     root: the data's folder; None is the one that travels with memqos.
     Raises UnknownNameError for a name that is none, ManifestError for a file that says something wrong.
@@ -49,12 +56,16 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
     recipe_file, file = vm / "recipe.toml", vm / "profiles" / f"{name}.toml"
     recipe = _document(recipe_file, fields=LISTS)
     document = _document(file, fields=(*TEXTS, *LISTS, KERNEL_SUITE, CGROUP_V1))
+    parts = [(recipe, recipe_file), (document, file)]
+    for addition in additions:
+        added = vm / "additions" / f"{addition}.toml"
+        parts.append((_document(added, fields=LISTS), added))
 
     def text(field: str) -> str:
         return _text(document, field, file)
 
     def listed(field: str) -> tuple[str, ...]:
-        return _texts(recipe, field, recipe_file) + _texts(document, field, file)
+        return tuple(item for part, place in parts for item in _texts(part, field, place))
 
     return Profile(
         name=name,
@@ -70,6 +81,7 @@ def load_profile(name: str, root: Path | None = None) -> Profile:
         probes=tuple(_programs(vm / "probe")),
         kernel_suite=text(KERNEL_SUITE) if KERNEL_SUITE in document else "",
         cgroup_v1=_legacy_boot(document, file),
+        additions=tuple(additions),
     )
 
 

@@ -1,21 +1,22 @@
-"""Requests for a container's resources, in the words of CRI: fixtures/requests.toml, by name."""
+"""Requests for a container's resources, by name: fixtures/requests.toml in CRI's words, docker.toml in Docker's."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from memqos.catalog.data import data_root
+from memqos.engine.translate.dockerd import HOST_CONFIG_FIELDS, HostConfig
 from memqos.errors import ManifestError
 from memqos.model.cri import ContainerResources
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["RequestCase", "load_requests"]
+__all__ = ["DockerRequestCase", "RequestCase", "load_docker_requests", "load_requests"]
 
 _AMOUNTS = frozenset({"memory_limit_in_bytes", "memory_swap_limit_in_bytes"})
 _NUMBERS = frozenset({"cpu_period", "cpu_quota", "cpu_shares", "oom_score_adj"})
@@ -24,8 +25,11 @@ _FIELDS = {field.name for field in dataclasses.fields(ContainerResources)}
 _CASE = frozenset({"create", "updates", "refused"})
 
 
+Words = TypeVar("Words")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCase:
+class _Case(Generic[Words]):
     """What is asked of a runtime for one container, one request after another.
 
     create: at its creation. updates: of the container while it runs, in their order. refused: why the last request is
@@ -33,14 +37,22 @@ class RequestCase:
     """
 
     name: str
-    create: ContainerResources
-    updates: tuple[ContainerResources, ...] = ()
+    create: Words
+    updates: tuple[Words, ...] = ()
     refused: str = ""
 
     @property
-    def requests(self) -> tuple[ContainerResources, ...]:
+    def requests(self) -> tuple[Words, ...]:
         """All of them in order."""
         return (self.create, *self.updates)
+
+
+class RequestCase(_Case[ContainerResources]):
+    """Asked in the words of CRI."""
+
+
+class DockerRequestCase(_Case[HostConfig]):
+    """Asked of the Docker Engine in its own words."""
 
 
 def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
@@ -48,27 +60,37 @@ def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
 
     Raises ManifestError naming file and field.
     """
-    file = (root or data_root()) / "fixtures" / "requests.toml"
+    file, found = _document(root, "requests.toml")
+    return {name: RequestCase(**_fields(name, fields, file, _resources)) for name, fields in found.items()}
+
+
+def load_docker_requests(root: Path | None = None) -> Mapping[str, DockerRequestCase]:
+    """The same of fixtures/docker.toml, whose names are others."""
+    file, found = _document(root, "docker.toml")
+    return {name: DockerRequestCase(**_fields(name, fields, file, _host_config)) for name, fields in found.items()}
+
+
+def _document(root: Path | None, name: str) -> tuple[str, Mapping[str, object]]:
+    file = (root or data_root()) / "fixtures" / name
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        return str(file), tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
-    return {name: _case(name, fields, str(file)) for name, fields in document.items()}
 
 
-def _case(name: str, fields: object, file: str) -> RequestCase:
+def _fields(name: str, fields: object, file: str, read: Callable[[object, str, str], Any]) -> dict[str, Any]:
     if not isinstance(fields, dict) or set(fields) - _CASE or not isinstance(fields.get("refused", ""), str):
         known = ", ".join(sorted(_CASE))
         raise ManifestError.at(f"a request has some of {known}.", file=file, field=name, got=fields)
     updates = fields.get("updates", [])
     if not isinstance(updates, list):
         raise ManifestError.at("updates are a list of requests.", file=file, field=f"{name}.updates", got=updates)
-    return RequestCase(
-        name=name,
-        create=_resources(fields.get("create", {}), file, f"{name}.create"),
-        updates=tuple(_resources(one, file, f"{name}.updates[{at}]") for at, one in enumerate(updates)),
-        refused=fields.get("refused", ""),
-    )
+    return {
+        "name": name,
+        "create": read(fields.get("create", {}), file, f"{name}.create"),
+        "updates": tuple(read(one, file, f"{name}.updates[{at}]") for at, one in enumerate(updates)),
+        "refused": fields.get("refused", ""),
+    }
 
 
 def _resources(fields: object, file: str, where: str) -> ContainerResources:
@@ -81,6 +103,21 @@ def _resources(fields: object, file: str, where: str) -> ContainerResources:
             next_step=f"Known: {', '.join(sorted(_FIELDS))}.",
         )
     return ContainerResources(**{name: _value(name, value, file, f"{where}.{name}") for name, value in fields.items()})
+
+
+def _host_config(fields: object, file: str, where: str) -> dict[str, int | str]:
+    if not isinstance(fields, dict) or set(fields) - set(HOST_CONFIG_FIELDS):
+        raise ManifestError.at(
+            "a request has fields of Docker's HostConfig.",
+            file=file,
+            field=where,
+            got=fields,
+            next_step=f"Known: {', '.join(sorted(HOST_CONFIG_FIELDS))}.",
+        )
+    return {
+        name: str(value) if name.startswith("Cpuset") else _amount(value, file, f"{where}.{name}")
+        for name, value in fields.items()
+    }
 
 
 def _value(name: str, value: object, file: str, where: str) -> Any:

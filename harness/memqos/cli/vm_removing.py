@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from memqos.catalog.profiles import load_profile, profile_names
+from memqos.catalog.profiles import addition_names, load_profile, profile_names
 from memqos.cli.progress import shown_progress
 from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
@@ -109,7 +109,10 @@ def current_images(cache: Cache) -> set[str]:
     """The names of the images that the profiles have by the present recipe; none where nothing was built yet."""
     if not any(cache.images.iterdir()):
         return set()
-    return {image_name(load_profile(name), cache) for name in profile_names()}
+    several = [(), *((addition,) for addition in addition_names())]
+    return {
+        image_name(load_profile(name, additions=additions), cache) for name in profile_names() for additions in several
+    }
 
 
 def mib(count: object) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Default",
     "Kind",
     "Setting",
+    "below_docker",
     "oci_runtime",
     "offered_name",
 ]
@@ -112,18 +113,26 @@ DIRECTLY = "oci:"
 """Before an OCI runtime that is driven with no daemon in between."""
 _OVER_CONTAINERD = "containerd+"
 OVER_CRIO = "crio+"
+_BELOW_DOCKER = "docker+"
 BY_HANDLER = "cri+"
 """Before a handler of the server on a socket that a person names, whatever both are."""
-RUNTIMES = tuple(f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, OVER_CRIO, DIRECTLY) for name in OCI_RUNTIMES)
+RUNTIMES = tuple(
+    f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER, DIRECTLY) for name in OCI_RUNTIMES
+)
 
 
 def offered_name(chosen: str) -> str:
-    """The runtime as places offer it: "containerd+runc" or "oci:runc"; an OCI runtime alone is one below containerd."""
+    """The runtime as places offer it, such as "oci:runc"; an OCI runtime alone is one below containerd."""
     return f"{_OVER_CONTAINERD}{chosen}" if chosen in OCI_RUNTIMES else chosen
 
 
+def below_docker(chosen: str) -> bool:
+    """Whether the Docker Engine makes the containers of a choice."""
+    return chosen.startswith(_BELOW_DOCKER)
+
+
 def oci_runtime(chosen: str) -> str:
-    """The OCI runtime of a choice: "runc" of "runc", "containerd+runc" and "oci:runc"."""
+    """The OCI runtime of a choice: "runc" of "runc", "containerd+runc", "docker+runc" and "oci:runc"."""
     return re.split(r"[+:]", chosen)[-1]
 
 
@@ -169,16 +178,16 @@ SETTINGS: tuple[Setting, ...] = (
         default=(offered_name("runc"),),
         choices=RUNTIMES,
         metavar="NAME[,NAME...]",
-        help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc) or CRI-O "
-        "(crio+crun), cri+HANDLER for any other server of CRI, or oci:runc, which is driven directly, with no daemon "
-        "in between; every case runs with each",
+        help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), CRI-O "
+        "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other server of CRI, or oci:runc, which is driven "
+        "directly, with no daemon in between; every case runs with each",
     ),
     Setting(
         name="cri-socket",
         kind=Kind.WORD,
         metavar="PATH",
         help="speak CRI on this socket in the machine, such as that of a daemon of yours; every name of --runtime with "
-        "a plus sign is then of the server that listens there",
+        "a plus sign, but for Docker's, is then of the server that listens there",
     ),
     Setting(
         name="driver",

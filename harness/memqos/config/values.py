@@ -84,7 +84,7 @@ def _word(setting: Setting, text: str, origin: str) -> str:
     if setting.choices and text not in setting.choices:
         raise UnknownNameError.of(setting.name, text, list(setting.choices), where=origin)
     if not text:
-        raise UsageError("the value is empty.", where=origin, next_step=f"What it is for: {setting.help}.")
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
     return text
 
 
@@ -108,7 +108,7 @@ def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
 def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in re.split("[,\n]", text) if word.strip()))
     if setting.default and not words:
-        raise UsageError("the value is empty.", where=origin, next_step=f"What it is for: {setting.help}.")
+        raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
     for word in words:
         if setting.choices and word not in setting.choices:
             raise UnknownNameError.of(setting.name, word, list(setting.choices), where=origin)

@@ -225,12 +225,22 @@ class Admission:
         admitted.early.clear()
 
 
+Create = Callable[[SandboxHandle, ContainerSpec, Deadline], ContainerHandle]
+"""Makes a container as a runtime's `create` does."""
+
+
 def start_container(
-    runtime: Runtime, admitted: AdmittedPod, container: Container, resources: ContainerResources, *, deadline: Deadline
+    runtime: Runtime,
+    admitted: AdmittedPod,
+    container: Container,
+    resources: ContainerResources,
+    *,
+    deadline: Deadline,
+    create: Create | None = None,
 ) -> ContainerHandle:
     """Make a container in the pod's sandbox with these resources and start it; the pod has it even if that fails.
 
-    Raises what the runtime's calls raise.
+    create: makes it in the place of the runtime's own verb. Raises what the runtime's calls raise.
     """
     assert admitted.sandbox is not None  # noqa: S101 - a pod's containers come after its sandbox
     spec = ContainerSpec(
@@ -242,7 +252,10 @@ def start_container(
         mounts=admitted.mounts.get(container.name, ()),
         resources=resources,
     )
-    handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
+    if create is None:
+        handle = runtime.create(admitted.sandbox, spec, deadline=deadline)
+    else:
+        handle = create(admitted.sandbox, spec, deadline)
     admitted.containers[container.name] = handle
     admitted.asked[container.name] = (resources,)
     runtime.start(handle, deadline=deadline)

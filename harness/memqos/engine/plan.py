@@ -73,6 +73,8 @@ class Expected:
     value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
     undecided: the values that versions of a runtime make of the same request, where its own version is not known and
     they differ: two or more, `value` the first of them. Then none is expected, and what the file holds is not judged.
+    unasked: why the runtime could not be asked for what the kubelet wants here, "" if it was, or nothing is wanted.
+    Then what the file holds says nothing about the runtime.
     """
 
     knob: Knob
@@ -80,6 +82,7 @@ class Expected:
     value: KnobValue
     reason: Reason
     undecided: tuple[KnobValue, ...] = ()
+    unasked: str = ""
 
     @property
     def shown(self) -> str:

@@ -32,12 +32,14 @@ def unexplained() -> Reason:
 class Ruling:
     """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
 
-    otherwise: what other versions of the runtime write, where it is not known which one runs.
+    otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nobody
+    could ask for what is wanted, "" if it was asked for.
     """
 
     written: KnobValue
     why: Why
     otherwise: tuple[KnobValue, ...] = ()
+    unasked: str = ""
 
 
 Rulings = Mapping[Knob, Ruling]
@@ -60,7 +62,7 @@ def expected(
         several = tuple(dict.fromkeys((value, *others)))
         undecided = several if len(several) > 1 else ()
     reason = ruling.why() if reasons else unexplained()
-    return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided)
+    return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided, unasked=ruling.unasked)
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:

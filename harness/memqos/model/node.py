@@ -52,10 +52,11 @@ class SwapBehavior(StrEnum):
 
 
 class RuntimeFlavour(StrEnum):
-    """Who names the container's cgroup: a CRI runtime, or memqos in the bundles of an OCI runtime that it drives."""
+    """Who names the container's cgroup: a daemon, or memqos in the bundles of an OCI runtime that it drives."""
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
+    DOCKER = "docker"
     BUNDLES = "bundles"
 
 

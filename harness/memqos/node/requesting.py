@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memqos.catalog.requests import RequestCase
+from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.admission import start_container
@@ -20,15 +20,23 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.requested import RequestedContainer, requested, requested_again, requested_cgroup
-from memqos.errors import DeadlineError, RuntimeCallError
+from memqos.engine.translate.requested import (
+    AnyRequest,
+    RequestedContainer,
+    oom_score_adj_of,
+    requested,
+    requested_again,
+    requested_cgroup,
+)
+from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
+from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.refusing import refused_finding, request_finding
-from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
+from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, Runtime, SandboxHandle, SpeaksDocker
 
 __all__ = ["Requests"]
 
@@ -54,7 +62,7 @@ class Requests:
     kubelet: Kubelet
     population: Population
 
-    def judge(self, case: RequestCase) -> Sequence[Finding]:
+    def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.
 
         A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
@@ -69,18 +77,33 @@ class Requests:
             self._remove(pod)
         return findings
 
-    def _asked(self, case: RequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
+    def judge_stats(self, case: DockerRequestCase) -> Sequence[Finding]:
+        """What Docker tells of the memory of a new container that holds some, against its files; see `stats_findings`.
+
+        DeadlineError for one whose memory does not settle.
+        """
+        [pod] = self.population.pods.values()
+        try:
+            handle = self._create(pod, case.create)
+            path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
+            page_size = self.kubelet.host.page_size
+            return stats_findings(self.runtime, self.tree, handle, path, page_size=page_size, deadline=_soon())
+        finally:
+            self._remove(pod)
+
+    def _asked(self, case: RequestCase | DockerRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
         container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
         handle, before = None, container
-        for number, request in enumerate(case.requests):
+        requests: Sequence[AnyRequest] = case.requests
+        for number, request in enumerate(requests):
             why = case.refused if number == len(case.updates) else ""
             try:
                 if handle is None:
                     handle = self._create(pod, request)
                 else:
                     before, container = container, requested_again(container, request)
-                    self.runtime.update(handle, request, deadline=_soon())
+                    self._update(handle, request)
             except RuntimeCallError as error:
                 told = refused_finding(error, container, subject=SUBJECT, why=why, update=bool(number))
                 if handle is not None:
@@ -88,14 +111,27 @@ class Requests:
                 self._remove(pod)
                 return [told, self._left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
-                return [_request(Verdict.DEVIATES, update=bool(number), expected=f"refused: {must}", observed="taken")]
+                return [_taken(must, container, update=bool(number))]
         assert handle is not None  # noqa: S101 - the first request creates it
         taken = _request(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
         return [taken, *self._shown(container, pod, handle)]
 
-    def _create(self, pod: AdmittedPod, request: ContainerResources) -> ContainerHandle:
-        template = pod.pod.containers[0]
-        return start_container(self.runtime, pod, dataclasses.replace(template, name=NAME), request, deadline=_soon())
+    def _create(self, pod: AdmittedPod, request: AnyRequest) -> ContainerHandle:
+        template = dataclasses.replace(pod.pod.containers[0], name=NAME)
+        if isinstance(request, ContainerResources):
+            return start_container(self.runtime, pod, template, request, deadline=_soon())
+        engine = _in_docker_s_words(self.runtime)
+
+        def create(sandbox: SandboxHandle, spec: ContainerSpec, deadline: Deadline) -> ContainerHandle:
+            return engine.create_as(sandbox, spec, request, deadline=deadline)
+
+        return start_container(self.runtime, pod, template, _NOTHING, deadline=_soon(), create=create)
+
+    def _update(self, handle: ContainerHandle, request: AnyRequest) -> None:
+        if isinstance(request, ContainerResources):
+            self.runtime.update(handle, request, deadline=_soon())
+        else:
+            _in_docker_s_words(self.runtime).update_as(handle, request, deadline=_soon())
 
     def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
@@ -106,8 +142,13 @@ class Requests:
         path = self.kubelet.layout.container(parent, handle.id)
         reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
-        pod.asked[NAME] = container.requests
-        return [*self.population.traced([*findings, self._score(container.requests[0].oom_score_adj, path)])]
+        findings.append(self._score(oom_score_adj_of(container.requests[0]), path))
+        asked = [request for request in container.requests if isinstance(request, ContainerResources)]
+        if not asked:
+            # Hops are looked at for what was asked in the words of CRI.
+            return findings
+        pod.asked[NAME] = tuple(asked)
+        return [*self.population.traced(findings)]
 
     def _score(self, asked: int, path: CgroupPath) -> Finding:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""
@@ -217,6 +258,28 @@ def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> 
         set_by=Setter.RUNTIME,
         expected=expected,
         observed=observed,
+    )
+
+
+def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:
+    if not isinstance(runtime, SpeaksDocker):
+        raise UsageError(
+            f"{runtime.name} takes no HostConfig.",
+            next_step="Let the claim need docker, or ask in the words of CRI.",
+        )
+    return runtime
+
+
+def _taken(must: str, container: RequestedContainer, *, update: bool) -> Finding:
+    """A request that had to be refused and was not; one that could not be made says nothing."""
+    unasked = " ".join(container.unasked.values())
+    return request_finding(
+        Verdict.NOT_OBSERVABLE if unasked else Verdict.DEVIATES,
+        subject=SUBJECT,
+        update=update,
+        expected=f"refused: {must}",
+        observed="taken",
+        why_not=unasked,
     )
 
 

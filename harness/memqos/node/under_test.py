@@ -100,6 +100,7 @@ class NodeUnderTest:
             "OOM reason": self._lacks(Capability.OOM_REASON),
             "own machine": not self._tidying.disposable and "the machine is not memqos's own to restart services on",
             "CRI": Capability.CRI not in self.runtime.capabilities and f"{self.runtime.name} is not spoken to over CRI",
+            "docker": self._lacks(Capability.HOST_CONFIG),
             "cgroup v2": self._is_on(CgroupVersion.V1),
             "cgroup v1": self._is_on(CgroupVersion.V2),
         }

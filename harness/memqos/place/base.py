@@ -71,8 +71,9 @@ class OfferedRuntime:
     """A runtime that a place has, and how one speaks to it.
 
     name: as reports call it, containerd+runc, or oci:runc for one that is driven directly. socket: where CRI is spoken,
-    on the target; "" for one that is driven by its own commands. handlers: which handler of RunPodSandbox, or which
-    program, has this OCI runtime under each cgroup driver; a driver without one cannot be had.
+    on the target; "" for one that is driven by its own commands, and for Docker, which speaks its own language on a
+    socket for each driver (`docker_sockets`). handlers: which handler of RunPodSandbox, or which program or runtime of
+    Docker's, has this OCI runtime under each cgroup driver; a driver without one cannot be had.
     oci: the program below. hugetlb: whether the daemon is configured to pass huge page limits on.
     """
 
@@ -81,11 +82,12 @@ class OfferedRuntime:
     handlers: Mapping[CgroupDriver, str]
     oci: OciProgram
     hugetlb: bool = True
+    docker_sockets: Mapping[CgroupDriver, str] = field(default_factory=dict)
 
     @property
     def is_direct(self) -> bool:
         """Whether no daemon stands between requests and the OCI runtime."""
-        return not self.socket
+        return not self.socket and not self.docker_sockets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A runtime of a place: over CRI, whose socket is forwarded from the target, or by its own commands on the target."""
+"""A runtime of a place: over CRI or Docker's API, whose socket is forwarded, or by its own commands on the target."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from memqos.clock import Deadline
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OfferedRuntime, RequestRecorder
+from memqos.runtime import cri, docker
 from memqos.runtime.base import Runtime
-from memqos.runtime.cri import connect
 from memqos.runtime.oci import OciRuntime
-from memqos.target.base import Target
+from memqos.runtime.oci_commands import ROOTS
+from memqos.target.base import Target, checked
 
 __all__ = ["CONTAINERD_SOCKET", "runtime_connected"]
 
@@ -28,8 +29,29 @@ def runtime_connected(
         direct.greet(deadline=deadline)
         yield direct
         return
+    handler = offer.handlers[driver]
+    if offer.docker_sockets:
+        with (
+            target.forward(offer.docker_sockets[driver]) as socket,
+            docker.connect_docker(
+                socket, name=offer.name, oci_runtime=handler, driver=driver, record=record, deadline=deadline
+            ) as engine,
+        ):
+            bring_docker_images(target, engine, deadline=deadline)
+            yield engine
+        return
     with (
         target.forward(offer.socket) as socket,
-        connect(socket, name=offer.name, handler=offer.handlers[driver], record=record, deadline=deadline) as runtime,
+        cri.connect(socket, name=offer.name, handler=handler, record=record, deadline=deadline) as runtime,
     ):
         yield runtime
+
+
+def bring_docker_images(target: Target, engine: docker.DockerRuntime, *, deadline: Deadline) -> None:
+    """Make images of the root file systems that the target has for programs of ours, where the engine has none."""
+    for program in target.list(ROOTS, deadline=deadline) or ():
+        image = f"memqos.local/{program}:1"
+        if not engine.has_image(image, deadline=deadline):
+            packed = target.run(["tar", "--create", "--directory", f"{ROOTS}/{program}", "."], deadline=deadline)
+            root = checked(packed, where=target.address).stdout
+            engine.import_image(image, program, root, deadline=deadline)

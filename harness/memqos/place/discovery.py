@@ -38,9 +38,13 @@ _CALLED = {"cri-o": "crio"}
 _RUNC_SHIM = "io.containerd.runc.v2"
 
 
-def discovered(target: Target, *, deadline: Deadline) -> Mapping[str, OfferedRuntime]:
-    """The runtimes that answer, by name. EnvironmentNotAbleError if none does, MachineryError for one that hangs."""
-    listening = target.run(["sh", "-c", _LISTENING, "sh", *SOCKETS], deadline=deadline)
+def discovered(target: Target, *, first: str = "", deadline: Deadline) -> Mapping[str, OfferedRuntime]:
+    """The runtimes that answer, by name; what listens on the first socket goes before the usual ones.
+
+    EnvironmentNotAbleError if none does, MachineryError for one that hangs.
+    """
+    sockets = (*([first] if first else []), *SOCKETS)
+    listening = target.run(["sh", "-c", _LISTENING, "sh", *sockets], deadline=deadline)
     found: dict[str, OfferedRuntime] = {}
     for socket in listening.text.split():
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
@@ -48,7 +52,7 @@ def discovered(target: Target, *, deadline: Deadline) -> Mapping[str, OfferedRun
                 found.setdefault(offer.name, offer)
     if not found:
         raise EnvironmentNotAbleError(
-            f"no container runtime listens on {' or '.join(SOCKETS)}.",
+            f"no container runtime listens on {' or '.join(sockets)}.",
             where=target.address,
             next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
         )

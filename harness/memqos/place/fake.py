@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from memqos.clock import Deadline
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.versions import TRIXIE, RuntimeName, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
@@ -21,6 +21,7 @@ from memqos.place.health import Health
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
+from memqos.runtime.fake_docker import FakeDockerRuntime
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 __all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakePlace"]
@@ -93,7 +94,8 @@ class FakePlace:
     def runtime(self, driver: CgroupDriver) -> FakeRuntime:
         """The runtime under this driver: one and the same for as long as the place is there."""
         if driver not in self._runtimes:
-            self._runtimes[driver] = FakeRuntime(self._cgroups, driver=driver, runtimes=self._engines)
+            kind = FakeDockerRuntime if self._engines.cri.runtime is RuntimeName.DOCKER else FakeRuntime
+            self._runtimes[driver] = kind(self._cgroups, driver=driver, runtimes=self._engines)
         return self._runtimes[driver]
 
     @contextlib.contextmanager

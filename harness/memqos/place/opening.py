@@ -13,12 +13,12 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
-from memqos.config.table import BY_HANDLER, OVER_CRIO
+from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.there import opened_there
-from memqos.place.vm import opened_vm
+from memqos.place.vm import DOCKER, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.brought import Brought
 from memqos.vm.cache.store import default_cache
@@ -81,13 +81,13 @@ class Places:
             keepable=self._settings.keep_vm,
             cri_socket=cri_socket(self._settings),
             handlers=_handlers(self._settings),
+            additions=additions_for(self._settings),
         ) as place:
             yield place
 
     @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
-        socket, handlers = cri_socket(self._settings), _handlers(self._settings)
-        with opened_there(url, cri_socket=socket, handlers=handlers) as place:
+        with opened_there(url, cri_socket=cri_socket(self._settings)) as place:
             found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
@@ -153,9 +153,7 @@ def cri_socket(settings: Settings) -> str:
             next_step="Say where it listens in the machine: --cri-socket PATH.",
         )
     if meant := [one for one in plus if one.startswith(OVER_CRIO)]:
-        if settings.target:
-            return ""  # one of the usual sockets there
-        if not (settings.guest_file or settings.guest_deb):
+        if not (settings.guest_file or settings.guest_deb or settings.target):
             raise UsageError(
                 f"{meant[0]}: no profile has CRI-O.",
                 where=settings.origins["runtime"],
@@ -194,7 +192,13 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
         return
     find_qemu()
     for name in settings.profile:
-        ensure_image(load_profile(name), default_cache(os.environ), progress=progress)
+        profile = load_profile(name, additions=additions_for(settings))
+        ensure_image(profile, default_cache(os.environ), progress=progress)
+
+
+def additions_for(settings: Settings) -> tuple[str, ...]:
+    """What the images have to have beside their profile's own, for the runtimes that are chosen."""
+    return (DOCKER,) if any(map(below_docker, settings.runtime)) else ()
 
 
 def boot_options(settings: Settings) -> BootOptions:

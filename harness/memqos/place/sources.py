@@ -15,5 +15,6 @@ cd /sys/fs/cgroup && grep -rsH '' --include='memory.*' --include='cpu.weight' --
 MACHINE_LOGS: Mapping[str, tuple[str, ...]] = {
     "dmesg.txt": ("sh", "-c", "dmesg | tail -n 200"),
     "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
+    "docker.txt": ("journalctl", "--no-pager", "--unit", "memqos-docker@*", "--unit", "docker", "--lines", "200"),
     "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
 }

@@ -15,7 +15,7 @@ from memqos.ownership import ProcessGroup
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.bringing import bring_images, bring_memwatch
 from memqos.place.connecting import runtime_connected
-from memqos.place.discovery import discovered, served_at
+from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
 from memqos.place.health import Health
 from memqos.place.safety import require_free, require_rights
@@ -166,10 +166,10 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def opened_there(url: str, *, cri_socket: str = "", handlers: Mapping[str, str] | None = None) -> Iterator[PlaceThere]:
+def opened_there(url: str, *, cri_socket: str = "") -> Iterator[PlaceThere]:
     """Connect to a machine, and learn what it has; nothing is made on it, and the connection ends with the context.
 
-    cri_socket: where runtimes are looked for in place of the usual sockets, "" for those; handlers: as of `served_at`.
+    cri_socket: where it is looked for runtimes before the usual places, "" for nowhere else.
 
     Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
     nothing on it runs containers or it has no memory controller.
@@ -189,12 +189,7 @@ def opened_there(url: str, *, cri_socket: str = "", handlers: Mapping[str, str] 
     ):
         reached.append(target)
         facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
-        looking = Deadline.after(LOOK_SECONDS)
-        runtimes = (
-            served_at(target, cri_socket, handlers=handlers or {}, deadline=looking)
-            if cri_socket
-            else discovered(target, deadline=looking)
-        )
+        runtimes = discovered(target, first=cri_socket, deadline=Deadline.after(LOOK_SECONDS))
         yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
 
 

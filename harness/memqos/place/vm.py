@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
@@ -31,7 +31,7 @@ from memqos.place.sources import MACHINE_LOGS
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
 from memqos.runtime.base import Runtime
-from memqos.target.base import Target
+from memqos.target.base import Target, checked
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.host.progress import Progress
@@ -46,6 +46,9 @@ FACTS_SECONDS = 60.0
 
 SERVER_SECONDS = 120.0
 """How long a server of a person's own may take to say what it has, and to take images."""
+
+DOCKER = "docker"
+"""The addition to a profile that has the Docker Engine (vm/additions), and a unit of it for each cgroup driver."""
 
 
 class VmPlace:
@@ -76,14 +79,23 @@ class VmPlace:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """Containerd over each OCI runtime of the image, which has a handler for each (vm/guest), and each alone."""
-        offers = [offer(name) for offer in (self._over_containerd, self._directly) for name in map(str, OCI_RUNTIMES)]
+        """Containerd over each OCI runtime of the image, which has a handler for each (vm/guest), and each alone.
+
+        Docker over each where the image has it.
+        """
+        ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has_docker else [])]
+        offers = [offer(name) for offer in ways for name in map(str, OCI_RUNTIMES)]
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
 
     def _with_brought(self, offer: OfferedRuntime) -> OfferedRuntime:
         """With what a person put in the place of the image's program, if it is that."""
         brought = self._machine.contents.brought
         return dataclasses.replace(offer, oci=self._program(offer.oci.name)) if offer.oci.name in brought else offer
+
+    @property
+    def _has_docker(self) -> bool:
+        profile = self._machine.profile
+        return profile is not None and DOCKER in profile.additions
 
     def _program(self, name: str) -> OciProgram:
         contents = self._machine.contents
@@ -104,11 +116,28 @@ class VmPlace:
             hugetlb=self._machine.contents.hugetlb,
         )
 
+    def _below_docker(self, name: str) -> OfferedRuntime:
+        return OfferedRuntime(
+            name=f"docker+{name}",
+            socket="",
+            docker_sockets={driver: f"/run/memqos-docker/{driver}.sock" for driver in CgroupDriver},
+            handlers=dict.fromkeys(CgroupDriver, name),
+            oci=self._program(name),
+            hugetlb=False,
+        )
+
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Speak to containerd with this OCI runtime below it, or to the OCI runtime itself."""
-        return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
+        """Speak to a daemon with this OCI runtime below it, or to the OCI runtime itself.
+
+        Docker is started when it is first asked for under a driver: where nobody uses it, none runs.
+        """
+        offer = offered(self, runtime, driver)
+        if offer.docker_sockets:
+            start = self.target.run(["systemctl", "start", f"memqos-docker@{driver}.service"], deadline=deadline)
+            checked(start, where=self.target.address)
+        return runtime_connected(self.target, offer, driver, record=record, deadline=deadline)
 
     @property
     def is_disposable(self) -> bool:
@@ -183,15 +212,17 @@ def opened_vm(
     keepable: bool = False,
     cri_socket: str = "",
     handlers: Mapping[str, str] | None = None,
+    additions: Sequence[str] = (),
 ) -> Iterator[VmPlace]:
     """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder.
 
     cri_socket: where CRI is spoken by a server of a person's own, "" for none; handlers: those of its
-    handlers that are asked for, by the names of the runtimes that they stand for.
+    handlers that are asked for, by the names of the runtimes that they stand for. additions: what its image has beside
+    the profile's own (vm/additions).
     """
     profile, topology = key
     with boot(
-        load_profile(profile),
+        load_profile(profile, additions=additions),
         load_topology(topology),
         image_cache=default_cache(os.environ),
         log_dir=folder,

@@ -8,7 +8,7 @@ from functools import cached_property
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelets import KubeletCase, load_kubelets
 from memqos.catalog.pods import load_pod_catalog, load_pods
-from memqos.catalog.requests import RequestCase, load_requests
+from memqos.catalog.requests import DockerRequestCase, RequestCase, load_docker_requests, load_requests
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
 
@@ -43,9 +43,19 @@ class Catalogue:
             raise UnknownNameError.of("request", name, sorted(self._requests))
         return self._requests[name]
 
+    def docker_request(self, name: str) -> DockerRequestCase:
+        """The same in Docker's own words."""
+        if name not in self._docker_requests:
+            raise UnknownNameError.of("request to Docker", name, sorted(self._docker_requests))
+        return self._docker_requests[name]
+
     @cached_property
     def _requests(self) -> Mapping[str, RequestCase]:
         return load_requests()
+
+    @cached_property
+    def _docker_requests(self) -> Mapping[str, DockerRequestCase]:
+        return load_docker_requests()
 
     @cached_property
     def _behaviour_pods(self) -> Sequence[Pod]:

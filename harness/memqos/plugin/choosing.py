@@ -9,6 +9,7 @@ import pytest
 from memqos.catalog.data import data_root
 from memqos.claims import Claim
 from memqos.config.settings import Settings
+from memqos.config.table import below_docker
 from memqos.report.bundle import LeftOut
 
 __all__ = ["left_out", "told_of"]
@@ -20,13 +21,14 @@ def left_out(
     cited: Sequence[tuple[pytest.Item, Claim | None]],
     *,
     kubelets: Callable[[], Collection[str]],
+    runtime_of: Callable[[pytest.Item], str],
 ) -> list[pytest.Item]:
     """The cases that this run does not have.
 
     cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
-    None with --all, and none where somebody chose by -k or -m. A case is left out by its marker or its claim. One of
-    memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
-    kubelets has them.
+    runtime_of: the runtime of a case. None with --all, and none where somebody chose by -k or -m. A case is left out by
+    its marker or its claim, or because that needs Docker and its runtime is another. One of memqos's own suites is by
+    its kubelet as well, if nobody asked for its release; a test that names none but such kubelets has them.
     """
     if settings.all or config.option.keyword or config.option.markexpr:
         return []
@@ -36,12 +38,15 @@ def left_out(
     def is_named(item: pytest.Item) -> bool:
         return any(place.is_relative_to(item.path.parent) for place in places)
 
+    def is_of_docker(item: pytest.Item, claim: Claim) -> bool:
+        return "docker" in claim.needs and not below_docker(runtime_of(item))
+
     def is_more(item: pytest.Item, claim: Claim | None) -> bool:
         by_kubelet = (
             not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item, kubelets)
         )
         by_marker = item.get_closest_marker("more") is not None
-        return by_marker or (claim is not None and not claim.default) or by_kubelet
+        return by_marker or (claim is not None and (not claim.default or is_of_docker(item, claim))) or by_kubelet
 
     return [item for item, claim in cited if is_more(item, claim) and not is_named(item)]
 

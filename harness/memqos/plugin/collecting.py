@@ -80,10 +80,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
     if "qos_class" in names:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
-    if "qos_request" in names:
-        asked = _requests_of(metafunc.definition.path.parent)
+    for name in {"qos_request", "qos_docker_request"} & set(names):
+        asked = _requests_of(metafunc.definition.path.parent, name)
         cases = [pytest.param(claim.name, id=claim.name, marks=pytest.mark.claim(claim.id)) for claim in asked]
-        metafunc.parametrize("qos_request", cases)
+        metafunc.parametrize(name, cases)
     if "qos_zone" in names:
         zones = (pytest.param("first", marks=pytest.mark.more), "last")
         metafunc.parametrize("qos_zone", zones, indirect=True)
@@ -106,15 +106,15 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
 
 
-def _requests_of(chapter: Path) -> list[claims.Claim]:
-    """The claims of a chapter that have the name of a request in fixtures/requests.toml."""
-    from memqos.catalog.requests import load_requests
+def _requests_of(chapter: Path, parameter: str) -> list[claims.Claim]:
+    """The claims of a chapter that have the name of a request in fixtures/requests.toml, or in docker.toml."""
+    from memqos.catalog.requests import load_docker_requests, load_requests
 
     try:
         known = claims_below(chapter.parent).values()
     except UsageError:
         return []  # said with the markers
-    requests = load_requests()
+    requests = load_requests() if parameter == "qos_request" else load_docker_requests()
     return [claim for claim in known if claim.chapter == chapter.name and claim.name in requests]
 
 
@@ -151,7 +151,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     settings = config.stash[SETTINGS_KEY]
     empty = [item for item in ours if _has_empty_parameters(item)]
     cited = [(item, cited_by(item)) for item in ours if item not in empty]
-    left = left_out(config, settings, cited, kubelets=lambda: _kubelet_ids(default=True))
+    left = left_out(
+        config,
+        settings,
+        cited,
+        kubelets=lambda: _kubelet_ids(default=True),
+        runtime_of=lambda item: system_of(item, settings).runtime,
+    )
     config.stash[LEFT_OUT] = told_of(cited, left)
     if without := {*empty, *left}:
         config.hook.pytest_deselected(items=[item for item in items if item in without])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "qos_catalog",
     "qos_conversation",
+    "qos_docker_requests",
+    "qos_docker_stats",
     "qos_evidence",
     "qos_expect",
     "qos_fresh_node",
@@ -183,6 +185,22 @@ def qos_requests(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Ca
     """
     with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge(qos_catalog.request(name))
+
+
+@pytest.fixture(scope="module")
+def qos_docker_requests(
+    qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """The same of the Docker Engine in its own words, with the name of a request of fixtures/docker.toml."""
+    with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
+        yield lambda name: requests.judge(qos_catalog.docker_request(name))
+
+
+@pytest.fixture
+def qos_docker_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """Called with such a name, makes a container that holds memory, and gives what Docker's stats tell of it."""
+    with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
+        yield lambda name: requests.judge_stats(qos_catalog.docker_request(name))
 
 
 def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: KubeletCase) -> Sequence[Pod]:

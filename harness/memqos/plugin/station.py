@@ -42,7 +42,8 @@ _PATIENCE = pytest.StashKey[dict[SystemKey, Patience]]()
 class Station:
     """A place with its node, and where its evidence goes. key: the system under test.
 
-    runtimes: what runs its containers, by name and version as reports show them.
+    runtimes: what runs its containers, by name and version as reports show them. first: the station
+    that was the first on its machine, itself unless another one is said.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Station:
         log: MachineLog,
         folder: Folder,
         runtimes: Sequence[str] = (),
+        first: str = "",
     ) -> None:
         self.id = id
         self.key = key
@@ -63,6 +65,7 @@ class Station:
         self.log = log
         self.folder = folder
         self.runtimes = runtimes
+        self.first = first or id
 
     def capture(self, folder: Path) -> None:
         """Gather what explains a failure in this folder."""
@@ -85,7 +88,7 @@ def open_station(config: pytest.Config, key: SystemKey) -> Iterator[Station]:
 def turned_station(config: pytest.Config, station: Station, key: SystemKey) -> Iterator[Station]:
     """A station of another system on the place of this one, which has it too, and outlives it."""
     station_id = _next_id(config)
-    with _station(config, key, station.place, station_id, same_machine_as=station.id) as turned:
+    with _station(config, key, station.place, station_id, same_machine_as=station.first) as turned:
         Telling(config).line(f"{station_id}: {key}, on the machine of {station.id}")
         yield turned
 
@@ -112,7 +115,16 @@ def _station(
         shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
         folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
         try:
-            yield Station(id=station_id, key=key, place=place, node=node, log=log, folder=folder, runtimes=in_use.shown)
+            yield Station(
+                id=station_id,
+                key=key,
+                place=place,
+                node=node,
+                log=log,
+                folder=folder,
+                runtimes=in_use.shown,
+                first=same_machine_as,
+            )
         finally:
             if told := log.timing.told():
                 folder.write("timing.json", told)

@@ -28,6 +28,7 @@ __all__ = [
     "SandboxHandle",
     "SandboxSpec",
     "SpeaksCri",
+    "SpeaksDocker",
     "Traces",
     "keep_none",
 ]
@@ -44,6 +45,7 @@ class Capability(StrEnum):
     OOM_REASON = "OOM reason"
     CGROUP_DRIVER_REPORT = "RuntimeConfig"
     CRI = "CRI"
+    HOST_CONFIG = "HostConfig"
 
 
 class ContainerState(StrEnum):
@@ -191,6 +193,28 @@ class SpeaksCri(Protocol):
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
         """PodSandboxStats, the same."""
+        ...
+
+
+@runtime_checkable
+class SpeaksDocker(Protocol):
+    """What a runtime can that has Capability.HOST_CONFIG: take requests in Docker's own words, and tell its stats.
+
+    config: fields of HostConfig that are about resources, by their names in the API.
+    """
+
+    def create_as(
+        self, sandbox: SandboxHandle, spec: ContainerSpec, config: Mapping[str, int | str], *, deadline: Deadline
+    ) -> ContainerHandle:
+        """Make a container without starting it, with this in the place of the spec's resources."""
+        ...
+
+    def update_as(self, container: ContainerHandle, config: Mapping[str, int | str], *, deadline: Deadline) -> None:
+        """Change what is named, and nothing else."""
+        ...
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """What a running container uses, as the API names it."""
         ...
 
 

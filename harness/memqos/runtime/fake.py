@@ -93,7 +93,7 @@ class FakeRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All but a report of the cgroup driver, as containerd 1.7."""
-        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT}
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.HOST_CONFIG}
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:  # noqa: ARG002 - nothing takes time here
         """Itself."""
@@ -118,10 +118,16 @@ class FakeRuntime:
             "CreateContainer",
             oci.oci_for_create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun),
         )
+        return self._made(sandbox, spec, spec.resources, asked)
+
+    def _made(
+        self, sandbox: SandboxHandle, spec: ContainerSpec, resources: ContainerResources, asked: OciResources
+    ) -> ContainerHandle:
+        """A container whose OCI runtime is to be given this. resources: as CRI says it."""
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         self._containers[container_id] = _Container(
-            cgroup=self._leaf(parent, container_id), resources=spec.resources, specification=asked
+            cgroup=self._leaf(parent, container_id), resources=resources, specification=asked
         )
         self._sandbox_of[container_id] = sandbox.id
         return container_handle(sandbox, spec, container_id)

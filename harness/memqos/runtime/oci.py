@@ -77,8 +77,8 @@ class OciRuntime:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All that is not CRI's alone."""
-        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI}
+        """All that is not CRI's or Docker's alone."""
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
 
     def greet(self, *, deadline: Deadline) -> None:
         """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""

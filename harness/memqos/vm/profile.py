@@ -61,6 +61,7 @@ class Profile:
     masked_units, enabled_units: systemd units that are made impossible to start, and started with multi-user.target.
     files: laid over the installed root, later ones over earlier ones.
     programs: those that become container images in the guest's store; probes: those that are for the guest itself.
+    additions: what was added to it for this use, by name, such as "docker".
     """
 
     name: str
@@ -76,3 +77,4 @@ class Profile:
     probes: tuple[Program, ...] = ()
     kernel_suite: str = ""
     cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not say how")
+    additions: tuple[str, ...] = ()

@@ -135,12 +135,15 @@ def parse_report(text: str, *, source: str, live: bool = False) -> tuple[ReportL
 
 
 def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
-    """The report in a container's log as CRI runtimes write it: what memload wrote to standard output.
+    """The report in a container's log as CRI runtimes or Docker write it: what memload wrote to standard output.
 
-    A line that the runtime split (tag P) is put together again; standard error is passed over.
+    A line that the runtime split is put together again; standard error is passed over.
     """
     whole: list[str] = []
     for number, line in enumerate(text.split("\n")[:-1], start=1):
+        if line.startswith("{"):
+            whole.append(_docker_line(line, source, number))
+            continue
         fields = line.split(" ", _LOG_FIELDS - 1)
         if len(fields) != _LOG_FIELDS:
             _refuse("it is not a line of a container's log", source, number, line)
@@ -148,6 +151,15 @@ def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[
         if stream == "stdout":
             whole.append(rest if tag == "P" else rest + "\n")
     return parse_report("".join(whole), source=source, live=live)
+
+
+def _docker_line(line: str, source: str, number: int) -> str:
+    """What a line of Docker's json-file holds of standard output, with its end if it has one; "" of another stream."""
+    try:
+        said = json.loads(line)
+        return str(said["log"]) if said["stream"] == "stdout" else ""
+    except (ValueError, KeyError):
+        _refuse("it is not a line of a container's log", source, number, line)
 
 
 def progress(lines: Iterable[ReportLine], command: int) -> int:

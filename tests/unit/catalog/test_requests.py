@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from memqos.catalog.requests import load_requests
+from memqos.catalog.requests import load_docker_requests, load_requests
 from memqos.errors import ManifestError
 
 
-def written(folder: Path, text: str) -> Path:
+def written(folder: Path, text: str, name: str = "requests.toml") -> Path:
     (folder / "fixtures").mkdir()
-    (folder / "fixtures" / "requests.toml").write_text(text)
+    (folder / "fixtures" / name).write_text(text)
     return folder
 
 
@@ -49,3 +49,26 @@ refused = "no such zone"
 def test_what_is_no_request_is_refused_by_its_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         load_requests(written(tmp_path, text))
+
+
+def test_a_request_to_docker_is_in_docker_s_words(tmp_path: Path) -> None:
+    text = """
+[one]
+create = { Memory = "64Mi", MemorySwap = -1, CpusetMems = "0" }
+updates = [{ OomScoreAdj = 5 }]
+"""
+    one = load_docker_requests(written(tmp_path, text, "docker.toml"))["one"]
+    assert one.create == {"Memory": 67108864, "MemorySwap": -1, "CpusetMems": "0"}
+    assert one.requests == (one.create, {"OomScoreAdj": 5})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[one]\ncreate = { memory = 1 }", "a request has fields of Docker's HostConfig"),
+        ("[one]\ncreate = { Memory = 1.5 }", "one.create.Memory: an amount is written as"),
+    ],
+)
+def test_what_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        load_docker_requests(written(tmp_path, text, "docker.toml"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memqos.catalog.requests import RequestCase, load_requests
+from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -51,7 +51,7 @@ class Asked:
 
 
 def findings(
-    request: str | RequestCase,
+    request: str | RequestCase | DockerRequestCase,
     kind: type[Asked] = Asked,
     runtimes: Runtimes = TRIXIE,
     driver: CgroupDriver = CgroupDriver.SYSTEMD,

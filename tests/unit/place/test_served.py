@@ -204,13 +204,6 @@ def test_where_a_server_listens_is_said_or_known() -> None:
     assert settings.runtime == ("containerd+runc", "cri+mine")
 
 
-@pytest.mark.parametrize(("given", "socket"), [({}, ""), ({"cri_socket": "/run/mine.sock"}, "/run/mine.sock")])
-def test_on_a_machine_that_is_there_cri_o_needs_nobody_to_bring_it(given: dict[str, str], socket: str) -> None:
-    settings = resolve({"runtime": "crio+crun", "target": "ssh://root@node7", **given}, {})
-    assert check_places(settings) == {}
-    assert cri_socket(settings) == socket
-
-
 def test_a_machine_that_does_not_answer_is_not_taken_for_a_bad_server() -> None:
 
     def gone(*_: object) -> None:

@@ -135,6 +135,8 @@ def expected_document(expected: Expected) -> Document:
     }
     if expected.undecided:
         found["undecided"] = [str(value) for value in expected.undecided]
+    if expected.unasked:
+        found["unasked"] = expected.unasked
     return found
 
 

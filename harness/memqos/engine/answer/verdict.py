@@ -188,8 +188,8 @@ class _There:
             observed: KnobValue = expected.knob.parse(text)
         except ValueError as error:
             return self.unseen(expected, f"the file does not parse: {error}", observed=text.strip())
-        if expected.undecided:
-            return self.unseen(expected, VERSION_UNKNOWN, observed=text.strip())
+        if expected.unasked or expected.undecided:
+            return self.unseen(expected, expected.unasked or VERSION_UNKNOWN, observed=text.strip())
         deviates = observed != expected.value
         return Finding(
             verdict=Verdict.DEVIATES if deviates else Verdict.CONFORMS,

@@ -2,8 +2,8 @@
 
 A name is a tuple of components, ("kubepods", "burstable", "pod<uid>"). The cgroupfs driver joins them; the systemd
 driver makes slices, in which "-" separates components, so that a "-" inside one becomes "_".
-Sources: kubelet `CgroupName`, `ToSystemd`, `ParseSystemdToCgroupName`; libcontainer `ExpandSlice`; containerd and
-CRI-O for the container's own name.
+Sources: kubelet `CgroupName`, `ToSystemd`, `ParseSystemdToCgroupName`; libcontainer `ExpandSlice`; containerd, CRI-O
+and moby `WithCgroups` for the container's own name.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def reserved_path(configured: str, driver: CgroupDriver) -> CgroupPath:
 _PREFIXES = {
     RuntimeFlavour.CONTAINERD: ("cri-containerd-", ""),
     RuntimeFlavour.CRIO: ("crio-", "crio-"),
+    RuntimeFlavour.DOCKER: ("docker-", ""),
     RuntimeFlavour.BUNDLES: ("memqos-", "memqos-"),
 }
 """What stands before a container's id, in the name of its scope and of its folder."""

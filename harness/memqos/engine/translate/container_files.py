@@ -15,7 +15,7 @@ from memqos.engine.pod.container import ContainerRequest
 from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Ruling, Rulings, Why
 from memqos.engine.translate.container import created, updated
-from memqos.engine.translate.resources import OciTranslation
+from memqos.engine.translate.resources import OciTranslation, Unsayable
 from memqos.engine.translate.runtime_rules import source, values
 from memqos.engine.translate.versions import Feature, RuntimeName
 from memqos.engine.translate.writes import RuntimeWrites
@@ -60,6 +60,14 @@ class _Case:
             found[Knob.CPU_CFS_QUOTA_US] = Ruling(ABSENT, self.why(Knob.CPU_CFS_QUOTA_US))
         return found
 
+    def unasked(self) -> dict[Knob, Ruling]:
+        """The files of which the message says something that the runtime cannot be asked for."""
+        return {
+            Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left), unasked=left.why)
+            for left in self.to_oci.unsayable
+            if left.wordless and left.knob in self.kubelet.files.planned
+        }
+
 
 def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFiles:
     """What the runtimes write when they make a container.
@@ -98,11 +106,21 @@ def _files(
         for knob, value in held[0].items():
             own = asked.get(knob)
             rulings[knob] = Ruling(value, partial(_REASONS[knob], case, knob) if own is None else own.why)
-        return MadeFiles(rulings=rulings)
+        return MadeFiles(rulings=rulings | case.unasked())
     for knob in dict.fromkeys(knob for one in held for knob in one):
         first, *others = dict.fromkeys(one.get(knob, ABSENT) for one in held)
         rulings[knob] = Ruling(first, case.why(knob), otherwise=tuple(others))
-    return MadeFiles(rulings=rulings)
+    return MadeFiles(rulings=rulings | case.unasked())
+
+
+def _without_words(case: _Case, left: Unsayable) -> Reason:
+    """Why a file is left alone that the kubelet wants something of."""
+    return Reason(
+        rule=f"{left.knob} should be {left.value}, and is left alone: {left.why.removesuffix('.')}",
+        revision=case.kubelet.runtimes_text,
+        source="moby HostConfig, verifyPlatformContainerResources",
+        because=(case.why(Knob(left.knob))(),),
+    )
 
 
 def _memory_limit(case: _Case, knob: Knob) -> Reason:
@@ -125,6 +143,7 @@ _NO_SWAP = "a memory limit without a swap limit means no swap: the runtime sets 
 _CRI_SOURCES = {
     RuntimeName.CONTAINERD: "containerd WithResources",
     RuntimeName.CRIO: "CRI-O SpecSetLinuxContainerResources",
+    RuntimeName.DOCKER: "moby getMemoryResources",
 }
 
 

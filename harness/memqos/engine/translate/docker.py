@@ -70,7 +70,7 @@ class _Draft:
 
     def leave(self, knob: str, value: str, why: str) -> None:
         """Note what cannot be said."""
-        self.left.append(Unsayable(knob=knob, value=value, why=why))
+        self.left.append(Unsayable(knob=knob, value=value, why=why, wordless=True))
 
     def memory(self, *, swap_controller: bool, swap_follows_memory: bool) -> None:
         """Limit, swap and reservation; each is taken out of the unified entries."""
@@ -84,8 +84,8 @@ class _Draft:
         swap = self._swap(swap_follows_memory=swap_follows_memory)
         if swap_controller:
             if limited:
-                self.said["MemorySwap"] = _UNLIMITED if swap == _UNLIMITED else limit + swap
-            elif swap != _UNLIMITED:
+                self.said["MemorySwap"] = _UNLIMITED if swap is None else limit + swap
+            elif swap is not None:
                 self.leave(Knob.MEMORY_SWAP_MAX, str(swap), "Docker takes MemorySwap together with Memory only.")
         reservation = self._amount(Knob.MEMORY_LOW, 0)
         if reservation == _UNLIMITED:
@@ -104,15 +104,19 @@ class _Draft:
             return classic
         return _UNLIMITED if text == "max" else memparse(text)
 
-    def _swap(self, *, swap_follows_memory: bool) -> int:
-        """What memory.swap.max should be in bytes; -1 is max, which is also what nobody says."""
+    def _swap(self, *, swap_follows_memory: bool) -> int | None:
+        """What memory.swap.max should be in bytes; None is max, which is also what nobody says.
+
+        A limit of memory and swap below that of memory comes out negative, and so as it was asked for: it is Docker's
+        to refuse.
+        """
         limit, both = self._sent.memory_limit_in_bytes, self._sent.memory_swap_limit_in_bytes
-        classic = _UNLIMITED
+        if Knob.MEMORY_SWAP_MAX in self._unified:
+            asked = self._amount(Knob.MEMORY_SWAP_MAX, 0)
+            return None if asked == _UNLIMITED else asked
         if both > 0:
-            classic = max(both - limit, 0)
-        elif both == 0 and limit and swap_follows_memory:
-            classic = 0
-        return self._amount(Knob.MEMORY_SWAP_MAX, classic)
+            return both - max(limit, 0)
+        return 0 if both == 0 and limit > 0 and swap_follows_memory else None
 
     def cpu(self) -> None:
         """Shares, quota and period, CPUs and nodes."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from memqos.engine.answer.loss import Hop, HopHeld
 from memqos.engine.translate.explain import flat_document, oci_names, property_text
-from memqos.engine.translate.requested import RequestedContainer
+from memqos.engine.translate.requested import RequestedContainer, oom_score_adj_of
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import LEGACY_PROPERTY_OF, PROPERTY_OF
 from memqos.engine.translate.versions import RuntimeName
@@ -81,7 +81,7 @@ def _asked(hop: Hop, container: RequestedContainer, knob: str) -> tuple[str, ...
             dict.fromkeys(f"{name}={property_text(one.properties[name])}" if name in one.properties else ""
                           for one in container.held)
         )  # fmt: skip
-    score = {_SCORE_FIELD: str(container.requests[0].oom_score_adj)}
+    score = {_SCORE_FIELD: str(oom_score_adj_of(container.requests[0]))}
     return tuple(
         dict.fromkeys(
             _said(knob, {**_flat(one.created if hop is Hop.CONFIG else one.stored), **score}) for one in container.held

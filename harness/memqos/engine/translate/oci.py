@@ -1,4 +1,4 @@
-"""From CRI LinuxContainerResources to OCI linux.resources, as containerd and CRI-O do it on cgroup v2.
+"""From CRI LinuxContainerResources to OCI linux.resources, as containerd and CRI-O do it on cgroup v2, and Docker.
 
 Sources: containerd `WithResources` (1.6 to 2.1), CRI-O's container factory and UpdateContainerResources (1.30 to
 1.36). In CRI, 0, "" and empty mean "not specified".
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from memqos.engine.translate import dockerd
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
@@ -40,6 +41,8 @@ def oci_for_create(
     """
     if cri.runtime is RuntimeName.CRIO:
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
+    if cri.runtime is RuntimeName.DOCKER:
+        return dockerd.translated(sent, swap_controller=swap_controller)
     resources, unsayable = _containerd_merge(
         _NOTHING_STORED, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
     )
@@ -57,10 +60,13 @@ def oci_for_update(
     """What UpdateContainerResources sends on to the OCI runtime.
 
     containerd merges the request into the `stored` specification and sends all of that; CRI-O sends what was
-    requested. Neither changes oom_score_adj. Arguments else as for `oci_for_create`.
+    requested. Docker is told by memqos all that is stored. None changes oom_score_adj. Arguments else as for
+    `oci_for_create`.
     """
     if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)
+    elif cri.runtime is RuntimeName.DOCKER:
+        found = dockerd.translated(sent, stored=stored, swap_controller=swap_controller)
     else:
         resources, unsayable = _containerd_merge(stored, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb)
         found = OciTranslation(resources=resources, unsayable=unsayable)

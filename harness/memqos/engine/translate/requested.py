@@ -7,20 +7,25 @@ kernel's default. That is what a runtime breaks that clears a file in an update.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
 from memqos.engine.ruling import Ruling, expected, kernel_revision
+from memqos.engine.translate import dockerd
 from memqos.engine.translate.container import created, updated
-from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runtime_rules import source, values
+from memqos.engine.translate.dockerd import HostConfig
+from memqos.engine.translate.resources import OciResources, Unsayable
+from memqos.engine.translate.runtime_rules import runtime_writes, source, values
 from memqos.engine.translate.versions import Runtimes
-from memqos.engine.translate.writes import RuntimeHost
+from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.path import CgroupPath
 
-__all__ = ["RequestedContainer", "requested", "requested_again", "requested_cgroup"]
+__all__ = ["AnyRequest", "RequestedContainer", "oom_score_adj_of", "requested", "requested_again", "requested_cgroup"]
+
+AnyRequest = ContainerResources | HostConfig
+"""What is asked of a runtime for one container: in the words of CRI, or in Docker's own."""
 
 _FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
@@ -34,13 +39,26 @@ _FIELDS: Mapping[Knob, tuple[str, ...]] = {
 }
 """The fields of CRI LinuxContainerResources that become a file; `unified` names files itself."""
 
+_DOCKER_FIELDS: Mapping[Knob, tuple[str, ...]] = {
+    Knob.MEMORY_MAX: ("Memory",),
+    Knob.MEMORY_SWAP_MAX: ("MemorySwap", "Memory"),
+    Knob.MEMORY_LOW: ("MemoryReservation",),
+    Knob.CPU_WEIGHT: ("CpuShares",),
+    Knob.CPU_MAX: ("CpuQuota", "CpuPeriod"),
+    Knob.CPUSET_CPUS: ("CpusetCpus",),
+    Knob.CPUSET_MEMS: ("CpusetMems",),
+    Knob.PIDS_MAX: ("PidsLimit",),
+}
+"""The same of Docker's HostConfig."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Held:
     """What one version of the runtimes has made of all requests.
 
     created, stored: linux.resources of the first request, and of all so far. values: of the control files.
-    properties: of the systemd unit, by name.
+    properties: of the systemd unit, by name. kept: what Docker keeps, if it was asked in its own words. unasked: what
+    could not be asked for, as there is no word for it, with the reason.
     """
 
     runtimes: Runtimes
@@ -48,6 +66,8 @@ class _Held:
     stored: OciResources
     values: Mapping[Knob, KnobValue]
     properties: Mapping[str, int | str]
+    kept: HostConfig = field(default_factory=dict)
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,45 +80,66 @@ class RequestedContainer:
 
     runtimes: Runtimes
     host: RuntimeHost
-    requests: tuple[ContainerResources, ...]
+    requests: tuple[AnyRequest, ...]
     refusal: str
     in_doubt: bool
     held: tuple[_Held, ...]
 
+    @property
+    def unasked(self) -> Mapping[str, str]:
+        """The control files of which the runtime could not be asked what was wanted, with the reason."""
+        return self.held[0].unasked if self.held else {}
 
-def requested(request: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> RequestedContainer:
+
+def oom_score_adj_of(request: AnyRequest) -> int:
+    """What a creation asks for its first process; no update changes it."""
+    return request.oom_score_adj if isinstance(request, ContainerResources) else int(request.get("OomScoreAdj", 0))
+
+
+def requested(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> RequestedContainer:
     """A container that is created with this request."""
     several: list[_Held] = []
     refusals: list[str] = []
     for one in runtimes.candidates:
-        to_oci, writes = created(request, one, host)
+        made, writes = _created(request, one, host)
         try:
             if writes.refusal:
                 raise ValueError(writes.refusal)  # noqa: TRY301 - the kernel's refusals come in the same way
-            made = to_oci.resources
-            several.append(_Held(one, made, made, values(writes.files), writes.properties or {}))
+            several.append(
+                _Held(
+                    one,
+                    made.resources,
+                    made.resources,
+                    values(writes.files),
+                    writes.properties or {},
+                    made.kept,
+                    _wordless(made.unsayable),
+                )
+            )
         except ValueError as refusal:
             refusals.append(str(refusal))
     return _answer(runtimes, host, (request,), several, refusals, of=len(runtimes.candidates))
 
 
-def requested_again(before: RequestedContainer, request: ContainerResources) -> RequestedContainer:
+def requested_again(before: RequestedContainer, request: AnyRequest) -> RequestedContainer:
     """The same container after an update with this request; one that was refused has none: ValueError."""
     if not before.held:
         raise ValueError("a container that was refused cannot be updated")
     several: list[_Held] = []
     refusals: list[str] = []
     for held in before.held:
-        to_oci, writes = updated(request, held.runtimes, before.host, stored=held.stored)
+        made, writes = _updated(request, held, before.host)
         try:
             if writes.refusal:
                 raise ValueError(writes.refusal)  # noqa: TRY301
             several.append(
                 replace(
                     held,
-                    stored=to_oci.resources,
+                    stored=made.resources,
                     values={**held.values, **values(writes.files)},
                     properties={**held.properties, **(writes.properties or {})},
+                    kept=made.kept,
+                    unasked={**held.unasked, **_wordless(made.unsayable)},
                 )
             )
         except ValueError as refusal:
@@ -108,10 +149,45 @@ def requested_again(before: RequestedContainer, request: ContainerResources) -> 
     return _answer(before.runtimes, before.host, requests, several, refusals, of=len(before.held))
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the daemon makes of one request: linux.resources of all so far, and what it keeps in Docker's words."""
+
+    resources: OciResources
+    unsayable: tuple[Unsayable, ...] = ()
+    kept: HostConfig = field(default_factory=dict)
+
+
+def _created(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> tuple[_Made, RuntimeWrites]:
+    if isinstance(request, ContainerResources):
+        to_oci, writes = created(request, runtimes, host)
+        return _Made(to_oci.resources, to_oci.unsayable), writes
+    answer = dockerd.docker_created(request, swap_controller=host.swap_file)
+    return _Made(answer.resources, kept=answer.held), _passed_on(answer, runtimes, host)
+
+
+def _updated(request: AnyRequest, held: _Held, host: RuntimeHost) -> tuple[_Made, RuntimeWrites]:
+    if isinstance(request, ContainerResources):
+        to_oci, writes = updated(request, held.runtimes, host, stored=held.stored)
+        return _Made(to_oci.resources, to_oci.unsayable), writes
+    answer = dockerd.docker_updated(held.kept, request, swap_controller=host.swap_file)
+    return _Made(answer.over(held.stored), kept=answer.held), _passed_on(answer, held.runtimes, host)
+
+
+def _passed_on(answer: dockerd.DockerdAnswer, runtimes: Runtimes, host: RuntimeHost) -> RuntimeWrites:
+    if answer.refusal:
+        return RuntimeWrites(refusal=answer.refusal)
+    return runtime_writes(answer.resources, runtimes.oci, host)
+
+
+def _wordless(unsayable: Iterable[Unsayable]) -> dict[str, str]:
+    return {left.knob: left.why for left in unsayable if left.wordless}
+
+
 def _answer(
     runtimes: Runtimes,
     host: RuntimeHost,
-    requests: tuple[ContainerResources, ...],
+    requests: tuple[AnyRequest, ...],
     several: list[_Held],
     refusals: list[str],
     *,
@@ -143,7 +219,7 @@ def requested_cgroup(
 def _expected(container: RequestedContainer, knob: Knob) -> Expected:
     first, *others = dict.fromkeys(held.values.get(knob, ABSENT) for held in container.held)
     reason = _untouched(container, knob) if first is ABSENT and not others else _written(container, knob)
-    ruling = Ruling(first, lambda: reason, tuple(others))
+    ruling = Ruling(first, lambda: reason, tuple(others), unasked=container.unasked.get(knob, ""))
     return expected(knob, ruling, page_size=container.host.page_size, reasons=True)
 
 
@@ -160,17 +236,24 @@ def _written(container: RequestedContainer, knob: Knob) -> Reason:
     named = [(number, request) for number, request in enumerate(container.requests) if _inputs(request, knob)]
     number, request = named[-1] if named else (0, container.requests[0])
     what = "an update" if number else "its creation"
+    words = "CRI" if isinstance(request, ContainerResources) else "Docker"
     stays = " and no later update names it" if number < len(container.requests) - 1 else ""
     return Reason(
         rule=f"{knob} is what {what} asked for{stays}" if named else f"{knob} is the runtime's own doing",
         revision=str(container.runtimes),
-        source=_source(container, knob, unified=knob in request.unified),
-        inputs=tuple(Input(field, value, f"CRI request {number + 1}") for field, value in _inputs(request, knob)),
+        source=_source(container, knob, unified=_is_unified(request, knob)),
+        inputs=tuple(Input(field, value, f"{words} request {number + 1}") for field, value in _inputs(request, knob)),
     )
 
 
-def _inputs(request: ContainerResources, knob: Knob) -> list[tuple[str, str]]:
+def _is_unified(request: AnyRequest, knob: Knob) -> bool:
+    return isinstance(request, ContainerResources) and knob in request.unified
+
+
+def _inputs(request: AnyRequest, knob: Knob) -> list[tuple[str, str]]:
     """What a request says of a file: the names of its fields, and their values as text."""
+    if not isinstance(request, ContainerResources):
+        return [(name, str(request[name])) for name in _DOCKER_FIELDS.get(knob, ()) if request.get(name)]
     if knob in request.unified:
         return [(f'unified["{knob}"]', request.unified[knob])]
     given = [(field, getattr(request, field)) for field in _FIELDS.get(knob, ())]

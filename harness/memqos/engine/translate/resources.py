@@ -16,12 +16,14 @@ class Unsayable:
     """One wish that the other language has no words for.
 
     knob: the control file (or "oom_score_adj") that stays as it was. value: what it should have been, as text.
-    why: one sentence.
+    why: one sentence. wordless: whether nobody was asked for it, as there is no way to ask: what the file shows then
+    says nothing of a runtime.
     """
 
     knob: str
     value: str
     why: str
+    wordless: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -32,19 +32,21 @@ __all__ = [
 
 
 class RuntimeName(StrEnum):
-    """Who translates: CRI to OCI (the first three), and OCI to control files (the others).
+    """Who translates: CRI to OCI (the first four), and OCI to control files (the others).
 
-    BUNDLES is memqos itself, which makes bundles for an OCI runtime that it drives directly, as containerd would.
+    DOCKER is the Docker Engine, which memqos tells in Docker's own words what a CRI request says. BUNDLES is memqos
+    itself, which makes bundles for an OCI runtime that it drives directly, as containerd would.
     """
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
+    DOCKER = "docker"
     BUNDLES = "bundles"
     RUNC = "runc"
     CRUN = "crun"
 
 
-CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO)
+CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER)
 OCI_RUNTIMES = (RuntimeName.RUNC, RuntimeName.CRUN)
 """The runtimes that nodes have, and that people name."""
 
@@ -80,6 +82,10 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
         Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
         Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
+    },
+    RuntimeName.DOCKER: {
+        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
+        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
     },
     RuntimeName.BUNDLES: {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
@@ -202,6 +208,7 @@ def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[
 _FLAVOURS = {
     RuntimeName.CONTAINERD: RuntimeFlavour.CONTAINERD,
     RuntimeName.CRIO: RuntimeFlavour.CRIO,
+    RuntimeName.DOCKER: RuntimeFlavour.DOCKER,
     RuntimeName.BUNDLES: RuntimeFlavour.BUNDLES,
 }
 
@@ -210,8 +217,8 @@ _FLAVOURS = {
 class Runtimes:
     """What runs containers on a node.
 
-    cri, oci: the CRI runtime and its OCI runtime. hugetlb: whether containerd is configured to pass huge page limits
-    on (`disable_hugetlb_controller = false`); the others always do. systemd: its version.
+    cri, oci: the CRI runtime, or Docker, and its OCI runtime. hugetlb: whether containerd is configured to pass huge
+    page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
     """
 
     cri: Traits
@@ -222,7 +229,9 @@ class Runtimes:
     @property
     def passes_huge_pages(self) -> bool:
         """Whether huge page limits reach the container."""
-        return self.hugetlb or self.cri.runtime is not RuntimeName.CONTAINERD
+        if self.cri.runtime is RuntimeName.CONTAINERD:
+            return self.hugetlb
+        return self.cri.runtime is not RuntimeName.DOCKER
 
     @property
     def candidates(self) -> tuple[Runtimes, ...]:

@@ -29,8 +29,8 @@ BUILD_BYTES = 2 << 30
 DISK_BYTES = 4 << 30
 """The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
 
-NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1")
-"""Fields of a profile that change nothing in its image."""
+NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1", "additions")
+"""Fields of a profile that change nothing in its image; what is added to it is among its packages and files."""
 
 UNWANTED_PATHS = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 

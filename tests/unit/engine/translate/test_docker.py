@@ -74,6 +74,10 @@ def test_nothing_needs_no_words():
         ({"unified": {"memory.swap.max": "max"}}, {}, -1, []),
         ({"memory_limit_in_bytes": 0, "unified": {"memory.swap.max": "0"}}, {}, None, [("memory.swap.max", "0")]),
         ({"memory_swap_limit_in_bytes": 256 * MIB}, {}, 256 * MIB, []),
+        # Docker's to refuse.
+        ({"memory_swap_limit_in_bytes": 32 * MIB}, {}, 32 * MIB, []),
+        ({"memory_swap_limit_in_bytes": 256 * MIB - 1}, {}, 256 * MIB - 1, []),
+        ({"memory_limit_in_bytes": -1}, {}, None, []),
         ({"memory_limit_in_bytes": 0, "memory_swap_limit_in_bytes": 1}, {}, None, [("memory.swap.max", "1")]),
         ({"memory_limit_in_bytes": 0, "memory_swap_limit_in_bytes": 5}, {}, None, [("memory.swap.max", "5")]),
         ({"memory_limit_in_bytes": 0}, {}, None, []),

@@ -155,3 +155,60 @@ def test_on_cgroup_v1_the_files_are_others():
     assert found[Knob.MEMORY_LIMIT_IN_BYTES].shown == "100663296"
     assert "cgroup-v1" in found[Knob.CPU_SHARES].reason.source
     assert found[Knob.CPU_SHARES].shown == "1024"
+
+
+DOCKER = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
+
+
+def test_docker_is_not_asked_for_what_it_has_no_word_for():
+    container = requested(FIRST, DOCKER, HOST)
+    planned = requested_cgroup(container, V2, name="a", parent=POD).knobs
+    assert {knob.value: one.shown for knob, one in planned.items() if not one.unasked} == {
+        "memory.low": "0",
+        "memory.max": "67108864",
+        "memory.swap.max": "0",
+        "cpu.weight": "39",
+        "cpuset.mems": "0",
+    }
+    assert {knob.value: one.unasked for knob, one in planned.items() if one.unasked} == {
+        "memory.min": "HostConfig has no field for memory.min: MemoryReservation is memory.low.",
+        "memory.high": "HostConfig has no field for memory.high.",
+        "hugetlb.2MB.max": "HostConfig has no field for huge page limits.",
+    }
+    again = requested_again(container, LIMIT)
+    assert shown(again, [Knob.MEMORY_MAX]) == {"memory.max": "100663296"}
+    assert sorted(again.unasked) == ["hugetlb.2MB.max", "memory.high", "memory.min"]
+
+
+def test_docker_in_its_own_words():
+    container = requested({"Memory": 64 * MI, "MemoryReservation": 16 * MI, "CpuShares": 1024}, DOCKER, HOST)
+    assert shown(container, V2[:6]) == {
+        "memory.min": "0",
+        "memory.low": "16777216",
+        "memory.high": "max",
+        "memory.max": "67108864",
+        "memory.swap.max": "67108864",
+        "cpu.weight": "39",
+    }
+    container = requested_again(container, {"Memory": 32 * MI})
+    assert shown(container, [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.MEMORY_LOW]) == {
+        "memory.max": "33554432",
+        "memory.swap.max": "67108864",
+        "memory.low": "16777216",
+    }
+    planned = requested_cgroup(container, V2, name="a", parent=POD).knobs
+    reason = planned[Knob.MEMORY_MAX].reason
+    assert (reason.rule, reason.revision) == (
+        "memory.max is what an update asked for",
+        "docker 26.1.5 with runc 1.1.15",
+    )
+    assert [(one.name, one.value, one.origin) for one in reason.inputs] == [("Memory", "33554432", "Docker request 2")]
+    assert planned[Knob.MEMORY_LOW].reason.source == "docker 26.1.5; OCI runtime specification, linux.resources"
+
+
+def test_what_docker_or_the_oci_runtime_refuses_of_docker_s_words():
+    assert requested({"Memory": MI}, DOCKER, HOST).refusal == "Minimum memory limit allowed is 6MB"
+    container = requested_again(requested({"Memory": 64 * MI}, DOCKER, HOST), {"MemorySwap": 96 * MI})
+    assert container.refusal == "unable to set swap limit without memory limit"
+    assert shown(container, [Knob.MEMORY_SWAP_MAX]) == {"memory.swap.max": "67108864"}
+    assert requested({"Memory": MI}, DOCKER, HOST).unasked == {}

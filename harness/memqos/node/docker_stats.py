@@ -1,0 +1,101 @@
+"""Docker's stats of a container, held against the files that the kernel keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memqos.cgroupfs.parse import counters
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.errors import UsageError
+from memqos.model.knob import Knob
+from memqos.model.path import CgroupPath
+from memqos.runtime.base import ContainerHandle, Runtime, SpeaksDocker
+
+__all__ = ["stats_findings"]
+
+SLACK_PAGES = 64
+"""The batch in which the kernel charges memory, and counts it in memory.stat."""
+
+_FILES = ("memory.current", Knob.MEMORY_MAX.value, "memory.stat")
+_COUNTED = ("anon", "file", "kernel_stack")
+
+
+def stats_findings(
+    runtime: Runtime, tree: CgroupTree, handle: ContainerHandle, path: CgroupPath, *, page_size: int, deadline: Deadline
+) -> Sequence[Finding]:
+    """Usage, limit and the parts of the memory that Docker tells of a running container with a limit.
+
+    Docker is asked when its anonymous memory has settled above 64 pages. Each conforms if it is no further than that
+    from what lies between the file before and after the question.
+    UsageError for a runtime that is not Docker, DeadlineError for memory that does not settle.
+    """
+    if not isinstance(runtime, SpeaksDocker):
+        raise UsageError(f"{runtime.name} has no stats of Docker's.", next_step="Let the claim need docker.")
+    slack = SLACK_PAGES * page_size
+    before = _settled(tree, path, above=slack, deadline=deadline)
+    told = runtime.stats(handle, deadline=deadline).get("memory_stats")
+    after = _shown(tree, path, deadline)
+    stats: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    parts: Mapping[str, Any] = stats.get("stats") or {}
+
+    def agrees(name: str, value: object, file: str) -> Finding:
+        return _agrees(name, value, before[file], after[file], path, slack=slack if file != Knob.MEMORY_MAX else 0)
+
+    return [
+        agrees("stats usage", stats.get("usage"), "memory.current"),
+        agrees("stats limit", stats.get("limit"), Knob.MEMORY_MAX.value),
+        *(agrees(f"stats {name}", parts.get(name), name) for name in _COUNTED),
+    ]
+
+
+def _agrees(name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int) -> Finding:
+    verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "what the file shows", "the file holds no number"
+    if before is not None and after is not None:
+        least, most = min(before, after) - slack, max(before, after) + slack
+        verdict = Verdict.CONFORMS if isinstance(told, int) and least <= told <= most else Verdict.DEVIATES
+        expected, why_not = str(before) if least == most else f"from {least} to {most}", ""
+    return Finding(
+        verdict=verdict,
+        subject="Docker",
+        cgroup=str(path),
+        knob=name,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed="nothing" if told is None else str(told),
+        why_not=why_not,
+    )
+
+
+def _settled(tree: CgroupTree, path: CgroupPath, *, above: int, deadline: Deadline) -> dict[str, int | None]:
+    """What the files show once the anonymous memory is the same twice; at once where it cannot be read."""
+    looks = [_shown(tree, path, deadline)]
+
+    def look() -> dict[str, int | None]:
+        looks.append(_shown(tree, path, deadline))
+        return looks[-1]
+
+    def is_settled(now: dict[str, int | None]) -> bool:
+        anon = now["anon"]
+        return anon is None or (anon > above and anon == looks[-2]["anon"])
+
+    return wait("the container's anonymous memory has settled", look, until=is_settled, deadline=deadline)
+
+
+def _shown(tree: CgroupTree, path: CgroupPath, deadline: Deadline) -> dict[str, int | None]:
+    """What the files show: memory.stat by its keys."""
+    reading = tree.read_cgroups([path], _FILES, deadline=deadline)
+    current, limit, stat = (reading.file(path, name) for name in _FILES)
+    counted = counters(stat, path=f"{path}/memory.stat") if isinstance(stat, str) else {}
+    return {
+        "memory.current": _number(current),
+        Knob.MEMORY_MAX.value: _number(limit),
+        **{name: counted.get(name) for name in _COUNTED},
+    }
+
+
+def _number(text: object) -> int | None:
+    return int(text) if isinstance(text, str) and text.strip().isdecimal() else None

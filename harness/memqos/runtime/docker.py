@@ -1,0 +1,357 @@
+"""The adapter of the Docker Engine: its SDK over a local UNIX socket; what is said is made in `docker_words`.
+
+The SDK is imported nowhere else. Docker knows no pods: a pod is a cgroup parent and a label. What a CRI request says
+reaches Docker as `engine.translate.dockerd` puts it into a HostConfig; of what it has no word for, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import docker
+from memqos.clock import Deadline, utc_now
+from memqos.engine.translate import dockerd
+from memqos.engine.translate.dockerd import HostConfig
+from memqos.engine.translate.resources import OciResources
+from memqos.errors import DeadlineError, EnvironmentNotAbleError, MachineryError, RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.runtime import docker_words
+from memqos.runtime.base import (
+    CallRecord,
+    CallRecorder,
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerStatus,
+    RuntimeVersion,
+    SandboxHandle,
+    SandboxSpec,
+    Traces,
+    keep_none,
+)
+
+__all__ = ["DockerRuntime", "connect_docker"]
+
+Answer = TypeVar("Answer")
+
+_NOT_FOUND, _CONFLICT, _NOT_MODIFIED = 404, 409, 304
+_LEAST_SECONDS = 0.001
+"""A timeout of nothing is none that can be set."""
+
+
+@contextlib.contextmanager
+def connect_docker(
+    socket: Path,
+    *,
+    name: str,
+    oci_runtime: str,
+    driver: CgroupDriver,
+    record: CallRecorder = keep_none,
+    deadline: Deadline,
+) -> Iterator[DockerRuntime]:
+    """A Docker Engine behind this local socket, for as long as the context lives.
+
+    name: how reports call it. oci_runtime: which of its runtimes makes containers. driver: the cgroup driver that it
+    must have. Raises MachineryError if nothing answers, EnvironmentNotAbleError for an engine with another driver.
+    """
+    runtime = DockerRuntime(socket, name=name, oci_runtime=oci_runtime, driver=driver, record=record)
+    runtime.greet(deadline=deadline)
+    yield runtime
+
+
+class DockerRuntime:
+    """The Runtime port over Docker's API, and the few verbs that only Docker has. Made by `connect_docker`.
+
+    Several threads may use one: each call has a client of its own.
+    """
+
+    def __init__(
+        self, socket: Path, *, name: str, oci_runtime: str, driver: CgroupDriver, record: CallRecorder
+    ) -> None:
+        self._socket = socket
+        self._name = name
+        self._oci_runtime = oci_runtime
+        self._driver = driver
+        self._record = record
+        self._record_lock = threading.Lock()
+        self._api = "auto"
+        self._data_root = ""
+        self._asked: dict[str, OciResources] = {}
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return self._name
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What an engine can be asked for."""
+        return docker_words.CAPABILITIES
+
+    def greet(self, *, deadline: Deadline) -> None:
+        """Learn which API is spoken, and see that the engine is the one that is meant."""
+        self._api = self.version(deadline=deadline).api_version
+        info = self._call("SystemInfo", {}, lambda client: client.info(), deadline)
+        self._data_root = str(info.get("DockerRootDir", ""))
+        if (found := docker_words.cgroup_driver_of(info)) != self._driver:
+            raise EnvironmentNotAbleError(
+                f"{self._name} runs with the cgroup driver '{found}', and {self._driver} is asked for.",
+                next_step="Start dockerd with --exec-opt native.cgroupdriver=… or say --driver.",
+            )
+
+    def version(self, *, deadline: Deadline) -> RuntimeVersion:
+        """GET /version."""
+        return docker_words.version_from(self._call("SystemVersion", {}, lambda client: client.version(), deadline))
+
+    def has_image(self, image: str, *, deadline: Deadline) -> bool:
+        """Whether the engine's store has an image of this name."""
+        found = self._call("ImageList", {"image": image}, lambda client: client.images(name=image), deadline)
+        return bool(found)
+
+    def import_image(self, image: str, program: str, root: bytes, *, deadline: Deadline) -> None:
+        """Make an image of a root file system, a tar, that has a program in it; nothing is pulled from anywhere."""
+        repository, _, tag = image.rpartition(":")
+        self._call(
+            "ImageCreate",
+            {"image": image, "bytes": len(root)},
+            lambda client: client.import_image_from_data(
+                root, repository=repository, tag=tag, changes=docker_words.entry_of(program)
+            ),
+            deadline,
+        )
+
+    def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
+        """Name it: no process holds anything for a pod whose containers share no network."""
+        return SandboxHandle(id=uuid.uuid4().hex, spec=spec)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        """POST /containers/create, with what HostConfig has words for."""
+        asked = _words("ContainerCreate", spec.resources, OciResources())
+        handle = self.create_as(sandbox, spec, asked, deadline=deadline)
+        self._asked[handle.id] = dockerd.docker_created(asked).resources
+        return handle
+
+    def create_as(
+        self, sandbox: SandboxHandle, spec: ContainerSpec, config: HostConfig, *, deadline: Deadline
+    ) -> ContainerHandle:
+        """The same with these fields of HostConfig in the place of the spec's resources."""
+        document = docker_words.create_document(
+            sandbox, spec, config, driver=self._driver, oci_runtime=self._oci_runtime
+        )
+        answer = self._call(
+            "ContainerCreate", document, lambda client: client.create_container_from_config(document), deadline
+        )
+        container_id = str(answer["Id"])
+        log_path = docker_words.log_path_of(self._data_root, container_id)
+        return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log_path)
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """POST /containers/ID/start; a container that runs already is "not modified", and an error here."""
+        status = self._post("ContainerStart", container, "start", None, deadline)
+        if status == _NOT_MODIFIED:
+            raise _refusal(self._name, "ContainerStart", status, "the container runs already")
+
+    def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
+        """POST /containers/ID/update with all that was asked for so far, as containerd does."""
+        before = self._asked.get(container.id, OciResources())
+        asked = _words("ContainerUpdate", resources, before)
+        self.update_as(container, asked, deadline=deadline)
+        self._asked[container.id] = dockerd.docker_updated({}, asked).resources
+
+    def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:
+        """The same with these fields of HostConfig alone."""
+        self._post("ContainerUpdate", container, "update", docker_words.update_document(config), deadline)
+
+    def update_sandbox(
+        self,
+        sandbox: SandboxHandle,
+        *,
+        overhead: ContainerResources,  # noqa: ARG002 - a sandbox is a name alone
+        resources: ContainerResources,  # noqa: ARG002
+        deadline: Deadline,  # noqa: ARG002
+    ) -> None:
+        """Docker knows no pods."""
+        raise _refusal(self._name, "UpdatePodSandboxResources", "UNIMPLEMENTED", f"there is no sandbox {sandbox.id}")
+
+    def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
+        """GET /containers/ID/json."""
+        request = {"id": container.id}
+        answer = self._call(
+            "ContainerInspect", request, lambda client: client.inspect_container(container.id), deadline
+        )
+        return docker_words.status_from(answer)
+
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked
+        """The bundle that containerd made for the engine, and what the OCI runtime keeps."""
+        return docker_words.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
+
+    def exec(
+        self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
+    ) -> tuple[int, bytes, bytes]:
+        """POST /containers/ID/exec, and what comes of it."""
+
+        def run(client: Any) -> Mapping[str, Any]:
+            made = client.exec_create(container.id, list(argv))["Id"]
+            stdout, stderr = client.exec_start(made, demux=True)
+            return {"code": client.exec_inspect(made)["ExitCode"], "stdout": stdout or b"", "stderr": stderr or b""}
+
+        answer = self._call("ContainerExec", {"id": container.id, "argv": list(argv)}, run, deadline)
+        return int(answer["code"]), answer["stdout"], answer["stderr"]
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """GET /containers/ID/stats, once and at once, as Docker names its fields."""
+        answer: Mapping[str, object] = self._call(
+            "ContainerStats",
+            {"id": container.id},
+            lambda client: client.stats(container.id, stream=False, one_shot=True),
+            deadline,
+        )
+        return answer
+
+    def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
+        """POST /containers/ID/stop: TERM, then KILL after `grace` seconds; KILL at once is another call."""
+        if grace:
+            self._call(
+                "ContainerStop",
+                {"id": container.id, "t": grace},
+                lambda client: client.stop(container.id, timeout=grace),
+                deadline,
+            )
+            return
+        with _passing_over(_CONFLICT):
+            self._call("ContainerKill", {"id": container.id}, lambda client: client.kill(container.id), deadline)
+        self._call("ContainerWait", {"id": container.id}, lambda client: client.wait(container.id), deadline)
+
+    def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """DELETE /containers/ID by force; one that is gone is no error."""
+        self._remove(container.id, deadline=deadline)
+
+    def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
+        """The same for all that bear its label."""
+        label = f"{docker_words.SANDBOX_LABEL}={sandbox.id}"
+        found: Sequence[Mapping[str, Any]] = self._call(
+            "ContainerList",
+            {"label": label},
+            lambda client: client.containers(all=True, filters={"label": label}),
+            deadline,
+        )
+        for one in found:
+            self._remove(str(one["Id"]), deadline=deadline)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _remove(self, container_id: str, *, deadline: Deadline) -> None:
+        with _passing_over(_NOT_FOUND):
+            self._call(
+                "ContainerDelete",
+                {"id": container_id},
+                lambda client: client.remove_container(container_id, force=True, v=True),
+                deadline,
+            )
+        self._asked.pop(container_id, None)
+
+    def _post(
+        self, method: str, container: ContainerHandle, verb: str, body: Mapping[str, object] | None, deadline: Deadline
+    ) -> int:
+        """A call of which the SDK keeps the status for itself, or has no words for all of its body."""
+
+        def post(client: Any) -> Mapping[str, Any]:
+            url = f"{client.base_url}/v{client.api_version}/containers/{container.id}/{verb}"
+            response = client.post(url, json=body, timeout=client.timeout)
+            try:
+                response.raise_for_status()
+            except OSError as error:
+                docker.errors.create_api_error_from_http_exception(error)
+            return {"status": response.status_code, "body": response.text}
+
+        return int(self._call(method, {"id": container.id, **(body or {})}, post, deadline)["status"])
+
+    def _client(self, deadline: Deadline) -> Any:
+        timeout = max(deadline.remaining, _LEAST_SECONDS)
+        return docker.APIClient(base_url=f"unix://{self._socket}", version=self._api, timeout=timeout)
+
+    def _call(
+        self, method: str, request: Mapping[str, object], act: Callable[[Any], Answer], deadline: Deadline
+    ) -> Answer:
+        """One call, with its record: what was asked for and what came back."""
+        at = utc_now().isoformat(timespec="milliseconds")
+        began = deadline.clock.now()
+        reply: Mapping[str, object] | None = None
+        trouble = ""
+        try:
+            with contextlib.closing(
+                docker.APIClient(
+                    base_url=f"unix://{self._socket}",
+                    version=self._api,
+                    timeout=max(deadline.remaining, _LEAST_SECONDS),
+                )
+            ) as client:
+                answer = act(client)
+            reply = {"answer": answer}
+        except (docker.errors.DockerException, OSError) as error:
+            translated = _translated(error, method=method, runtime=self._name, deadline=deadline)
+            trouble = str(translated)
+            raise translated from error
+        finally:
+            record = CallRecord(
+                method=method,
+                at=at,
+                seconds=deadline.clock.now() - began,
+                request=request,
+                reply=reply,
+                error=trouble,
+            )
+            with self._record_lock:
+                self._record(record)
+        return answer
+
+
+def _words(method: str, resources: ContainerResources, stored: OciResources) -> HostConfig:
+    try:
+        return dockerd.asked_of_docker(resources, stored=stored).host_config
+    except ValueError as error:
+        raise _refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error
+
+
+def _translated(error: Exception, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+    """What an error of the SDK means to memqos; the only place that knows them."""
+    if isinstance(error, docker.errors.APIError):
+        return _refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
+    data = {"method": method, "code": type(error).__name__, "details": str(error)}
+    if deadline.expired:
+        condition = f"{runtime} answers {method}"
+        return DeadlineError(
+            f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
+            data=data | {"condition": condition, "last": None, "elapsed": deadline.elapsed},
+        )
+    return MachineryError(
+        f"{runtime} does not answer: {error}",
+        where=method,
+        next_step="See whether the runtime's service runs on the machine, and its journal.",
+        data=data,
+    )
+
+
+@contextlib.contextmanager
+def _passing_over(status: int) -> Iterator[None]:
+    """Take this answer for one that says that nothing was to be done."""
+    try:
+        yield
+    except RuntimeCallError as error:
+        if error.data["code"] != str(status):
+            raise
+
+
+def _refusal(runtime: str, method: str, code: object, details: str) -> RuntimeCallError:
+    return RuntimeCallError(
+        f"{runtime} answered {code}: {details}",
+        where=method,
+        data={"method": method, "code": str(code), "details": details},
+    )

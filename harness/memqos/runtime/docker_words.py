@@ -1,0 +1,171 @@
+"""PURE: what is said to the Docker Engine, and what its answers mean; the documents of its API, 1.41 and later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memqos.engine.translate.dockerd import HostConfig
+from memqos.errors import MachineryError
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.runtime.base import (
+    Capability,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    RuntimeVersion,
+    SandboxHandle,
+    Traces,
+)
+
+__all__ = [
+    "CAPABILITIES",
+    "SANDBOX_LABEL",
+    "cgroup_driver_of",
+    "create_document",
+    "docker_traces",
+    "entry_of",
+    "log_path_of",
+    "status_from",
+    "update_document",
+    "version_from",
+]
+
+CAPABILITIES = frozenset(
+    {
+        Capability.UPDATE,
+        Capability.CPUSET_MEMS,
+        Capability.SWAP_LIMIT,
+        Capability.OOM_REASON,
+        Capability.HOST_CONFIG,
+    }
+)
+"""What Docker can say: HostConfig has no words for control files, and an engine answers no RuntimeConfig."""
+
+SANDBOX_LABEL = "memqos.sandbox"
+"""By which the containers of a pod are found: Docker knows none."""
+
+_STATES = {
+    "created": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "exited": ContainerState.EXITED,
+    "dead": ContainerState.EXITED,
+}
+_NOT_IN_UPDATES = "OomScoreAdj"
+
+
+def create_document(
+    sandbox: SandboxHandle, spec: ContainerSpec, config: HostConfig, *, driver: CgroupDriver, oci_runtime: str
+) -> dict[str, object]:
+    """The body of `POST /containers/create`: without a network, and confined by nothing but its cgroup.
+
+    config: what of HostConfig is about resources. oci_runtime: as the daemon knows it.
+    """
+    parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
+    host_config: dict[str, object] = {
+        **config,
+        "CgroupParent": parent.name if driver is CgroupDriver.SYSTEMD else str(parent),
+        "Runtime": oci_runtime,
+        "NetworkMode": "none",
+        "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"],
+        "LogConfig": {"Type": "json-file", "Config": {}},
+        "Binds": [_bind(one.host_path, one.container_path, readonly=one.readonly) for one in spec.mounts],
+    }
+    document: dict[str, object] = {
+        "Image": spec.image,
+        "Cmd": list(spec.args),
+        "Labels": {
+            SANDBOX_LABEL: sandbox.id,
+            "io.kubernetes.pod.name": sandbox.spec.name,
+            "io.kubernetes.pod.namespace": sandbox.spec.namespace,
+            "io.kubernetes.pod.uid": sandbox.spec.uid,
+            "io.kubernetes.container.name": spec.name,
+        },
+        "HostConfig": host_config,
+    }
+    return {**document, "Entrypoint": list(spec.command)} if spec.command else document
+
+
+def _bind(host_path: str, container_path: str, *, readonly: bool) -> str:
+    return f"{host_path}:{container_path}:{'ro' if readonly else 'rw'}"
+
+
+def update_document(config: HostConfig) -> dict[str, object]:
+    """The body of `POST /containers/ID/update`, which knows no oom_score_adj."""
+    return {name: value for name, value in config.items() if name != _NOT_IN_UPDATES}
+
+
+def entry_of(program: str) -> Sequence[str]:
+    """The changes with which a root file system becomes the image of a program."""
+    return [f'ENTRYPOINT ["/{program}"]', "WORKDIR /"]
+
+
+def log_path_of(data_root: str, container_id: str) -> str:
+    """Where the log driver json-file keeps a container's output."""
+    return f"{data_root}/containers/{container_id}/{container_id}-json.log"
+
+
+def docker_traces(container_id: str, *, driver: CgroupDriver, oci_runtime: str) -> Traces:
+    """Where the bundle and the OCI runtime's state may be: of an engine of memqos's images, or of one as it comes."""
+    engines = ((f"/run/memqos-docker/{driver}", f"memqos-{driver}"), ("/run/docker", "moby"))
+    bundles = [f"/run/containerd/io.containerd.runtime.v2.task/{namespace}/{container_id}" for _, namespace in engines]
+    return Traces(
+        config=tuple(f"{bundle}/config.json" for bundle in bundles),
+        state=tuple(
+            f"{folder}/runtime-{oci_runtime}/{namespace}/{container_id}/state.json" for folder, namespace in engines
+        ),
+        log=tuple(f"{bundle}/log.json" for bundle in bundles),
+    )
+
+
+def version_from(document: Mapping[str, Any]) -> RuntimeVersion:
+    """Who answered, from `GET /version`."""
+    return RuntimeVersion(
+        name="docker", version=str(document.get("Version", "")), api_version=str(document.get("ApiVersion", ""))
+    )
+
+
+def cgroup_driver_of(document: Mapping[str, Any]) -> str:
+    """The daemon's cgroup driver from `GET /info`, "" if it does not tell."""
+    return str(document.get("CgroupDriver", ""))
+
+
+def status_from(document: Mapping[str, Any]) -> ContainerStatus:
+    """What `GET /containers/ID/json` says; MachineryError for an answer without a state.
+
+    The reason is OOMKilled if the daemon says so, else by the exit code, as containerd names it.
+    """
+    said = document.get("State")
+    if not isinstance(said, dict):
+        raise MachineryError("Docker's answer about a container has no state.", data={"answer": dict(document)})
+    state = _STATES.get(str(said.get("Status")), ContainerState.UNKNOWN)
+    exit_code = int(said.get("ExitCode", 0)) if state is ContainerState.EXITED else None
+    reason = "" if exit_code is None else "Error" if exit_code else "Completed"
+    return ContainerStatus(
+        state=state,
+        exit_code=exit_code,
+        reason="OOMKilled" if exit_code is not None and said.get("OOMKilled") else reason,
+        message=str(said.get("Error", "")),
+        resources=_resources_from(document.get("HostConfig") or {}),
+        info={"pid": str(said.get("Pid", 0))},
+    )
+
+
+def _resources_from(config: Mapping[str, Any]) -> ContainerResources:
+    """What the daemon says was asked for, in the words of CRI."""
+    reservation = int(config.get("MemoryReservation") or 0)
+    return ContainerResources(
+        cpu_period=int(config.get("CpuPeriod") or 0),
+        cpu_quota=int(config.get("CpuQuota") or 0),
+        cpu_shares=int(config.get("CpuShares") or 0),
+        memory_limit_in_bytes=int(config.get("Memory") or 0),
+        memory_swap_limit_in_bytes=int(config.get("MemorySwap") or 0),
+        oom_score_adj=int(config.get("OomScoreAdj") or 0),
+        cpuset_cpus=str(config.get("CpusetCpus") or ""),
+        cpuset_mems=str(config.get("CpusetMems") or ""),
+        unified={Knob.MEMORY_LOW.value: str(reservation)} if reservation else {},
+    )

@@ -1,0 +1,74 @@
+"""What a container holds whose runtime is Docker: what it cannot be asked for is said, and not expected."""
+
+import pytest
+
+from memqos.engine.answer.document import expected_document
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import judge_cgroup
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.translate.requested import oom_score_adj_of
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.reading import CgroupReading, Reading
+from tests.unit.engine.pods import NODE, ON, container, pod
+
+DOCKER = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
+UNSURE = Runtimes(cri=traits_of("docker", "26.1"), oci=traits_of("runc", ""))
+POD = pod(container({"memory": "128Mi"}, {"memory": "256Mi"}))
+
+
+def planned(runtimes=DOCKER):
+    kubelet = Kubelet.of(node=NODE, settings=ON, release="1.36", runtimes=runtimes)
+    return expect([POD], kubelet).pods[0].containers[0].cgroup
+
+
+@pytest.mark.parametrize("runtimes", [DOCKER, UNSURE], ids=str)
+def test_what_docker_has_no_word_for_is_unasked(runtimes):
+    knobs = planned(runtimes).knobs
+    assert {knob.value: one.unasked for knob, one in knobs.items() if one.unasked} == {
+        "memory.high": "HostConfig has no field for memory.high.",
+        "memory.oom.group": "HostConfig has no field for memory.oom.group: OomKillDisable is ignored on cgroup v2.",
+    }
+    assert (str(knobs[Knob.MEMORY_HIGH].written), str(knobs[Knob.MEMORY_HIGH].value)) == ("absent", "max")
+    assert (str(knobs[Knob.MEMORY_MAX].value), str(knobs[Knob.MEMORY_SWAP_MAX].value)) == ("268435456", "0")
+
+
+def test_the_reason_says_what_should_be_there_and_why_it_is_not():
+    reason = planned().knobs[Knob.MEMORY_HIGH].reason
+    assert reason.rule == (
+        "memory.high should be 255012864, and is left alone: HostConfig has no field for memory.high"
+    )
+    assert reason.revision == "docker 26.1.5 with runc 1.1.15"
+    [wanted] = reason.because
+    assert wanted.rule.startswith("memory.high lies the throttling factor's share")
+    assert "moby" in planned().knobs[Knob.MEMORY_SWAP_MAX].reason.source
+
+
+def test_it_is_not_observable_and_the_rest_is_judged():
+    own = planned()
+    files = {"memory.high": "max\n", "memory.oom.group": "0\n", "memory.max": "268435456\n"}
+    reading = Reading(source="r", at=0.0, cgroups={own.path: CgroupReading(path=own.path, files=files)})
+    found = {one.knob: one for one in judge_cgroup(own, own.path, "c", reading, enacted_by=Setter.MEMQOS)}
+    assert found["memory.high"].verdict is Verdict.NOT_OBSERVABLE
+    assert found["memory.high"].why_not == "HostConfig has no field for memory.high."
+    assert found["memory.high"].observed == "max"
+    assert found["memory.high"].set_by is not Setter.RUNTIME
+    assert found["memory.max"].verdict is Verdict.CONFORMS
+
+
+def test_a_document_says_it():
+    knobs = planned().knobs
+    assert expected_document(knobs[Knob.MEMORY_HIGH])["unasked"] == "HostConfig has no field for memory.high."
+    assert "unasked" not in expected_document(knobs[Knob.MEMORY_MAX])
+
+
+def test_huge_pages_do_not_reach_containers_of_docker():
+    assert not DOCKER.passes_huge_pages
+
+
+def test_the_score_of_a_request_in_either_language():
+    assert oom_score_adj_of(ContainerResources(oom_score_adj=5)) == 5
+    assert (oom_score_adj_of({"OomScoreAdj": 6}), oom_score_adj_of({})) == (6, 0)

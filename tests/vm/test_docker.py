@@ -1,0 +1,81 @@
+"""The Docker Engine in a real machine whose image has it: the port's contract, and that the default image has none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.place.base import Place
+from memqos.place.vm import opened_vm
+from memqos.runtime.base import ContainerSpec, SandboxSpec
+from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
+from memqos.workload.command import Hold, arguments
+from tests.vm.runtimes import IMAGE, soon
+
+pytestmark = pytest.mark.vm
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("log")
+    with opened_vm(
+        ("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT, additions=("docker",)
+    ) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("program", ["runc", "crun"])
+def test_docker_keeps_the_runtimes_contract(place: Place, program: str, driver: CgroupDriver) -> None:
+    tree = CgroupTree.of(place.target, deadline=soon())
+    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    layout = Runtimes(cri=traits_of("docker", ""), oci=traits_of(program, "")).layout(driver)
+
+    @contextlib.contextmanager
+    def case() -> Iterator[RuntimeCase]:
+        tree.make([parent], deadline=soon())
+        with place.connect(f"docker+{program}", driver, record=lambda _: None, deadline=soon()) as runtime:
+            yield RuntimeCase(
+                runtime=runtime,
+                sandbox=SandboxSpec(
+                    name="contract",
+                    namespace="default",
+                    uid="1",
+                    cgroup_parent=str(parent),
+                    log_directory="/var/log/pods/contract",
+                ),
+                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+                read=lambda container, knob: str(
+                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+                ).strip(),
+            )
+        tree.remove_tree(parent, deadline=soon())
+
+    check_runtime_contract(case)
+
+
+def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> None:
+    tree = CgroupTree.of(place.target, deadline=soon())
+    parent = CgroupPath.parse("/output.slice")
+    tree.make([parent], deadline=soon())
+    sandbox = SandboxSpec(name="o", namespace="d", uid="2", cgroup_parent=str(parent), log_directory="/l")
+    with place.connect("docker+runc", CgroupDriver.SYSTEMD, record=lambda _: None, deadline=soon()) as runtime:
+        pod = runtime.run_sandbox(sandbox, deadline=soon())
+        spec = ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()]))
+        container = runtime.create(pod, spec, deadline=soon())
+        runtime.start(container, deadline=soon())
+        status, stdout, _ = runtime.exec(container, ("/memload", "hold", "0"), deadline=soon())
+        assert (status, b"start" in stdout) == (0, True)
+        log = place.target.read(container.log_path, deadline=soon()) or b""
+        assert b'"stream":"stdout"' in log
+        runtime.remove_sandbox(pod, deadline=soon())
+    tree.remove_tree(parent, deadline=soon())
