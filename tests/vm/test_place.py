@@ -1,12 +1,10 @@
 """The contract of the place port, for machines."""
 
 import contextlib
-import dataclasses
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Hop
 from memqos.model.node import CgroupDriver
 from memqos.node import NodeUnderTest
 from memqos.node.on_place import node_on
@@ -23,7 +20,6 @@ from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
 from memqos.plugin.catalogue import Catalogue
-from memqos.runtime.base import ContainerHandle, ContainerSpec, Runtime, SandboxHandle
 from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
@@ -102,20 +98,6 @@ def node_of(place: PlaceThere, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
         yield node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
 
 
-class DropsUnified:
-    """A runtime over CRI to which unified is never said: as if its daemon had lost it."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runtime, name)
-
-    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
-        resources = dataclasses.replace(spec.resources, unified={})
-        return self._runtime.create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
-
-
 def node_alone(place: PlaceThere, driver: CgroupDriver) -> NodeUnderTest:
     """A node with runc driven directly."""
     runtime = OciRuntime(place.target, program="runc", driver=driver)
@@ -171,42 +153,25 @@ def wrong_runc(machine: Machine) -> Iterator[Callable[[str], None]]:
         output(machine, "mv", f"{runc}.dist", runc)
 
 
-def deviations_of(node: NodeUnderTest, request: str) -> list[Finding]:
-    """What deviates in the container of a request of the catalogue's."""
+@contextlib.contextmanager
+def asking(node: NodeUnderTest) -> Iterator[Callable[[str], list[Finding]]]:
+    """Called with the name of a request of the catalogue it gives what deviates in the container."""
     catalogue = Catalogue()
     with node.requests(catalogue.pod("best-effort"), catalogue.kubelet("v1.36-none")) as requests:
-        found = requests.judge(catalogue.request(request))
-    return [one for one in found if one.verdict is Verdict.DEVIATES]
+        yield lambda name: [one for one in requests.judge(catalogue.request(name)) if one.verdict is Verdict.DEVIATES]
 
 
 def test_the_hop_that_lost_a_value_is_named(machine: Machine, url: str) -> None:
     with wrong_runc(machine) as set_way, opened_there(url) as place:
-        with node_of(place, CgroupDriver.SYSTEMD) as node:
+        set_way("nothing")
+        with node_of(place, CgroupDriver.SYSTEMD) as node, asking(node) as deviations:
             for way, request, by in BY_HOP:
                 set_way(way)
-                [finding] = deviations_of(node, request)
+                [finding] = deviations(request)
                 assert finding.lost is not None, way
                 assert (way, finding.lost.by) == (way, by), finding.lost
-            set_way("nothing")
-            node.runtime = DropsUnified(node.runtime)  # type: ignore[assignment]
-            [finding] = deviations_of(node, "unified-high")
-            assert finding.lost is not None
-            assert finding.lost.by == "the daemon"
         set_way("edits config.json")
-        [finding] = deviations_of(node_alone(place, CgroupDriver.CGROUPFS), "unified-high")
+        with asking(node_alone(place, CgroupDriver.CGROUPFS)) as deviations:
+            [finding] = deviations("unified-high")
         assert finding.lost is not None
         assert finding.lost.by == "the OCI runtime, which changed its config.json"
-
-
-@pytest.mark.parametrize("driver", list(CgroupDriver))
-def test_hops_that_a_right_runtime_filled_have_lost_nothing(machine: Machine, url: str, driver: CgroupDriver) -> None:
-    """Every file is written to after the runtime: what the hops before it hold is what they have to."""
-    with wrong_runc(machine) as set_way, opened_there(url) as place, node_of(place, driver) as node:
-        set_way("writes every file")
-        found = deviations_of(node, "everything")
-    losses = {one.knob: one.lost for one in found if one.lost is not None}
-    assert len(losses) >= 9
-    lost = [(knob, hop) for knob, loss in losses.items() for hop in loss.hops if hop.is_lost]
-    assert lost == []
-    seen = {hop.hop for loss in losses.values() for hop in loss.hops if not hop.why_not}
-    assert seen == set(Hop) - {Hop.FILE} - ({Hop.UNIT} if driver is CgroupDriver.CGROUPFS else set())
