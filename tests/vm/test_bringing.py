@@ -15,7 +15,9 @@ from memqos.errors import UnfitFileError, UsageError
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
 from memqos.vm.guest.bringing import put_trees, start_units
+from memqos.vm.guest.installing import install
 from memqos.vm.image.making import ensure_image
+from memqos.vm.options import BootOptions, check_options
 from memqos.vm.trees import AskedTree, bring_tree
 from tests.vm.machines import output, start
 
@@ -116,14 +118,14 @@ def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
 
 
 def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package):
-    """What dpkg and containerd refuse: a machine is booted for packages, and restored for a file."""
+    """What dpkg and containerd refuse, of packages and of a file."""
     broken = tmp_path / "broken.deb"
     broken.write_bytes(package.read_bytes()[:200])
     with (
+        start(tmp_path / "log") as machine,
         pytest.raises(UsageError, match=r"--runtime-deb: .*broken\.deb' cannot be installed"),
-        start(tmp_path / "log", checkpoint=False, runtime_debs=(broken,)),
     ):
-        pass
+        install(machine, check_options(BootOptions(runtime_debs=(broken,))))
     config = tmp_path / "config.toml"
     config.write_text("version = 2\n[grpc]\naddress = 7\n")
     with (

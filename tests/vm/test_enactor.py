@@ -59,7 +59,7 @@ def case_of(target: Target, tree: CgroupTree, socket: Path, driver: CgroupDriver
     files = judged_files(tree.hierarchy.version)
     with runtime_of(socket, handler) as runtime:
         yield EnactorCase(
-            enactor=KubeletsPlace(runtime=runtime, tree=tree, layout=RUNTIMES.layout(driver)),
+            enactor=KubeletsPlace(runtime=runtime, tree=tree, layout=RUNTIMES.layout(driver), parallel=len(PODS)),
             pods=PODS,
             plan=plan,
             other=expect(PODS, kubelet("1.27")),
