@@ -1,0 +1,39 @@
+"""Memory that containers of the Docker Engine use: who is killed for it, and what Docker tells of it.
+
+    cgroup               memory.max   before   program asks for
+    pod over-limit       64 Mi        0
+      container app      64 Mi        0        96 Mi in steps of 1 Mi
+
+For its stats Docker is asked when a container's memory has settled; the files are read before and after, and an answer
+within 64 pages of what lies between agrees: memory.stat is counted for each processor in batches of that size
+(mm/memcontrol.c, MEMCG_CHARGE_BATCH).
+"""
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import ended
+
+PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("docker/oom-killed")
+def test_a_program_is_killed_at_its_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Docker says of a program that the kernel killed at memory.max what became of it."""
+    with qos_node.watched(qos_catalog.pod("over-limit"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+        course.reason_tells_oom(),
+    )
+
+
+@pytest.mark.claim("docker/stats-agree")
+def test_stats_agree_with_the_kernels_files(qos_docker_stats, qos_evidence):
+    """The stats of a container that holds memory are what its files show."""
+    qos_evidence.settle(qos_docker_stats("docker-everything"))
