@@ -20,6 +20,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
+from memqos.engine.translate.versions import BUNDLES
 from memqos.errors import DeadlineError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
@@ -89,7 +90,10 @@ class Tracing:
         if isinstance(seen, str):
             return unseen_loss(seen)
         loss = first_lost(
-            held_at(seen.container, finding.knob, seen.shown), knob=finding.knob, observed=finding.observed
+            held_at(seen.container, finding.knob, seen.shown),
+            knob=finding.knob,
+            observed=finding.observed,
+            own_bundle=self._kubelet.runtimes.cri == BUNDLES,
         )
         return dataclasses.replace(loss, documents=seen.documents)
 

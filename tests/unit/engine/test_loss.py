@@ -23,8 +23,8 @@ def hops(**held):
     return found
 
 
-def told(**held):
-    return first_lost(hops(**held), knob="memory.high", observed="max")
+def told(*, own_bundle=False, **held):
+    return first_lost(hops(**held), knob="memory.high", observed="max", own_bundle=own_bundle)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def told(**held):
             ),
         ),
         (
-            {"spec": None, "config": "", "state": "", "unit": None},
+            {"own_bundle": True, "spec": None, "config": "", "state": "", "unit": None},
             "the OCI runtime, which changed its config.json",
             (
                 "first lost: the OCI runtime, which changed its config.json "
@@ -89,6 +89,10 @@ def test_the_first_hop_that_does_not_hold_it_lost_it(held, by, line):
     loss = told(**held)
     assert (loss.by, loss.told) == (by, line)
     assert [hop.hop for hop in loss.hops] == list(HOPS)
+
+
+def test_a_daemon_that_does_not_tell_may_have_lost_it_before_config_json():
+    assert told(spec=None, config="").by == "the daemon, or a runtime that changed its config.json"
 
 
 def test_what_nobody_asked_for_is_set_and_not_lost():

@@ -12,6 +12,7 @@ import pytest
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
@@ -27,6 +28,7 @@ from memqos.target.fake import FakeAnswer
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 CATALOGUE = Catalogue()
+DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
 NO = RuntimeCallError("no.", data={"method": "status", "code": "UNKNOWN", "details": "no"})
 
 
@@ -90,9 +92,14 @@ class Runtime:
         )
 
 
-def asked(request: str, change: Callable[[Runtime], None], driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Finding:
+def asked(
+    request: str,
+    change: Callable[[Runtime], None],
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+    runtimes: Runtimes = TRIXIE,
+) -> Finding:
     """The one deviation that a request leads to on a runtime with this change."""
-    place = FakePlace()
+    place = FakePlace(runtimes=runtimes)
     runtime = Runtime(place, driver)
     change(runtime)
     node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=place._engines)  # type: ignore[arg-type]
@@ -150,7 +157,10 @@ def test_with_no_daemon_it_was_the_runtime_that_changed_config_json() -> None:
         runtime.has_spec = False
         runtime.config = lambda resources: resources.pop("unified")
 
-    assert lost(asked("unified-high", edits)) == ("memory.high", "the OCI runtime, which changed its config.json")
+    assert lost(asked("unified-high", edits, runtimes=DIRECT)) == (
+        "memory.high",
+        "the OCI runtime, which changed its config.json",
+    )
 
 
 def test_a_value_that_the_stored_spec_has_not_was_lost_by_the_daemon() -> None:

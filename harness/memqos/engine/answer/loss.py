@@ -67,8 +67,10 @@ _AFTER_THE_UNIT = "whoever wrote the file after systemd"
 _OCI_RUNTIME = "the OCI runtime"
 
 
-def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str) -> Loss:
+def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
     """What the hops say of a control file that deviates, in their order; observed: its text.
+
+    own_bundle: whether memqos wrote config.json, so that no daemon can have lost anything before it.
 
     A value that nobody asked for is first set, and not first lost, by the hop that has it.
     """
@@ -80,7 +82,7 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str) -> Loss:
     asked = seen[min(at, len(seen) - 1)].asked
     before = _had("the request" if at == 0 else seen[at - 1].hop, " or ".join(asked) if at == 0 else seen[at - 1].held)
     now = f"{knob} has {observed}" if at == len(seen) else _has(seen[at])
-    by = _by(seen, at)
+    by = _CHANGED_BUNDLE if own_bundle and at < len(seen) and seen[at].hop is Hop.CONFIG else _by(seen, at)
     verb = "lost" if any(asked) else "set"
     return Loss(by=by, told=f"first {verb}: {by} ({before}, {now})", hops=tuple(hops))
 
@@ -93,9 +95,6 @@ def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
 def _by(seen: Sequence[HopHeld], at: int) -> str:
     if at == len(seen):
         return _AFTER_THE_UNIT if seen[-1].hop is Hop.UNIT else _OCI_RUNTIME
-    if seen[at].hop is Hop.CONFIG and at == 0:
-        # With no daemon it was memqos that wrote it.
-        return _CHANGED_BUNDLE
     return _BY[seen[at].hop]
 
 
