@@ -9,6 +9,7 @@ from memqos.node.combining import Combined, after, both, either
 from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, reaches, rises
 from memqos.node.course import Course
 from memqos.node.fake import fake_node
+from memqos.node.growth import stalls
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.resizing import Moment, Resized
@@ -62,4 +63,5 @@ __all__ = [
     "fake_node",
     "reaches",
     "rises",
+    "stalls",
 ]

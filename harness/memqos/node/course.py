@@ -13,6 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.loss import Loss
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
+from memqos.node.growth import furthest, stall
 from memqos.node.premises import Premises, broken_of
 from memqos.workload.report import Done, StepLine
 
@@ -32,11 +33,13 @@ class Course:
     While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
     among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
     losses: who lost a premise that does not hold, by cgroup and control file.
+    commands: how many of the workload's commands come to an end.
     """
 
     rests_on: Premises
     samples: tuple[Sample, ...]
     losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
+    commands: int = 0
 
     @cached_property
     def premises(self) -> tuple[Finding, ...]:
@@ -99,6 +102,28 @@ class Course:
             return self._unbounded(file, limit)
         return self._finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
 
+    def comes_to_stall(self) -> Finding:
+        """Memory in use came to where the kernel lets a task sleep 2 s for each 256 KiB, and two of them further."""
+        high = self.samples[0].bound(Knob.MEMORY_HIGH)
+        if high is None:
+            return self._unbounded("memory.current", Knob.MEMORY_HIGH)
+        most = max(self._amounts("memory.current"), default=None)
+        least = stall(high)
+        holds = most is not None and most >= least
+        return self._finding("memory.current", f"at least {least} (stalled above memory.high)", most, holds)
+
+    def grows_as_delayed(self) -> Finding:
+        """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
+        high = self.samples[0].bound(Knob.MEMORY_HIGH)
+        if high is None:
+            return self._unbounded("memory.current", Knob.MEMORY_HIGH)
+        far = furthest(self.samples, high)
+        if far is None:
+            why = f"fewer than two samples show it above memory.high {high} by so much that it sleeps"
+            return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)
+        expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
+        return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)
+
     def ran_into(self, file: str) -> Finding:
         """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
         counts = [count for sample in self.samples if (count := sample.failures(file)) is not None]
@@ -125,6 +150,11 @@ class Course:
         """The workload itself reported that it used memory."""
         most = max((line.bytes for line in self.samples[-1].report if isinstance(line, StepLine | Done)), default=0)
         return self._word("report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most))
+
+    def finishes(self) -> Finding:
+        """The workload itself reported the end of all commands that it was given and that come to an end."""
+        done = len({line.command for line in self.samples[-1].report if isinstance(line, Done)})
+        return self._word("report", f"{self.commands} commands done", f"{min(done, self.commands)} commands done")
 
     def anon_only_on(self, zone: int) -> Finding:
         """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""

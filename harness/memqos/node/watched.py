@@ -86,9 +86,13 @@ class WatchedContainer:
     @property
     def course(self) -> Course:
         """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
-        course = Course(rests_on=self.premises, samples=tuple(self.samples))
+        course = Course(rests_on=self.premises, samples=tuple(self.samples), commands=self._finite)
         losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
         return dataclasses.replace(course, losses=losses) if losses else course
+
+    def until_done(self) -> Course:
+        """What happened until the workload had done all that it was told to do, and that comes to an end."""
+        return self.until(work_done(self._finite))
 
     def do(self, *commands: Command) -> None:
         """Give the workload commands, which it does in turn after those that it has.

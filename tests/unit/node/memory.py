@@ -9,11 +9,15 @@ import json
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.model.quantity import Quantity
+from memqos.node.conditions import SLACK
+from memqos.node.growth import stall
 from memqos.runtime.base import ContainerState
 from tests.unit.node.fakes import Bench
 
 PAGE = 4096
 UNBOUNDED = 1 << 62
+LOOKS = 4
+"""As often the runtime is asked of a program that is slowed down before it comes to its end."""
 STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 
 
@@ -27,6 +31,7 @@ class MemoryBench(Bench):
         super().__init__(**facts)
         self.breaks = breaks
         self.doomed = {}
+        self.stalling = {}
         self.args = {}
         create, start, status = self.runtime.create, self.runtime.start, self.runtime.status
 
@@ -40,15 +45,44 @@ class MemoryBench(Bench):
             self._run(container)
 
         def looked_at(container, *, deadline):
+            self._grow(container)
             looks = self.doomed.get(container.id)
             seen = status(container, deadline=deadline)
             if looks is not None and seen.state is ContainerState.RUNNING:
                 self.doomed[container.id] = looks + 1
-                if looks:
+                if looks > 0:
+                    self._count_kill(self.runtime._known(container, "test").cgroup)
                     self.runtime.finish(container, exit_code=137, reason="OOMKilled")
             return seen
 
         self.runtime.create, self.runtime.start, self.runtime.status = created, started, looked_at
+
+    def _slow_down(self, container, path):
+        """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
+        high, limit = self._amount(path, "memory.high"), self._amount(path, "memory.max")
+        if not high < self._amount(path, "memory.current") < limit:
+            return
+        if stall(high) < limit:
+            self.cgroups.show(path, "memory.current", f"{stall(high) - SLACK}\n")
+            self.stalling[container.id] = path, 1
+        else:
+            self.cgroups.show(path, "memory.current", f"{limit - 3 * SLACK}\n")
+            self.stalling[container.id] = path, 2
+            self.doomed[container.id] = -LOOKS
+
+    def _grow(self, container):
+        """At each look one batch more, of a program that stalls."""
+        path, left = self.stalling.get(container.id, (None, 0))
+        if left and path in self.cgroups:
+            self.stalling[container.id] = path, left - 1
+            self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + SLACK}\n")
+
+    def _count_kill(self, path):
+        if self.cgroups.hierarchy.version is CgroupVersion.V1:
+            return
+        for cgroup in (path, path.parent):
+            text = self.cgroups.text(cgroup, "memory.events")
+            self.cgroups.show(cgroup, "memory.events", text.replace("oom_kill 0", "oom_kill 1"))
 
     def _kill(self, *_):
         """Whoever kills here kills all."""
@@ -64,8 +98,11 @@ class MemoryBench(Bench):
         killed = self._on_v1(path, anon) if legacy else self._on_v2(path, anon, file)
         if killed:
             self.doomed[container.id] = 0
+        elif not legacy:
+            self._slow_down(container, path)
         line = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": anon, "max_us": 1}
-        report = json.dumps(line if not killed else line | {"event": "step", "of": anon})
+        ends = container.id in self.doomed
+        report = json.dumps(line | {"event": "step", "of": anon} if ends else line)
         self.target._plain._files[container.log_path] = f"2026-01-01T00:00:00Z stdout F {report}\n".encode()
 
     def _on_v2(self, path, anon, file):
@@ -77,8 +114,13 @@ class MemoryBench(Bench):
         throttled = resident > high and high < limit
         used = min(high + PAGE, limit) if throttled else min(resident, limit)
         killed = resident > limit and not throttled
-        events = {"low": 0, "high": int(throttled), "max": int(killed or (swap or used + file > limit))}
-        for cgroup in (path, path.parent):
+        events = {
+            "low": 0,
+            "high": int(resident + file > high and high < limit),
+            "max": int(killed or (swap or used + file > limit)),
+        }
+        quiet = not (throttled or killed or any(events.values()))
+        for cgroup in (path,) if quiet else (path, path.parent):
             text = "".join(f"{key} {value}\n" for key, value in {**events, "oom": 0, "oom_kill": int(killed)}.items())
             self.cgroups.show(cgroup, "memory.events", text)
             if throttled or swap:

@@ -283,3 +283,11 @@ def test_events_are_shown_where_they_are_judged():
     assert finding.observed == "oom_kill 1"
     assert finding.evidence["memory.events of the pod"] == "low 0 high 0 max 0 oom 0 oom_kill 1 oom_group_kill 0"
     assert finding.reason.rule.startswith("a process is killed where memory.max is reached")
+
+
+def test_commands_that_are_done_are_counted_from_the_workloads_report():
+    seen = course(sample(files(), report=done(1, 4096) + done(2, 4096)))
+
+    two, three = (dataclasses.replace(seen, commands=commands).finishes() for commands in (2, 3))
+    assert two.verdict is Verdict.CONFORMS
+    assert (three.verdict, three.observed) == (Verdict.DEVIATES, "2 commands done")

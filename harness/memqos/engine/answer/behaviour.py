@@ -57,6 +57,12 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel accounting/psi.rst; mm/memcontrol.c, mem_cgroup_handle_over_high and try_charge_memcg",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
+    "memory.current": _Rule(
+        rule="a task above memory.high sleeps for what it is charged, the longer the further above it is, up to 2 s",
+        revision=_V2,
+        source="mm/memcontrol.c, calculate_high_delay and mem_cgroup_handle_over_high",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
     "memory.swap.current": _Rule(
         rule="no page of a cgroup is swapped out beyond its memory.swap.max",
         revision=_V2,

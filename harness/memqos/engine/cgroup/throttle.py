@@ -1,0 +1,125 @@
+"""How long the kernel lets a program sleep for what it charges above memory.high, and so how fast it can still grow.
+
+A model for claims about behaviour, with the kernel's own arithmetic: whole pages, whole jiffies, 64-bit unsigned
+integers. Each time a task was charged a batch while its cgroup, or one above it, was over memory.high, it reclaims; if
+that gives nothing, it sleeps before it returns to user space:
+
+    overage = (usage - high) * 2^20 / high                   in pages, the largest of the cgroup and those above it
+    penalty = overage^2 * HZ / 2^34 * charged / batch        in jiffies, at most 2 * HZ, and none up to HZ / 100
+
+For one batch of 64 pages that is 64 * ((usage - high) / high)^2 seconds: a program sleeps from an overage of 1.25 % on,
+and from 17.68 % on it has come to the cap, where it grows by 256 KiB in 2 s. Source: mm/memcontrol.c
+`mem_cgroup_handle_over_high`, `calculate_overage`, `calculate_high_delay`; include/linux/memcontrol.h
+`MEMCG_CHARGE_BATCH`; the same from Linux 6.1 to 7.2. Before 6.1 a batch was of 32 pages. Delays for memory.swap.high
+come on top in the kernel; nothing in Kubernetes sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from memqos.model.knob import Bytes
+
+__all__ = ["CHARGE_BATCH", "Growth", "Over", "delay", "fastest_growth", "overage", "sleeps_from", "stalls_from"]
+
+CHARGE_BATCH = 64
+"""Pages that a task is charged at once, ahead of their use."""
+
+_PRECISION_SHIFT = 20
+_SCALING_SHIFT = 14
+_CAP_SECONDS = 2
+_FLOOR_PART = 100
+_WORD = 2**64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """One cgroup over its memory.high: both in bytes; a threshold of zero counts as one page."""
+
+    usage: int
+    high: Bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How far a program came at most: `usage` in bytes, after `charges` batches, having slept for `slept` seconds."""
+
+    usage: int
+    charges: int
+    slept: Fraction
+
+
+def overage(over: Over, *, page_size: int = 4096) -> int:
+    """How far a cgroup is above its memory.high, in 2^20ths of it; zero if it is not."""
+    usage, high = over.usage // page_size, over.high.count // page_size
+    if usage <= high:
+        return 0
+    high = max(high, 1)
+    return ((usage - high) << _PRECISION_SHIFT) // high
+
+
+def delay(levels: Sequence[Over], *, hz: int, charged: int = CHARGE_BATCH, page_size: int = 4096) -> int:
+    """How long a task sleeps that was charged so many pages and could reclaim nothing: jiffies, zero for not at all.
+
+    levels: its cgroup and those above it that have a memory.high; the one that is furthest above counts alone.
+    hz: jiffies in a second, as the kernel was built (CONFIG_HZ).
+
+    As in the kernel, the square is of 64 bits and wraps: beyond about 130 (1000 HZ) or 260 (250 HZ) times memory.high
+    there are single usages at which the sleep is a short one again.
+    """
+    most = max((overage(one, page_size=page_size) for one in levels), default=0)
+    penalty = (most * most * hz) % _WORD
+    penalty = (penalty >> _PRECISION_SHIFT) >> _SCALING_SHIFT
+    penalty = min(penalty * charged // CHARGE_BATCH, _CAP_SECONDS * hz)
+    return penalty if penalty > hz // _FLOOR_PART else 0
+
+
+def sleeps_from(high: Bytes, *, hz: int, page_size: int = 4096) -> int:
+    """The least usage, in bytes, at which a batch is paid for with a sleep."""
+    return _least(high, hz // _FLOOR_PART + 1, hz=hz, page_size=page_size)
+
+
+def stalls_from(high: Bytes, *, hz: int, page_size: int = 4096) -> int:
+    """The least usage, in bytes, at which a batch costs the longest sleep: 256 KiB in 2 s with pages of 4 KiB.
+
+    Nothing is killed there and nothing gets on, for all practical purposes.
+    """
+    return _least(high, _CAP_SECONDS * hz, hz=hz, page_size=page_size)
+
+
+def fastest_growth(
+    start: int, high: Bytes, *, seconds: int, hz: int, threads: int = 1, page_size: int = 4096
+) -> Growth:
+    """How far a program can have come after so many seconds, from a usage of `start` bytes on, if nothing is reclaimed.
+
+    An upper bound: charging itself is taken to cost no time, and a sleep of n jiffies to end with the n-th tick, which
+    is after more than n - 1 of them. `threads` sleep beside each other. A batch is charged before it is paid for, so
+    each of them has one ahead. Seconds that nothing is slept in bound nothing: the answer then ends where sleeping
+    begins, with no more than what is charged ahead of it.
+    """
+    if seconds <= 0 or threads <= 0:
+        raise ValueError(f"seconds and threads must be above zero (got {seconds} and {threads})")
+    batch = CHARGE_BATCH * page_size
+    usage, charges, left, slept = max(start, sleeps_from(high, hz=hz, page_size=page_size)), 0, seconds * hz, 0
+    while True:
+        pause = delay([Over(usage=usage, high=high)], hz=hz, page_size=page_size)
+        least = max(pause - 1, 1)
+        if slept + least > left:
+            break
+        usage, charges, slept = usage + threads * batch, charges + threads, slept + least
+    return Growth(usage=usage + threads * batch, charges=charges + threads, slept=Fraction(slept, hz))
+
+
+def _least(high: Bytes, penalty: int, *, hz: int, page_size: int) -> int:
+    """The least usage whose batch costs at least this many jiffies: by halving, since the delay only grows below it."""
+    least = max(high.count // page_size, 1)
+    low, top = least, 2 * least + 1
+    while low < top:
+        middle = (low + top) // 2
+        if delay([Over(usage=middle * page_size, high=high)], hz=hz, page_size=page_size) >= penalty:
+            top = middle
+        else:
+            low = middle + 1
+    return low * page_size

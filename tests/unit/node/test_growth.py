@@ -1,0 +1,89 @@
+"""Growth above memory.high, of made-up samples: which of them the kernel's sleeps allow.
+
+With memory.high at 100 MiB a program sleeps from 101.4 MiB on, and stalls from 117.7 MiB on: 256 KiB in 2 s.
+"""
+
+import dataclasses
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.model.knob import Bytes, Knob
+from memqos.node.course import Course
+from memqos.node.growth import stall, stalls
+from memqos.node.premises import Premises
+from tests.unit.node.samples import course, files, planned, sample
+
+MIB = 1 << 20
+HIGH = 100 * MIB
+POD, APP = planned(memory__high=Bytes(HIGH))
+STALL = 123396096 + 2 * 262144
+
+
+def seen(*looks):
+    """A course in which memory.current was so many bytes at these times."""
+    shown = [
+        dataclasses.replace(
+            sample(files(memory_current=f"{usage}\n", memory_high=f"{HIGH}\n"), at=at), planned=APP.cgroup.knobs
+        )
+        for at, usage in looks
+    ]
+    premises = Premises(pod=POD, planned=APP, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
+    return Course(rests_on=premises, samples=tuple(shown))
+
+
+def test_a_program_that_sleeps_as_the_kernel_says_conforms():
+    """Four batches more in eight seconds, and one that is charged ahead."""
+    finding = seen((0.0, 120 * MIB), (8.0, 121 * MIB)).grows_as_delayed()
+
+    assert finding.verdict is Verdict.CONFORMS
+    assert finding.expected == f"at most {121 * MIB + 256 * 1024}, 8.0 s after {120 * MIB}"
+    assert finding.set_by is Setter.KERNEL
+    assert "sleeps for what it is charged" in finding.reason.rule
+
+
+@pytest.mark.parametrize("usage", [122 * MIB, 140 * MIB])
+def test_a_program_that_grows_faster_deviates(usage):
+    """As where nothing is throttled, or something raised memory.high between two looks."""
+    finding = seen((0.0, 90 * MIB), (1.0, 120 * MIB), (2.0, usage), (9.0, usage)).grows_as_delayed()
+
+    assert finding.verdict is Verdict.DEVIATES
+    assert finding.observed == str(usage)
+    assert finding.expected == f"at most {120 * MIB + 256 * 1024}, 1.0 s after {120 * MIB}"
+
+
+def test_growth_is_measured_from_where_it_costs_sleep():
+    """What is below it, or within a hundredth above memory.high, may come as fast as it likes."""
+    assert seen((0.0, 0), (0.1, 101 * MIB), (0.2, 102 * MIB), (5.0, 103 * MIB)).grows_as_delayed().verdict is (
+        Verdict.CONFORMS
+    )
+
+
+@pytest.mark.parametrize("looks", [[(0.0, 99 * MIB), (1.0, 100 * MIB)], [(0.0, 110 * MIB)]])
+def test_too_few_samples_above_are_not_observable(looks):
+    finding = seen(*looks).grows_as_delayed()
+
+    assert finding.verdict is Verdict.NOT_OBSERVABLE
+    assert finding.why_not.startswith("fewer than two samples")
+
+
+def test_the_point_of_stall_is_two_of_the_longest_sleeps_past_where_they_begin():
+    assert stall(HIGH) == STALL
+    assert seen((0.0, STALL)).comes_to_stall().verdict is Verdict.CONFORMS
+    assert seen((0.0, STALL - 1)).comes_to_stall().verdict is Verdict.DEVIATES
+    condition = stalls()
+    assert [condition.holds(seen((0.0, usage)).samples[0]) for usage in (STALL - 1, STALL)] == [False, True]
+    assert condition.shows(seen((0.0, 5)).samples[0]) == (
+        f"5 beside a planned memory.high of {HIGH}, at which it stalls from {STALL} on"
+    )
+
+
+def test_without_a_planned_memory_high_there_is_no_stall_to_judge():
+    """The files' own memory.high is no measure."""
+    unplanned = course(sample(files(memory_current=f"{STALL}\n")))
+
+    assert not stalls().holds(unplanned.samples[0])
+    assert "planned memory.high of max" in stalls().shows(unplanned.samples[0])
+    for finding in (unplanned.comes_to_stall(), unplanned.grows_as_delayed()):
+        assert (finding.verdict, finding.why_not) == (Verdict.NOT_OBSERVABLE, "the plan sets no memory.high")
