@@ -124,6 +124,29 @@ class Course:
         expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
         return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)
 
+    def keeps(self, usage: int, *, since: float, why_not: str = "") -> Finding:
+        """Memory in use was never less than it was before, but for one batch, since reclaim began elsewhere.
+
+        why_not: why that cannot be expected, "" if it can.
+        """
+        least = min(self._used_since(since), default=None)
+        holds = least is not None and least >= usage - SLACK
+        expected = f"at least {usage - SLACK} ({usage} before, less {SLACK})"
+        return self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not)
+
+    def gives_way(self, usage: int, *, since: float, why_not: str = "") -> Finding:
+        """Memory in use became less than it was before, by more than one batch."""
+        least = min(self._used_since(since), default=None)
+        holds = least is not None and least < usage - SLACK
+        expected = f"less than {usage - SLACK} ({usage} before, less {SLACK})"
+        return self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not)
+
+    def _used_since(self, since: float) -> list[int]:
+        """Memory in use at that time and after it: there is a sample of each change, and none while nothing changes."""
+        seen = [(sample.reading.at, sample.number("memory.current")) for sample in self.samples]
+        before = [amount for at, amount in seen if at <= since and amount is not None]
+        return before[-1:] + [amount for at, amount in seen if at > since and amount is not None]
+
     def ran_into(self, file: str) -> Finding:
         """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
         counts = [count for sample in self.samples if (count := sample.failures(file)) is not None]

@@ -32,13 +32,14 @@ from memqos.node.recorder import Recorder
 from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.tidying import Tidying
+from memqos.node.tight import tight
 from memqos.node.tracing import Tracing
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Capability, Runtime
-from memqos.target.base import Target
+from memqos.target.base import Target, checked
 
 __all__ = ["NodeUnderTest"]
 
@@ -127,6 +128,10 @@ class NodeUnderTest:
             variant=case.variant,
             runtimes=self._runtimes,
         )
+
+    def tight(self, kubelet: KubeletCase) -> KubeletCase:
+        """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
+        return tight(kubelet, self.facts)
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
@@ -296,6 +301,8 @@ class NodeUnderTest:
                         runtime=self.runtime,
                         record=self._recorder.look,
                         source=self.target.address,
+                        kubelet=self.kubelet(kubelet),
+                        write_back=self._write_back,
                     )
                 )
 
@@ -312,6 +319,10 @@ class NodeUnderTest:
     def refusals(self, plan: Plan) -> Sequence[Refusal]:
         """The pods that the kubelet would not admit under a plan."""
         return plan.refusals
+
+    def _write_back(self) -> None:
+        """Wait until the machine's dirty page cache is on its disk."""
+        checked(self.target.run(["sync"], deadline=Deadline.after(READ_SECONDS)), where=self.target.address)
 
     def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""

@@ -159,6 +159,10 @@ class WatchedContainer:
 
 
 def finite_commands(args: Sequence[str]) -> int:
-    """How many of the workload's commands come to an end: all before a hold without a time."""
-    commands = [words.split() for words in " ".join(args).split(" , ")]
+    """How many of the workload's commands come to an end: all before a hold without a time.
+
+    Options, which are words with two hyphens and a value each, come before them.
+    """
+    options = 2 * sum(word.startswith("--") for word in args)
+    commands = [words.split() for words in " ".join(args[options:]).split(" , ")]
     return len([words for words in commands if words and words != ["hold"]])

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
@@ -17,10 +19,12 @@ from memqos.node.combining import Combined, Unfinished, both
 from memqos.node.conditions import Sample
 from memqos.node.population import Population
 from memqos.node.premises import Premises
+from memqos.node.pressing import Pressure, squeeze_of
 from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import Runtime
+from memqos.workload.command import Anon
 from memqos.workload.control import Control
 
 __all__ = ["Watch"]
@@ -41,7 +45,10 @@ ENDING_SECONDS = 0.1
 
 
 class Watch:
-    """The app containers of some pods, running, and the knobs that their behaviour rests on."""
+    """The app containers of some pods, running, and the knobs that their behaviour rests on.
+
+    kubelet: by whose rules they are there. write_back: makes dirty page cache of the machine clean.
+    """
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class Watch:
         runtime: Runtime,
         record: Callable[[Look], None],
         source: str,
+        kubelet: Kubelet,
+        write_back: Callable[[], None],
     ) -> None:
         self._sampling = sampling
         self._hierarchy = hierarchy
@@ -59,11 +68,15 @@ class Watch:
         self._runtime = runtime
         self._record = record
         self._source = source
+        self._kubelet = kubelet
+        self._write_back = write_back
+        self._plan: Plan | None = None
         self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
         self._containers: dict[str, WatchedContainer] = {}
 
     def begin(self, population: Population, rests_on: Sequence[Premises], controls: Mapping[str, Control]) -> None:
         """Take the containers of these premises as those that are watched, now that they run."""
+        self._plan = population.plan
         for premises in rests_on:
             uid, name = premises.pod.uid, premises.planned.name
             admitted = population.require(uid)
@@ -120,6 +133,22 @@ class Watch:
         self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
         for container in waiting.containers:
             self._ask(container)
+
+    def press(self, neighbour: str, *, past_low: bool = False) -> Pressure:
+        """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
+
+        What it takes beyond is half of what nothing protects from it; past_low: all of that, and half of what only
+        memory.low protects. Returns when it has done so. UsageError if its workload takes no commands, or if the
+        kubelet gives kubepods no limit.
+        """
+        grows, everyone = self.container(neighbour), list(self._containers.values())
+        for container in everyone:
+            container.until_done()
+        self._write_back()
+        squeeze = squeeze_of(self._plan, self._kubelet, everyone, grows, past_low=past_low)
+        grows.do(Anon(size=squeeze.takes))
+        grows.until_done()
+        return Pressure(containers=everyone, squeeze=squeeze)
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))

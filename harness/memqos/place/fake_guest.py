@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
@@ -63,24 +63,34 @@ class FakeAgent:
 
 
 class FakeSampler:
-    """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself."""
+    """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself.
+
+    obeys: given each line that is written for a workload, and the FIFO it is written into; nobody reads them else.
+    """
 
     def __init__(self, cgroups: FakeCgroups, target: FakeTarget) -> None:
+        self.obeys: Callable[[str, str], None] = lambda _fifo, _line: None
         self._cgroups = cgroups
         self._target = target
 
     @contextlib.contextmanager
     def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
         """Watch these cgroups and those below them."""
-        yield _FakeSampling(self._cgroups, self._target, paths, files)
+        yield _FakeSampling(self._cgroups, self._target, paths, files, self.obeys)
 
 
 class _FakeSampling:
-    """What changed since the last call. written: lines for FIFOs, which nobody reads; failed: what is said next."""
+    """What changed since the last call. written: lines for FIFOs; failed: what is said next."""
 
     def __init__(
-        self, cgroups: FakeCgroups, target: FakeTarget, paths: Sequence[CgroupPath], files: Sequence[str]
+        self,
+        cgroups: FakeCgroups,
+        target: FakeTarget,
+        paths: Sequence[CgroupPath],
+        files: Sequence[str],
+        obeys: Callable[[str, str], None],
     ) -> None:
+        self._obeys = obeys
         self._cgroups = cgroups
         self._target = target
         self._paths = paths
@@ -104,8 +114,9 @@ class _FakeSampling:
         self._followed[name] = path, 0
 
     def write(self, fifo: str, line: str) -> None:
-        """Remember it."""
+        """Remember it, and give it to who obeys."""
         self.written.append((fifo, line))
+        self._obeys(fifo, line)
 
     def _looks(self) -> Iterator[Look]:
         at = SYSTEM_CLOCK.now()

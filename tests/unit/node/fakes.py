@@ -107,6 +107,7 @@ class Bench:
                 **self.cgroups.commands(),
                 **self.agent.commands(),
                 ("sh", "-c"): self._kill,
+                **dict.fromkeys((("sync",), ("sh", "-ec"), ("rm", "-rf")), lambda *_: (0, b"", b"")),
             },
         )
         fields = {
@@ -121,11 +122,12 @@ class Bench:
             layout=runtimes.layout(CgroupDriver.SYSTEMD),
             patience=patience,
         )
+        self.sampler = FakeSampler(self.cgroups, self.target)
         self.node = NodeUnderTest(
             target=self.target,
             runtime=self.runtime,
             enactor=self.enactor,
-            sampler=FakeSampler(self.cgroups, self.target),
+            sampler=self.sampler,
             facts=TargetFacts(**{**fields, **facts}),
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,

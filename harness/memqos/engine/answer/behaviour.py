@@ -63,6 +63,24 @@ _RULES: Mapping[str, _Rule] = {
         source="mm/memcontrol.c, calculate_high_delay and mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH,),
     ),
+    "memory.current kept": _Rule(
+        rule="reclaim passes over a cgroup whose memory.min or memory.low, as far as it counts, covers its use",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.min and memory.low; mm/vmscan.c, shrink_node_memcgs",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
+    "memory.current taken": _Rule(
+        rule="reclaim takes what nothing protects, then what memory.low protects, and nothing of memory.min",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.min and memory.low; mm/vmscan.c, shrink_node_memcgs",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
+    "memory.events low": _Rule(
+        rule="`low` is counted each time memory is taken from a cgroup though its memory.low covers it, and only then",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.low and memory.events; mm/vmscan.c, shrink_node_memcgs",
+        knobs=(Knob.MEMORY_LOW,),
+    ),
     "memory.swap.current": _Rule(
         rule="no page of a cgroup is swapped out beyond its memory.swap.max",
         revision=_V2,

@@ -34,8 +34,9 @@ class Sheltered:
 
     path: a container's ends in its name, since only the runtime knows the real one. use: where the usage came from:
     "given", "assumed: …", or "sum of what is below". recursive, plain: with and without memory_recursiveprot, under
-    the node's own shortage of memory. limited: under its pod's own limit, where reclaim begins at the pod; None above
-    containers, and where pods have no cgroups (cgroupsPerQOS off).
+    the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods, with
+    memory_recursiveprot; None for kubepods itself. limited: under its pod's own limit, where reclaim begins at the
+    pod; None above containers. Both are None where there are no such cgroups (cgroupsPerQOS off).
     """
 
     subject: str
@@ -44,6 +45,7 @@ class Sheltered:
     asked: Protected
     recursive: Effective
     plain: Effective
+    crowded: Effective | None
     limited: Effective | None
 
 
@@ -65,6 +67,7 @@ def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -
     tree = _summed(rows)
     pods = {pod.cgroup.path for pod in plan.pods} - {plan.node.path}
     with_mount, without = (effective(tree, recursive=on, page_size=page_size) for on in (True, False))
+    crowded = {} if plan.node.path == ROOT else effective(tree, root=plan.node.path, page_size=page_size)
     inside = {pod: effective(tree, root=pod, page_size=page_size) for pod in pods}
     return tuple(
         Sheltered(
@@ -74,6 +77,7 @@ def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -
             asked=tree[row.path],
             recursive=with_mount[row.path],
             plain=without[row.path],
+            crowded=crowded.get(row.path),
             limited=next((inside[pod][row.path] for pod in row.path.ancestors if pod in pods), None),
         )
         for row in rows
@@ -163,7 +167,7 @@ def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
 
 
 def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
-    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, limited (or null)."""
+    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, crowded, limited."""
 
     def counts(one: Effective | None) -> dict[str, str] | None:
         return None if one is None else {"min": str(one.min), "low": str(one.low), "shelter": one.shelter.value}
@@ -177,6 +181,7 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
             "asked": {"min": str(one.asked.min), "low": str(one.asked.low)},
             "recursive": counts(one.recursive),
             "plain": counts(one.plain),
+            "crowded": counts(one.crowded),
             "limited": counts(one.limited),
         }
         for one in found
@@ -186,8 +191,8 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
 def shelter_text(found: tuple[Sheltered, ...]) -> str:
     """For people: each cgroup with its use, and for memory.min and memory.low what is asked for and what counts."""
     lines = [
-        "Effective protection: what counts of memory.min and memory.low when the node runs short of memory, with",
-        "cgroup2 mounted with memory_recursiveprot (as systemd does) and without; and under the pod's own memory.max.",
+        "Effective protection: what counts of memory.min and memory.low when the node runs short of memory, cgroup2",
+        "mounted with memory_recursiveprot (as systemd does) and without; and under kubepods' or the pod's limit.",
     ]
     for one in found:
         lines += ["", one.subject, f"  uses {one.asked.usage} ({one.use})"]
@@ -196,6 +201,9 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
             text = f"  {knob} {asked}: {recursive} counts"
             if plain != recursive:
                 text += f", {plain} without memory_recursiveprot"
+            crowded = recursive if one.crowded is None else (one.crowded.min, one.crowded.low)[pick]
+            if crowded != recursive:
+                text += f", {crowded} under kubepods' limit"
             if one.limited is not None:
                 text += f", {(one.limited.min, one.limited.low)[pick]} under the pod's limit"
             lines.append(text)

@@ -1,0 +1,143 @@
+"""Pressure below kubepods' limit: one pod takes what others could lose, and the kernel's model says what each keeps.
+
+Reclaim begins at kubepods then, so that protection is handed down from there: a container's memory.min and memory.low
+count as far as those of its pod and its QoS class do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.cgroupfs import parse
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding
+from memqos.engine.cgroup.protection import Effective, Shelter
+from memqos.engine.cgroup.shelter import shelter
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan
+from memqos.errors import UsageError
+from memqos.model.knob import MAX, Bytes, Knob, Max
+from memqos.model.path import CgroupPath
+from memqos.node.premises import broken_of
+from memqos.node.watched import WatchedContainer
+
+__all__ = ["Pressure", "Squeeze", "squeeze_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Squeeze:
+    """What there was before the pressure, and what the neighbour takes: all in bytes.
+
+    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` kubepods
+    does not have, and so has to come from others. since: when it began, in seconds of the machine's clock.
+    """
+
+    counts: Mapping[str, Effective]
+    takes: int
+    short: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """What a neighbour's growth did to the containers beside it; each is named by its pod, of which it is the first."""
+
+    containers: Sequence[WatchedContainer]
+    squeeze: Squeeze
+
+    @property
+    def premises(self) -> tuple[Finding, ...]:
+        """The knobs that protection rests on, of every container and its pod: settle them with the behaviour."""
+        return tuple(finding for container in self.containers for finding in container.course.premises)
+
+    def keeps(self, pod: str) -> Finding:
+        """It lost nothing since the pressure began; not observable of one that is not protected whole."""
+        container, counts = self._counted(pod)
+        why = "" if counts.shelter in {Shelter.HARD, Shelter.SOFT} else f"not all of it is protected: {_told(counts)}"
+        return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def gives_way(self, pod: str) -> Finding:
+        """It lost memory to the neighbour; not observable of one that is protected whole."""
+        container, counts = self._counted(pod)
+        why = "" if counts.shelter is Shelter.NONE else f"something of it is protected: {_told(counts)}"
+        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def breaks_low(self, pod: str) -> Finding:
+        """It lost memory that memory.low covers; not observable of one that memory.low alone does not cover whole."""
+        container, counts = self._counted(pod)
+        why = "" if counts.shelter is Shelter.SOFT else f"memory.low alone does not cover all of it: {_told(counts)}"
+        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def rises(self, pod: str, file: str, key: str) -> Finding:
+        """A counter went up from zero; see `Course.rises`."""
+        return self._container(pod).course.rises(file, key)
+
+    def stays(self, pod: str, file: str, key: str) -> Finding:
+        """A counter is still zero; see `Course.stays`."""
+        return self._container(pod).course.stays(file, key)
+
+    def _container(self, pod: str) -> WatchedContainer:
+        return next(one for one in self.containers if one.premises.pod.name == pod)
+
+    def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
+        container = self._container(pod)
+        return container, self.squeeze.counts[container.key]
+
+    def _broken(self, why: str) -> str:
+        """Why nothing can be expected of anybody: one that is protected by mistake leaves the others less."""
+        broken = broken_of(self.premises)
+        return f"what it rests on does not hold: {broken}" if broken else why
+
+
+def squeeze_of(
+    plan: Plan | None,
+    kubelet: Kubelet,
+    containers: Sequence[WatchedContainer],
+    neighbour: WatchedContainer,
+    *,
+    past_low: bool,
+) -> Squeeze:
+    """How much the neighbour takes to press as `Watch.press` says; UsageError if kubepods has no limit."""
+    limit = None if plan is None else plan.node.knobs.get(Knob.MEMORY_MAX)
+    if plan is None or limit is None or not isinstance(limit.value, Bytes):
+        raise UsageError(
+            "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
+            next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
+        )
+    usage = {(one.premises.pod.uid, one.premises.planned.name): _last_usage(one, one.path) for one in containers}
+    crowded = {one.subject: one.crowded for one in shelter(plan, kubelet, usage)}
+    subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
+    counts = {key: found for key, subject in subjects.items() if (found := crowded[subject]) is not None}
+    exposed = hidden = 0
+    for key, found in counts.items():
+        if key != neighbour.key:
+            least = _amount(found.min, found.usage)
+            most = max(least, _amount(found.low, found.usage))
+            exposed, hidden = exposed + found.usage - most, hidden + most - least
+    used = sum(_last_usage(one, pod) for pod, one in {one.pod: one for one in containers}.items())
+    short = exposed + hidden // 2 if past_low else exposed // 2
+    return Squeeze(
+        counts=counts,
+        takes=limit.value.count - used + short,
+        short=short,
+        since=max(one.samples[-1].reading.at for one in containers),
+    )
+
+
+def _last_usage(container: WatchedContainer, path: CgroupPath) -> int:
+    """memory.current of a container's cgroup or its pod's as it was read last; zero if it never was."""
+    for sample in reversed(container.samples):
+        text = sample.reading.file(path, "memory.current")
+        if isinstance(text, str):
+            return parse.number(text, path=f"{path}/memory.current")
+    return 0
+
+
+def _amount(protection: Bytes | Max, usage: int) -> int:
+    """How much of a usage is protected."""
+    return usage if protection is MAX else min(usage, protection.count)
+
+
+def _told(counts: Effective) -> str:
+    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"

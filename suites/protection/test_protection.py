@@ -1,0 +1,91 @@
+"""Protection: which pods keep their page cache when kubepods is full, and a neighbour still takes memory.
+
+    cgroup                 protection, by the revision          before          then
+    kubepods, 256 Mi       the sum of what is below
+      pod kept-guaranteed  64 Mi memory.min, or nothing         48 Mi of cache
+      pod kept-burstable   64 Mi memory.min or low, or nothing  48 Mi of cache
+      pod unguarded        nothing, since it is BestEffort      48 Mi of cache
+      pod neighbour        nothing                              nothing         takes what is left, and half of the
+                                                                                memory that others can lose
+
+How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`), from the planned values and
+what was in use before. The page cache is clean by then, and of anonymous memory there is little, so nothing else can
+make room. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss one
+batch of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
+
+
+@pytest.fixture
+def full(qos_node, qos_kubelet, qos_catalog):
+    """The pods under a kubelet that leaves them little memory, all of them watched."""
+    pods = [qos_catalog.pod(name) for name in PODS]
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+        yield watch
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22", "v1.27")
+@pytest.mark.claim("protection/min-is-kept")
+def test_every_request_is_kept_as_memory_min(full, qos_evidence):
+    """Both pods with a request keep their page cache; the one without makes room."""
+    pressure = full.press("neighbour")
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.keeps("kept-guaranteed"),
+        pressure.keeps("kept-burstable"),
+        pressure.gives_way("unguarded"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.claim("protection/tiers-are-kept")
+def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
+    """Guaranteed and Burstable keep their page cache, and memory.low is not broken."""
+    pressure = full.press("neighbour")
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.keeps("kept-guaranteed"),
+        pressure.keeps("kept-burstable"),
+        pressure.stays("kept-burstable", "memory.events", "low"),
+        pressure.gives_way("unguarded"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered")
+@pytest.mark.claim("protection/low-gives-way-last")
+def test_memory_low_gives_way_when_nothing_else_is_left(full, qos_evidence):
+    """Burstable loses what only memory.low protects, which the kernel counts; Guaranteed keeps all."""
+    pressure = full.press("neighbour", past_low=True)
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.keeps("kept-guaranteed"),
+        pressure.breaks_low("kept-burstable"),
+        pressure.rises("kept-burstable", "memory.events", "low"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("protection/none-protects-nothing")
+def test_without_a_policy_every_class_makes_room(full, qos_evidence):
+    """Guaranteed and Burstable lose page cache as BestEffort does."""
+    pressure = full.press("neighbour")
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.gives_way("kept-guaranteed"),
+        pressure.gives_way("kept-burstable"),
+        pressure.gives_way("unguarded"),
+    )

@@ -1,0 +1,138 @@
+"""The protection chapter on a kernel in miniature: right ones conform, wrong ones and wrong runtimes do not."""
+
+import contextlib
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.kubelets import load_kubelets
+from memqos.claims import About
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError, UsageError
+from memqos.model.knob import Knob
+from memqos.node import watching
+from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.evidence import Evidence, Folder
+from memqos.plugin.keys import Notes
+from tests.unit.node.pressed import PressedBench
+
+SUITE = Path(__file__).parents[3] / "suites" / "protection" / "test_protection.py"
+CATALOGUE = Catalogue()
+KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
+
+
+def suite():
+    spec = importlib.util.spec_from_file_location("suite_protection", SUITE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MODULE = suite()
+
+
+def cases():
+    """Every test of the chapter, with each kubelet that it names."""
+    for name, function in inspect.getmembers(MODULE, inspect.isfunction):
+        if name.startswith("test_"):
+            marks = {mark.name: mark.args for mark in function.pytestmark}
+            for kubelet in marks["kubelet"]:
+                yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
+
+
+CASES = list(cases())
+
+
+@contextlib.contextmanager
+def full(bench, kubelet):
+    pods = [CATALOGUE.pod(name) for name in MODULE.PODS]
+    with bench.node.watched_pods(pods, bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True) as watch:
+        yield watch
+
+
+def findings_of(function, kubelet, folder, bench):
+    notes = Notes()
+    evidence = Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=About.KERNEL)
+    with full(bench, kubelet) as watch, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(watch, evidence)
+    return notes.findings
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_protection_conforms_where_reclaim_heeds_it(function, kubelet, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path, PressedBench())
+
+    assert {one.knob for one in findings} >= {"memory.current", "memory.min", "memory.low"}
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+@pytest.mark.parametrize(
+    ("name", "kubelet", "ignores", "pods"),
+    [
+        ("test_every_request_is_kept_as_memory_min", "v1.27", "memory.min", {"kept-guaranteed", "kept-burstable"}),
+        ("test_both_tiers_are_kept_while_others_make_room", "v1.36-tiered", "memory.low", {"kept-burstable"}),
+        ("test_both_tiers_are_kept_while_others_make_room", "v1.37-tiered", "memory.min", {"kept-guaranteed"}),
+        # What it takes from the one it need not take from the other.
+        (
+            "test_memory_low_gives_way_when_nothing_else_is_left",
+            "v1.36-tiered",
+            "memory.min",
+            {"kept-guaranteed", "kept-burstable"},
+        ),
+    ],
+)
+def test_a_kernel_that_does_not_heed_a_protection_deviates(name, kubelet, ignores, pods, tmp_path):
+    findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, PressedBench(ignores=ignores))
+    lost = [one for one in findings if one.verdict is Verdict.DEVIATES and one.knob == "memory.current"]
+
+    assert {one.subject.rpartition("/")[2] for one in lost} == pods
+    assert all("memory.min" in one.reason.rule for one in lost)
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
+    """No behaviour is judged then: what is protected of one is missing to the others."""
+    findings = findings_of(function, kubelet, tmp_path, PressedBench((Knob.MEMORY_MIN, "33554432\n")))
+
+    deviating = {one.knob for one in findings if one.verdict is Verdict.DEVIATES}
+    assert deviating == {"memory.min"}
+    behaviours = [one for one in findings if one.knob == "memory.current"]
+    assert {one.verdict for one in behaviours} == {Verdict.NOT_OBSERVABLE}
+    assert all("does not hold: memory.min of container" in one.why_not for one in behaviours)
+
+
+def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
+    with full(PressedBench(), KUBELETS["v1.36-none"]) as watch:
+        pressure = watch.press("neighbour")
+
+    kept, broken = pressure.keeps("kept-guaranteed"), pressure.breaks_low("kept-burstable")
+    assert kept.why_not == (
+        "not all of it is protected: of 50331648 bytes in use 0 count for memory.min and 0 for memory.low"
+    )
+    assert broken.why_not.startswith("memory.low alone does not cover all of it")
+
+
+def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
+    with full(PressedBench(), KUBELETS["v1.27"]) as watch:
+        pressure = watch.press("neighbour")
+
+    assert pressure.gives_way("kept-guaranteed").why_not.startswith("something of it is protected: of 50331648 bytes")
+    # All that is unprotected is 48 MiB in one pod: half of it is what kubepods does not have.
+    assert pressure.squeeze.short == 24 << 20
+    assert pressure.squeeze.takes == (256 << 20) - 3 * (48 << 20) + (24 << 20)
+
+
+def test_a_node_that_is_small_already_cannot_be_made_tight():
+    bench = PressedBench()
+    small = bench.node.facts.__class__(memory=256 << 20)
+    bench.node.facts = small
+
+    with pytest.raises(UsageError, match="cannot be made short of it"):
+        bench.node.tight(KUBELETS["v1.27"])
