@@ -85,6 +85,7 @@ __all__ = [
     "Runtimes",
     "Setter",
     "Sheltered",
+    "Slowed",
     "StepKind",
     "SwapBehavior",
     "Traits",
@@ -120,6 +121,7 @@ __all__ = [
     "runtime_writes",
     "settled",
     "shelter",
+    "slowing",
     "traits_of",
     "translate",
 ]

@@ -19,6 +19,7 @@ from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
 from memqos.engine.cgroup.shelter import ContainerUsage, Sheltered, shelter
+from memqos.engine.cgroup.slowing import Slowed, slowing
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.zone_table import ZoneTable
@@ -147,6 +148,7 @@ __all__ = [
     "Runtimes",
     "Setter",
     "Sheltered",
+    "Slowed",
     "StepKind",
     "SwapBehavior",
     "Traits",
@@ -182,6 +184,7 @@ __all__ = [
     "runtime_writes",
     "settled",
     "shelter",
+    "slowing",
     "traits_of",
     "translate",
 ]

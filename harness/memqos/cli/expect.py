@@ -25,6 +25,7 @@ from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.slowing import Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
@@ -54,6 +55,7 @@ with its reasons.
   memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
   memqos expect pod.yaml --kubernetes 1.36 --translate docker --translate files --runtime crun@1.21 --driver systemd
   memqos expect pod.yaml --kubernetes 1.36 --protection --usage web/app=200Mi
+  memqos expect pod.yaml --kubernetes 1.36 --set memoryThrottlingFactor=0.8 --throttling
   memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
@@ -97,6 +99,11 @@ with its reasons.
     "--protection",
     is_flag=True,
     help="Print how much of each memory.min and memory.low counts, with and without memory_recursiveprot.",
+)
+@click.option(
+    "--throttling",
+    is_flag=True,
+    help="Print where each memory.high slows a program down, where it stalls, and how long it takes to memory.max.",
 )
 @click.option(
     "--usage",
@@ -143,6 +150,7 @@ class _Order(Asked):
             return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
         parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
+        parts += [slowing_text(self._slowing(plan, kubelet))] if self.throttling else []
         return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
 
     def plan_parts(self) -> dict[str, Any]:
@@ -152,6 +160,8 @@ class _Order(Asked):
         document = plan_parts(plan, translated_for=self._translated(kubelet))
         if sheltered:
             document["protection"] = shelter_document(sheltered)
+        if self.throttling:
+            document["throttling"] = slowing_document(self._slowing(plan, kubelet))
         if knob is not None:
             document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
         return document
@@ -182,6 +192,11 @@ class _Order(Asked):
         if not kubelet.v2:
             raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
         return shelter(plan, kubelet, usage_of(self.usage, plan))
+
+    def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[Slowed, ...]:
+        if not kubelet.v2:
+            raise UsageError("memory.high is cgroup v2's, and this is cgroup v1.", where="--throttling")
+        return slowing(plan, page_size=kubelet.node.page_size)
 
     def _languages(self) -> tuple[Language, ...]:
         return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))

@@ -31,6 +31,7 @@ class Asked:
     static: bool
     translate: tuple[str, ...]
     protection: bool
+    throttling: bool
     usage: tuple[str, ...]
     diff: tuple[str, str] | None
     diff_config: str | None
@@ -59,9 +60,11 @@ class Asked:
 
     def _check_answers(self) -> None:
         """Which answers go together."""
-        if (self.translate or self.protection) and (self.diff or self.diff_config):
-            raise click.UsageError("--translate and --protection are about one plan: leave the differences out.")
-        if self.resize and (self.diff or self.diff_config or self.translate or self.protection):
+        if (self.translate or self.protection or self.throttling) and (self.diff or self.diff_config):
+            raise click.UsageError(
+                "--translate, --protection and --throttling are about one plan: leave the differences out."
+            )
+        if self.resize and (self.diff or self.diff_config or self.translate or self.protection or self.throttling):
             raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
         if self.resize and (self.pod or self.container):
             raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")

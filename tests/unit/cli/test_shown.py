@@ -140,7 +140,9 @@ def test_runtimes_by_name_and_version(text, cri, oci):
     (("--protection", "--usage", "shop/web/app"), "--usage: '' is not a quantity"),
     (("--protection", "--usage", "shop/web/app=-1"), "is less than 0"),
     (("--protection", "--cgroup", "v1", "--set", "failCgroupV1=false"), "--protection: memory.min and memory.low are"),
+    (("--throttling", "--cgroup", "v1", "--set", "failCgroupV1=false"), "--throttling: memory.high is"),
     (("--translate", "cri", "--diff-config", "x.yaml"), "are about one plan"),
+    (("--throttling", "--resize", "x.yaml"), "--resize is an answer of its own"),
 ])  # fmt: skip
 def test_wrong_words(told, arguments, says):
     code, out, err = told(*arguments)
@@ -166,6 +168,16 @@ def test_protection_beside_translations(told):
     assert (own["subject"], own["usage"], own["use"]) == ("container app of pod shop/web", 64 << 20, "given")
     assert own["recursive"] == {"min": "67108864", "low": "0", "shelter": "hard"}
     assert "protection" not in json.loads(told("--json")[1])
+
+
+def test_throttling(told):
+    code, out, err = told("--throttling", "--protection")
+    assert (code, err) == (0, "")
+    assert out.index("Effective protection") < out.index("Throttling: what memory.high does")
+    [own] = json.loads(told("--throttling", "--json")[1])["throttling"]
+    assert (own["subject"], own["stalls"]) == ("container app of pod shop/web", False)
+    assert f"  memory.high {own['high']}: it sleeps from {own['sleepsFrom']} on\n" in out
+    assert "throttling" not in json.loads(told("--json")[1])
 
 
 def test_facts_from_standard_input_are_read_once(told, monkeypatch):

@@ -9,7 +9,16 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.cgroup.throttle import Growth, Over, delay, fastest_growth, overage, sleeps_from, stalls_from
+from memqos.engine.cgroup.throttle import (
+    Growth,
+    Over,
+    delay,
+    fastest_growth,
+    least_sleep,
+    overage,
+    sleeps_from,
+    stalls_from,
+)
 from memqos.model.knob import Bytes
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -112,3 +121,11 @@ def test_ever_less_is_gained_by_waiting():
 def test_no_time_and_no_thread_are_no_question(seconds, threads):
     with pytest.raises(ValueError, match="must be above zero"):
         fastest_growth(0, HIGH, seconds=seconds, threads=threads, hz=250)
+
+
+def test_the_least_sleep_is_the_sum_of_the_batches_delays():
+    """None up to 101 MiB, 8.6 s up to 110 MiB; from the stall on 499 jiffies more for each batch."""
+    assert least_sleep(HIGH, 101 * MIB, hz=250) == 0
+    assert least_sleep(HIGH, 110 * MIB, hz=250) == Fraction(1077, 125)
+    further = least_sleep(HIGH, 126 * MIB, hz=250) - least_sleep(HIGH, 125 * MIB, hz=250)
+    assert further == Fraction(4 * 499, 250)

@@ -22,7 +22,17 @@ from fractions import Fraction
 
 from memqos.model.knob import Bytes
 
-__all__ = ["CHARGE_BATCH", "Growth", "Over", "delay", "fastest_growth", "overage", "sleeps_from", "stalls_from"]
+__all__ = [
+    "CHARGE_BATCH",
+    "Growth",
+    "Over",
+    "delay",
+    "fastest_growth",
+    "least_sleep",
+    "overage",
+    "sleeps_from",
+    "stalls_from",
+]
 
 CHARGE_BATCH = 64
 """Pages that a task is charged at once, ahead of their use."""
@@ -110,6 +120,21 @@ def fastest_growth(
             break
         usage, charges, slept = usage + threads * batch, charges + threads, slept + least
     return Growth(usage=usage + threads * batch, charges=charges + threads, slept=Fraction(slept, hz))
+
+
+def least_sleep(high: Bytes, end: int, *, hz: int, page_size: int = 4096) -> Fraction:
+    """Seconds that one task sleeps at least on its way from memory.high to a usage of `end` bytes, nothing reclaimed.
+
+    Zero where it does not sleep on the way. Each sleep is counted as one jiffy shorter than it is asked for, which is
+    how much the kernel's timer may round it down.
+    """
+    batch, slept = CHARGE_BATCH * page_size, 0
+    usage, stalled = high.count + batch, stalls_from(high, hz=hz, page_size=page_size)
+    while usage <= min(end, stalled):
+        slept += max(delay([Over(usage=usage, high=high)], hz=hz, page_size=page_size) - 1, 0)
+        usage += batch
+    capped = max(0, (end - usage) // batch + 1)
+    return Fraction(slept + capped * (_CAP_SECONDS * hz - 1), hz)
 
 
 def _least(high: Bytes, penalty: int, *, hz: int, page_size: int) -> int:
