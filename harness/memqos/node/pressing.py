@@ -1,4 +1,4 @@
-"""Pressure below kubepods' limit: one pod takes what others could lose, and the kernel's model says what each keeps.
+"""Pressed below kubepods' limit: one pod takes what others could lose, and the kernel's model says what each keeps.
 
 Reclaim begins at kubepods then, so that protection is handed down from there: a container's memory.min and memory.low
 count as far as those of its pod and its QoS class do.
@@ -22,7 +22,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.premises import broken_of
 from memqos.node.watched import WatchedContainer
 
-__all__ = ["Pressure", "Squeeze", "squeeze_of"]
+__all__ = ["Pressed", "Squeeze", "squeeze_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Squeeze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressure:
+class Pressed:
     """What a neighbour's growth did to the containers beside it; each is named by its pod, of which it is the first."""
 
     containers: Sequence[WatchedContainer]

@@ -19,7 +19,7 @@ from memqos.node.combining import Combined, Unfinished, both
 from memqos.node.conditions import Sample
 from memqos.node.population import Population
 from memqos.node.premises import Premises
-from memqos.node.pressing import Pressure, squeeze_of
+from memqos.node.pressing import Pressed, squeeze_of
 from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
@@ -134,7 +134,7 @@ class Watch:
         for container in waiting.containers:
             self._ask(container)
 
-    def press(self, neighbour: str, *, past_low: bool = False) -> Pressure:
+    def press(self, neighbour: str, *, past_low: bool = False) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
         What it takes beyond is half of what nothing protects from it; past_low: all of that, and half of what only
@@ -148,7 +148,7 @@ class Watch:
         squeeze = squeeze_of(self._plan, self._kubelet, everyone, grows, past_low=past_low)
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
-        return Pressure(containers=everyone, squeeze=squeeze)
+        return Pressed(containers=everyone, squeeze=squeeze)
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
