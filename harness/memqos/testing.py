@@ -6,10 +6,9 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import AdmittedPod
 from memqos.node.combining import Combined, after, both, either
-from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, reaches, rises
+from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, reaches, rises, stalls
 from memqos.node.course import Course
 from memqos.node.fake import fake_node
-from memqos.node.growth import stalls
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.resizing import Moment, Resized

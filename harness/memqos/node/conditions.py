@@ -26,6 +26,7 @@ __all__ = [
     "held",
     "reaches",
     "rises",
+    "stalls",
     "work_done",
 ]
 
@@ -55,6 +56,10 @@ THROTTLE_US = 10_000
 The kernel lets a task above memory.high go on without sleep for penalties of up to HZ/100 = 10 ms
 (mm/memcontrol.c, mem_cgroup_handle_over_high), so one throttled task stalls for more than that.
 """
+
+
+STALL_US = 10_000_000
+"""A stall that is no hiccup, in µs of memory pressure: five of the longest sleeps of a task above memory.high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +152,15 @@ def rises(file: str, key: str) -> Condition:
         f"{file} {key} rises",
         lambda sample: (sample.counter(file, key) or 0) > least,
         lambda sample: f"{key} {_or_unread(sample.counter(file, key))} in {sample.pod}/{file}",
+    )
+
+
+def stalls() -> Condition:
+    """Tasks of the container's pod have waited for memory for ten seconds in all."""
+    return Condition(
+        f"memory.pressure some total reaches {STALL_US} µs",
+        lambda sample: (sample.counter("memory.pressure", "some total") or 0) >= STALL_US,
+        lambda sample: f"some total {_or_unread(sample.counter('memory.pressure', 'some total'))} µs in {sample.pod}",
     )
 
 

@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.loss import Loss
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
-from memqos.node.growth import furthest, stall
+from memqos.node.growth import furthest, slowed
 from memqos.node.premises import Premises, broken_of
 from memqos.workload.report import Done, StepLine
 
@@ -102,15 +102,20 @@ class Course:
             return self._unbounded(file, limit)
         return self._finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
 
-    def comes_to_stall(self) -> Finding:
-        """Memory in use came to where the kernel lets a task sleep 2 s for each 256 KiB, and two of them further."""
+    def waits(self) -> Finding:
+        """For most of the time since its growth costs sleep, tasks of its pod waited for memory."""
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
-            return self._unbounded("memory.current", Knob.MEMORY_HIGH)
-        most = max(self._amounts("memory.current"), default=None)
-        least = stall(high)
-        holds = most is not None and most >= least
-        return self._finding("memory.current", f"at least {least} (stalled above memory.high)", most, holds)
+            return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="some total")
+        looks = [(one.reading.at, stalled) for one in slowed(self.samples, high)
+                 if (stalled := one.counter("memory.pressure", "some total")) is not None]  # fmt: skip
+        seconds = looks[-1][0] - looks[0][0] if looks else 0.0
+        why = "" if seconds else "no two samples show it above memory.high by so much that it sleeps"
+        waited = (looks[-1][1] - looks[0][1]) / 1e6 if looks else 0.0
+        expected = f"more than half of {seconds:.1f} s above memory.high"
+        return self._finding(
+            "memory.pressure", expected, f"{waited:.1f} s", waited > seconds / 2, key="some total", why_not=why
+        )
 
     def grows_as_delayed(self) -> Finding:
         """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
@@ -237,8 +242,9 @@ class Course:
         finding = self._finding(what, expected, observed, observed == expected)
         return replace(finding, evidence={**finding.evidence, **evidence})
 
-    def _unbounded(self, file: str, limit: Knob) -> Finding:
-        return self._finding(file, f"measured by {limit}", None, holds=False, why_not=f"the plan sets no {limit}")
+    def _unbounded(self, file: str, limit: Knob, *, key: str = "") -> Finding:
+        why_not = f"the plan sets no {limit}"
+        return self._finding(file, f"measured by {limit}", None, holds=False, key=key, why_not=why_not)
 
     def _finding(
         self, file: str, expected: str, observed: object, holds: bool, *, key: str = "", why_not: str = ""

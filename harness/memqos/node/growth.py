@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memqos.engine.cgroup.throttle import fastest_growth, sleeps_from, stalls_from
-from memqos.model.knob import Bytes, Knob
-from memqos.node.conditions import SLACK, Condition, Sample
+from memqos.engine.cgroup.throttle import fastest_growth, sleeps_from
+from memqos.model.knob import Bytes
+from memqos.node.conditions import Sample
 
-__all__ = ["Stretch", "furthest", "stall", "stalls"]
+__all__ = ["Stretch", "furthest", "slowed"]
 
 _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
-
-_STALLED_BATCHES = 2
-"""Batches beyond the point of stall that show it: each of them took the kernel's longest sleep, 2 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,41 +31,36 @@ class Stretch:
     seconds: float
 
 
-def stall(high: int) -> int:
-    """The usage, in bytes, at which a program above this memory.high has stalled: two of the longest sleeps past."""
-    return max(stalls_from(Bytes(high), hz=hz) for hz in _HERTZ) + _STALLED_BATCHES * SLACK
-
-
-def stalls() -> Condition:
-    """The container has come to the point above its planned memory.high where it sleeps 2 s for each 256 KiB."""
-
-    def holds(sample: Sample) -> bool:
-        amount, high = sample.number("memory.current"), sample.bound(Knob.MEMORY_HIGH)
-        return amount is not None and high is not None and amount >= stall(high)
-
-    def shows(sample: Sample) -> str:
-        high = sample.bound(Knob.MEMORY_HIGH)
-        planned = "max" if high is None else f"{high}, at which it stalls from {stall(high)} on"
-        usage = sample.number("memory.current")
-        return f"{'(not there)' if usage is None else usage} beside a planned memory.high of {planned}"
-
-    return Condition("memory.current comes to where it stalls", holds, shows)
+def slowed(samples: Sequence[Sample], high: int) -> Sequence[Sample]:
+    """The samples of a container's memory from the first on in which its growth costs sleep."""
+    above = min(sleeps_from(Bytes(high), hz=hz) for hz in _HERTZ)
+    for index, sample in enumerate(samples):
+        if (sample.number("memory.current") or 0) >= above:
+            return samples[index:]
+    return ()
 
 
 def furthest(samples: Sequence[Sample], high: int) -> Stretch | None:
     """The stretch at whose end the program came furthest, measured by what it may have; None if there is none.
 
-    The first sample in which its growth costs sleep begins them all; one task is taken to grow.
+    One task is taken to grow.
     """
-    above = min(sleeps_from(Bytes(high), hz=hz) for hz in _HERTZ)
-    seen = [(sample.reading.at, usage) for sample in samples if (usage := sample.number("memory.current")) is not None]
-    begin = next((index for index, (_, usage) in enumerate(seen) if usage >= above), len(seen))
-    stretches = [_stretch(seen[begin], later, high) for later in seen[begin + 1 :]]
+    seen = [
+        (sample.reading.at, usage)
+        for sample in slowed(samples, high)
+        if (usage := sample.number("memory.current")) is not None
+    ]
+    stretches = [_stretch(seen[0], later, high) for later in seen[1:]]
     return max(stretches, key=lambda one: one.usage - one.allowed, default=None)
 
 
 def _stretch(first: tuple[float, int], last: tuple[float, int], high: int) -> Stretch:
     seconds = last[0] - first[0]
-    whole = max(1, math.ceil(seconds))
-    allowed = max(fastest_growth(first[1], Bytes(high), seconds=whole, hz=hz).usage for hz in _HERTZ)
+    allowed = _allowed(first[1], high, max(1, math.ceil(seconds)))
     return Stretch(start=first[1], usage=last[1], allowed=allowed, seconds=seconds)
+
+
+@functools.cache
+def _allowed(start: int, high: int, seconds: int) -> int:
+    """There are far more samples than seconds."""
+    return max(fastest_growth(start, Bytes(high), seconds=seconds, hz=hz).usage for hz in _HERTZ)

@@ -6,11 +6,10 @@ see on it that they are wrong.
 
 import json
 
-from memqos.model.knob import Knob
+from memqos.engine.cgroup.throttle import stalls_from
+from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupVersion
 from memqos.model.quantity import Quantity
-from memqos.node.conditions import SLACK
-from memqos.node.growth import stall
 from memqos.runtime.base import ContainerState
 from tests.unit.node.fakes import Bench
 
@@ -62,20 +61,22 @@ class MemoryBench(Bench):
         high, limit = self._amount(path, "memory.high"), self._amount(path, "memory.max")
         if not high < self._amount(path, "memory.current") < limit:
             return
-        if stall(high) < limit:
-            self.cgroups.show(path, "memory.current", f"{stall(high) - SLACK}\n")
+        if stalls_from(Bytes(high), hz=250) < limit:
+            self.cgroups.show(path, "memory.current", f"{stalls_from(Bytes(high), hz=250)}\n")
             self.stalling[container.id] = path, 1
         else:
-            self.cgroups.show(path, "memory.current", f"{limit - 3 * SLACK}\n")
+            self.cgroups.show(path, "memory.current", f"{limit - 3 * PAGE}\n")
             self.stalling[container.id] = path, 2
             self.doomed[container.id] = -LOOKS
 
     def _grow(self, container):
-        """At each look one batch more, of a program that stalls."""
+        """At each look a page more and nearly a minute of waiting, of a program that stalls."""
         path, left = self.stalling.get(container.id, (None, 0))
         if left and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
-            self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + SLACK}\n")
+            self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + PAGE}\n")
+            for cgroup in (path, path.parent):
+                self.cgroups.show(cgroup, "memory.pressure", STALLED.replace("900000", "59000000"))
 
     def _count_kill(self, path):
         if self.cgroups.hierarchy.version is CgroupVersion.V1:

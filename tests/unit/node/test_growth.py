@@ -1,6 +1,6 @@
 """Growth above memory.high, of made-up samples: which of them the kernel's sleeps allow.
 
-With memory.high at 100 MiB a program sleeps from 101.4 MiB on, and stalls from 117.7 MiB on: 256 KiB in 2 s.
+With memory.high at 100 MiB a program sleeps from 101.4 MiB on, and from 117.7 MiB on it gets 256 KiB in 2 s.
 """
 
 import dataclasses
@@ -10,15 +10,14 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.model.knob import Bytes, Knob
+from memqos.node.conditions import stalls
 from memqos.node.course import Course
-from memqos.node.growth import stall, stalls
 from memqos.node.premises import Premises
-from tests.unit.node.samples import course, files, planned, sample
+from tests.unit.node.samples import QUIET, course, files, planned, sample
 
 MIB = 1 << 20
 HIGH = 100 * MIB
 POD, APP = planned(memory__high=Bytes(HIGH))
-STALL = 123396096 + 2 * 262144
 
 
 def seen(*looks):
@@ -68,22 +67,44 @@ def test_too_few_samples_above_are_not_observable(looks):
     assert finding.why_not.startswith("fewer than two samples")
 
 
-def test_the_point_of_stall_is_two_of_the_longest_sleeps_past_where_they_begin():
-    assert stall(HIGH) == STALL
-    assert seen((0.0, STALL)).comes_to_stall().verdict is Verdict.CONFORMS
-    assert seen((0.0, STALL - 1)).comes_to_stall().verdict is Verdict.DEVIATES
+def pressed(*looks):
+    """A course in which tasks had waited for so many µs at these times, above memory.high all along."""
+    shown = seen(*((at, 120 * MIB) for at, _ in looks))
+    samples = [
+        dataclasses.replace(
+            one,
+            reading=sample(
+                files(
+                    memory_current=f"{120 * MIB}\n",
+                    memory_high=f"{HIGH}\n",
+                    memory_pressure=QUIET.replace("total=0", f"total={total}"),
+                ),
+                at=at,
+            ).reading,
+        )
+        for one, (at, total) in zip(shown.samples, looks, strict=True)
+    ]
+    return dataclasses.replace(shown, samples=tuple(samples))
+
+
+def test_a_program_that_waits_most_of_the_time_stalls():
+    assert pressed((0.0, 1_000_000), (10.0, 9_000_000)).waits().verdict is Verdict.CONFORMS
+    awake = pressed((0.0, 1_000_000), (10.0, 6_000_000)).waits()
+    assert (awake.verdict, awake.observed) == (Verdict.DEVIATES, "5.0 s")
+    assert awake.expected == "more than half of 10.0 s above memory.high"
+    assert pressed((0.0, 1_000_000)).waits().verdict is Verdict.NOT_OBSERVABLE
+
+
+def test_ten_seconds_of_waiting_are_a_stall():
     condition = stalls()
-    assert [condition.holds(seen((0.0, usage)).samples[0]) for usage in (STALL - 1, STALL)] == [False, True]
-    assert condition.shows(seen((0.0, 5)).samples[0]) == (
-        f"5 beside a planned memory.high of {HIGH}, at which it stalls from {STALL} on"
-    )
+    short, long = pressed((0.0, 9_999_999)).samples[0], pressed((0.0, 10_000_000)).samples[0]
+    assert [condition.holds(one) for one in (short, long)] == [False, True]
+    assert condition.shows(short) == "some total 9999999 µs in /pod"
 
 
-def test_without_a_planned_memory_high_there_is_no_stall_to_judge():
+def test_without_a_planned_memory_high_there_is_nothing_to_measure_by():
     """The files' own memory.high is no measure."""
-    unplanned = course(sample(files(memory_current=f"{STALL}\n")))
+    unplanned = course(sample(files(memory_current=f"{120 * MIB}\n")))
 
-    assert not stalls().holds(unplanned.samples[0])
-    assert "planned memory.high of max" in stalls().shows(unplanned.samples[0])
-    for finding in (unplanned.comes_to_stall(), unplanned.grows_as_delayed()):
+    for finding in (unplanned.waits(), unplanned.grows_as_delayed()):
         assert (finding.verdict, finding.why_not) == (Verdict.NOT_OBSERVABLE, "the plan sets no memory.high")
