@@ -31,6 +31,14 @@ class MemoryBench(Bench):
         self.breaks = breaks
         self.doomed = {}
         self.stalling = {}
+        self.looked_at = set()
+        texts = self.cgroups.texts
+
+        def look(path, files):
+            self.looked_at.add(path)
+            return texts(path, files)
+
+        self.cgroups.texts = look
         self.args = {}
         create, start, status = self.runtime.create, self.runtime.start, self.runtime.status
 
@@ -63,20 +71,20 @@ class MemoryBench(Bench):
             return
         if stalls_from(Bytes(high), hz=250) < limit:
             self.cgroups.show(path, "memory.current", f"{stalls_from(Bytes(high), hz=250)}\n")
-            self.stalling[container.id] = path, 1
+            self.stalling[container.id] = path, 3
         else:
             self.cgroups.show(path, "memory.current", f"{limit - 3 * PAGE}\n")
             self.stalling[container.id] = path, 2
             self.doomed[container.id] = -LOOKS
 
     def _grow(self, container):
-        """At each look a page more and nearly a minute of waiting, of a program that stalls."""
+        """At each look a page more and five times as much waiting, of a program that stalls."""
         path, left = self.stalling.get(container.id, (None, 0))
-        if left and path in self.cgroups:
+        if left and path in self.looked_at and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
             self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + PAGE}\n")
             for cgroup in (path, path.parent):
-                self.cgroups.show(cgroup, "memory.pressure", STALLED.replace("900000", "59000000"))
+                self.cgroups.show(cgroup, "memory.pressure", STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}"))
 
     def _count_kill(self, path):
         if self.cgroups.hierarchy.version is CgroupVersion.V1:
@@ -102,8 +110,8 @@ class MemoryBench(Bench):
         elif not legacy:
             self._slow_down(container, path)
         line = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": anon, "max_us": 1}
-        ends = container.id in self.doomed
-        report = json.dumps(line | {"event": "step", "of": anon} if ends else line)
+        unfinished = container.id in {*self.doomed, *self.stalling}
+        report = json.dumps(line | {"event": "step", "of": anon} if unfinished else line)
         self.target._plain._files[container.log_path] = f"2026-01-01T00:00:00Z stdout F {report}\n".encode()
 
     def _on_v2(self, path, anon, file):
