@@ -83,8 +83,9 @@ class MemoryBench(Bench):
         if left and path in self.looked_at and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
             self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + PAGE}\n")
+            stalled = STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}")
             for cgroup in (path, path.parent):
-                self.cgroups.show(cgroup, "memory.pressure", STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}"))
+                self.cgroups.show(cgroup, "memory.pressure", stalled)
 
     def _count_kill(self, path):
         if self.cgroups.hierarchy.version is CgroupVersion.V1:
