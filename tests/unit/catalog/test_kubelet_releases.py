@@ -18,7 +18,7 @@ KUBELETS = load_kubelets(on=CgroupVersion.V2)
         (["1.34"], ["v1.34-documented", "v1.34"]),
         (["v1.34.2", "1.34"], ["v1.34-documented", "v1.34"]),
         (["1.24"], ["v1.24"]),
-        (["1.36", "1.22"], ["v1.22", "v1.36-none", "v1.36-tiered", "v1.36-static", "v1.36-static-draft"]),
+        (["1.36", "1.22"], ["v1.22", "v1.36-none", "v1.36-tiered", "v1.36-static", "v1.36-static-draft", "v1.36-off"]),
         (["1.27", "1.30"], ["v1.27-documented", "v1.30-documented", "v1.27", "v1.30"]),
     ],
 )
