@@ -3,6 +3,7 @@
 _NO_RULE = "no rule of memory, swap or CPU: "
 _GO = "the extraction left expressions of Go that stand for the values: "
 _RESIZED = "UseStatusResources: resources that the runtime reports while a resize is under way; cgroups follow the spec"
+_QUOTA = "what a quota that a runtime reports is in milli CPUs; cgroups follow the spec, and nothing here asks it back"
 _FIELDS = "they set a field that no rule reads, or what they set is built in Go"
 _STORED = "what the kubelet keeps in its checkpoint of allocations, which no cgroup holds"
 _SECOND = "the second list of the Go test's literal: pods that are calls or references, used by the first one's rows"
@@ -50,6 +51,7 @@ UNUSED: dict[tuple[str, str], tuple[int, str]] = {
     ("kubelet_pod_update.v1.36.3", "TestString"): (2, _NO_RULE + "the name of a kind of update"),
     ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfile"): (6, _NO_RULE + "seccomp"),
     ("kuberuntime_helpers_linux.v1.36.3", "TestGetSeccompProfileDefaultSeccomp"): (10, _NO_RULE + "seccomp"),
+    ("kuberuntime_helpers_linux.v1.36.3", "TestQuotaToMilliCPU"): (3, _QUOTA),
     ("kuberuntime_sandbox_linux.v1.36.3", "TestGeneratePodSandboxLinuxConfigSupplementalGroupsPolicy"): (
         4,
         _NO_RULE + "groups",
@@ -91,4 +93,6 @@ UNUSED: dict[tuple[str, str], tuple[int, str]] = {
     ("topology_policy_restricted.v1.36.3", "TestPolicyRestrictedName"): (1, "nothing is expected: asserted in Go"),
     ("v1_37_master_tests", "GetCgroupProcs"): (5, _NO_RULE + "the processes of a cgroup"),
     ("v1_37_master_tests", "MemoryLimitsFromConfig"): (3, "a limit that is handed on as it is, or not at all"),
+    ("v1_37_master_tests", "CPULimitsFromConfig_quota_period_to_milli"): (2, _QUOTA),
+    ("v1_37_master_tests", "QuotaToMilliCPU"): (5, _QUOTA),
 }

@@ -6,28 +6,15 @@ this table or tested against it, so they cannot drift apart.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from memqos.config.runtimes import RUNTIMES, offered_name
 from memqos.engine.translate.versions import OCI_RUNTIMES
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = [
-    "BY_HANDLER",
-    "DIRECTLY",
-    "OTHER_VARIABLES",
-    "OVER_CRIO",
-    "PREFIX",
-    "SETTINGS",
-    "Default",
-    "Kind",
-    "Setting",
-    "below_docker",
-    "oci_runtime",
-    "offered_name",
-]
+__all__ = ["OTHER_VARIABLES", "PREFIX", "SETTINGS", "Default", "Kind", "Setting"]
 
 PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""
@@ -107,33 +94,6 @@ class Setting:
     def key(self) -> str:
         """The name as a Python identifier."""
         return self.name.replace("-", "_")
-
-
-DIRECTLY = "oci:"
-"""Before an OCI runtime that is driven with no daemon in between."""
-_OVER_CONTAINERD = "containerd+"
-OVER_CRIO = "crio+"
-_BELOW_DOCKER = "docker+"
-BY_HANDLER = "cri+"
-"""Before a handler of the server on a socket that a person names, whatever both are."""
-RUNTIMES = tuple(
-    f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER, DIRECTLY) for name in OCI_RUNTIMES
-)
-
-
-def offered_name(chosen: str) -> str:
-    """The runtime as places offer it, such as "oci:runc"; an OCI runtime alone is one below containerd."""
-    return f"{_OVER_CONTAINERD}{chosen}" if chosen in OCI_RUNTIMES else chosen
-
-
-def below_docker(chosen: str) -> bool:
-    """Whether the Docker Engine makes the containers of a choice."""
-    return chosen.startswith(_BELOW_DOCKER)
-
-
-def oci_runtime(chosen: str) -> str:
-    """The OCI runtime of a choice: "runc" of "runc", "containerd+runc", "docker+runc" and "oci:runc"."""
-    return re.split(r"[+:]", chosen)[-1]
 
 
 SETTINGS: tuple[Setting, ...] = (

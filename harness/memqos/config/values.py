@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.config.placed import PlacedFile, placed_file
-from memqos.config.table import BY_HANDLER, Kind, Setting, offered_name
+from memqos.config.runtimes import BY_HANDLER, offered_name
+from memqos.config.table import Kind, Setting
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 

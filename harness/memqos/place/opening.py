@@ -11,9 +11,9 @@ from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
+from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
-from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET

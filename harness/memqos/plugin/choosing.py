@@ -8,8 +8,8 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.claims import Claim
+from memqos.config.runtimes import below_docker
 from memqos.config.settings import Settings
-from memqos.config.table import below_docker
 from memqos.report.bundle import LeftOut
 
 __all__ = ["left_out", "told_of"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
-from memqos.config.table import oci_runtime
 from memqos.engine.translate.versions import OCI_RUNTIMES, Feature, Runtimes
 from memqos.node.traits import UNKNOWN, runtimes_of
 from memqos.place.base import OfferedRuntime

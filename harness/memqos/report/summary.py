@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memqos.config.table import DIRECTLY
+from memqos.config.runtimes import DIRECTLY
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode

@@ -1,7 +1,8 @@
 """The adapter of the Docker Engine: its SDK over a local UNIX socket; what is said is made in `docker_words`.
 
-The SDK is imported nowhere else. Docker knows no pods: a pod is a cgroup parent and a label. What a CRI request says
-reaches Docker as `engine.translate.dockerd` puts it into a HostConfig; of what it has no word for, nothing is asked.
+The SDK is imported here and in `docker_errors` alone. Docker knows no pods: a pod is a cgroup parent and a label. What
+a CRI request says reaches Docker as `engine.translate.dockerd` puts it into a HostConfig; of what it has no word for,
+nothing is asked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from memqos.clock import Deadline, utc_now
 from memqos.engine.translate import dockerd
 from memqos.engine.translate.dockerd import HostConfig
 from memqos.engine.translate.resources import OciResources
-from memqos.errors import DeadlineError, EnvironmentNotAbleError, MachineryError, RuntimeCallError
+from memqos.errors import EnvironmentNotAbleError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import docker_words
@@ -35,6 +36,7 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
+from memqos.runtime.docker_errors import in_memqos_terms, passing_over, refusal
 
 __all__ = ["DockerRuntime", "connect_docker"]
 
@@ -155,7 +157,7 @@ class DockerRuntime:
         """POST /containers/ID/start; a container that runs already is "not modified", and an error here."""
         status = self._post("ContainerStart", container, "start", None, deadline)
         if status == _NOT_MODIFIED:
-            raise _refusal(self._name, "ContainerStart", status, "the container runs already")
+            raise refusal(self._name, "ContainerStart", status, "the container runs already")
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """POST /containers/ID/update with all that was asked for so far, as containerd does."""
@@ -177,7 +179,7 @@ class DockerRuntime:
         deadline: Deadline,  # noqa: ARG002
     ) -> None:
         """Docker knows no pods."""
-        raise _refusal(self._name, "UpdatePodSandboxResources", "UNIMPLEMENTED", f"there is no sandbox {sandbox.id}")
+        raise refusal(self._name, "UpdatePodSandboxResources", "UNIMPLEMENTED", f"there is no sandbox {sandbox.id}")
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """GET /containers/ID/json."""
@@ -224,7 +226,7 @@ class DockerRuntime:
                 deadline,
             )
             return
-        with _passing_over(_CONFLICT):
+        with passing_over(_CONFLICT):
             self._call("ContainerKill", {"id": container.id}, lambda client: client.kill(container.id), deadline)
         self._call("ContainerWait", {"id": container.id}, lambda client: client.wait(container.id), deadline)
 
@@ -248,7 +250,7 @@ class DockerRuntime:
         """Nothing is held open."""
 
     def _remove(self, container_id: str, *, deadline: Deadline) -> None:
-        with _passing_over(_NOT_FOUND):
+        with passing_over(_NOT_FOUND):
             self._call(
                 "ContainerDelete",
                 {"id": container_id},
@@ -296,9 +298,9 @@ class DockerRuntime:
                 answer = act(client)
             reply = {"answer": answer}
         except (docker.errors.DockerException, OSError) as error:
-            translated = _translated(error, method=method, runtime=self._name, deadline=deadline)
-            trouble = str(translated)
-            raise translated from error
+            meant = in_memqos_terms(error, method=method, runtime=self._name, deadline=deadline)
+            trouble = str(meant)
+            raise meant from error
         finally:
             record = CallRecord(
                 method=method,
@@ -317,41 +319,4 @@ def _words(method: str, resources: ContainerResources, stored: OciResources) -> 
     try:
         return dockerd.asked_of_docker(resources, stored=stored).host_config
     except ValueError as error:
-        raise _refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error
-
-
-def _translated(error: Exception, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
-    """What an error of the SDK means to memqos; the only place that knows them."""
-    if isinstance(error, docker.errors.APIError):
-        return _refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
-    data = {"method": method, "code": type(error).__name__, "details": str(error)}
-    if deadline.expired:
-        condition = f"{runtime} answers {method}"
-        return DeadlineError(
-            f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
-            data=data | {"condition": condition, "last": None, "elapsed": deadline.elapsed},
-        )
-    return MachineryError(
-        f"{runtime} does not answer: {error}",
-        where=method,
-        next_step="See whether the runtime's service runs on the machine, and its journal.",
-        data=data,
-    )
-
-
-@contextlib.contextmanager
-def _passing_over(status: int) -> Iterator[None]:
-    """Take this answer for one that says that nothing was to be done."""
-    try:
-        yield
-    except RuntimeCallError as error:
-        if error.data["code"] != str(status):
-            raise
-
-
-def _refusal(runtime: str, method: str, code: object, details: str) -> RuntimeCallError:
-    return RuntimeCallError(
-        f"{runtime} answered {code}: {details}",
-        where=method,
-        data={"method": method, "code": str(code), "details": details},
-    )
+        raise refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error
