@@ -30,7 +30,7 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
     contents = Contents(versions=versions, hugetlb=hugetlb)
     if says is not None:
         contents.brought[name] = Told(name=says[0], version=says[1])
-    place = VmPlace(SimpleNamespace(contents=contents), None)
+    place = VmPlace(SimpleNamespace(contents=contents, profile=None), None)
     return runtimes_in_use(CONTAINERD, place.runtimes[f"containerd+{name}"], resolve(given, {}))
 
 
