@@ -67,6 +67,13 @@ def test_a_large_container_is_stalled_for_hours():
     assert slowing_text(found(large, release="1.22")).endswith("after at least 1 h 54 min of sleep")
 
 
+def test_a_memory_high_close_to_the_limit_slows_nothing():
+    close = pod(container({"memory": "190Mi"}, {"memory": "192Mi"}), name="close")
+    [row] = found(close, release="1.27")
+    assert (row.end, row.sleeps_from, row.least_seconds) == (201326592, 203870208, 0)
+    assert slowing_text((row,)).endswith("  memory.high 201113600: it ends at memory.max 201326592 before it sleeps")
+
+
 def test_a_plan_without_memory_high_says_so():
     even = pod(container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "1"}), name="even")
     assert slowing_text(found(even, release="1.27")).endswith("nothing is slowed.")

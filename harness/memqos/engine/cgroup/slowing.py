@@ -98,6 +98,9 @@ def slowing_text(found: tuple[Slowed, ...]) -> str:
     if not found:
         return "\n".join([*lines, "", "No container and no pod has a memory.high: nothing is slowed."])
     for one in found:
+        if one.end is not None and one.end <= one.sleeps_from:
+            lines += ["", one.subject, f"  memory.high {one.high}: it ends at memory.max {one.end} before it sleeps"]
+            continue
         lines += ["", one.subject, f"  memory.high {one.high}: it sleeps from {one.sleeps_from} on"]
         if one.stalls:
             lines.append(f"  stalls from {one.stalls_from} on: 256 KiB in 2 s")
