@@ -12,6 +12,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.runtime.base import ContainerHandle
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.target.base import checked
 
 SOCKET = "/run/containerd/containerd.sock"
 IMAGE = "memqos.local/memload:1"
@@ -41,3 +42,10 @@ def read_below(tree: CgroupTree, root: CgroupPath, names: Iterable[str]) -> Read
 
 def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle) -> CgroupPath:
     return tree.cgroup_of(runtime.pid(container, deadline=soon()), deadline=soon())
+
+
+def remove(tree: CgroupTree, root: CgroupPath) -> None:
+    """Remove a cgroup and what was left below it, which no process is in any more."""
+    folder = tree.hierarchy.folder(root)
+    removal = ["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]
+    checked(tree.target.run(removal, deadline=soon()), where=folder)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 REAL, ARGUMENTS = sys.argv[0] + ".dist", sys.argv[1:]
@@ -22,6 +23,8 @@ def change_what_was_started(folder: Path) -> None:
         subprocess.run(["systemctl", "set-property", "--runtime", folder.name, "MemoryHigh=infinity"], check=True)
     if WRONG == "reloads systemd":
         subprocess.run(["systemctl", "daemon-reload"], check=True)
+        # Units are written into their cgroups again when systemd has nothing else to do.
+        time.sleep(3)
 
 
 if "update" in ARGUMENTS and WRONG == "ignores updates":
