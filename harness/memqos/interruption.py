@@ -2,12 +2,14 @@
 
 Python makes an exception of a signal, wherever the main thread is at that moment. In a finalizer or a callback nobody
 takes it, and Python passes it over; a library may swallow it as well. So it is raised again until somebody who ends
-things for it has said so.
+things for it has said so. Tasks of asyncio that it tears down in the middle of a call complain of that, also at the
+process's very end; nobody is told of it.
 """
 
 from __future__ import annotations
 
 import _thread
+import logging
 import signal
 import sys
 import threading
@@ -42,6 +44,7 @@ class Interruption:
         self._raised: weakref.ref[_Signalled] | None = None
         self._count = 0
         self._held = False
+        self._complaints = logging.getLogger("asyncio")
 
     @property
     def came(self) -> bool:
@@ -63,6 +66,7 @@ class Interruption:
                 if before not in {signal.SIG_IGN, None}:
                     self._before[number] = signal.signal(number, self._heed)
             self._report_unraisable, sys.unraisablehook = sys.unraisablehook, self._pass_over
+            self._complaints.addFilter(self._is_news)
         return self
 
     def __exit__(
@@ -74,6 +78,12 @@ class Interruption:
         self._before.clear()
         if self._report_unraisable is not None:
             sys.unraisablehook, self._report_unraisable = self._report_unraisable, None
+        if not self.came:
+            self._complaints.removeFilter(self._is_news)
+
+    def _is_news(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the signature is that of a filter
+        """Whether what asyncio complains of is no consequence of a signal."""
+        return not self.came
 
     def _heed(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is Python's
         is_reminder, self._reminding = self._reminding, False
