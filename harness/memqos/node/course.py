@@ -14,7 +14,7 @@ from memqos.engine.answer.loss import Loss
 from memqos.model.knob import Knob
 from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
 from memqos.node.growth import furthest, slowed
-from memqos.node.premises import Premises, broken_of
+from memqos.node.premises import Premises, began, broken_of
 from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
@@ -283,7 +283,7 @@ class Course:
         counts = next((text for text in texts if isinstance(text, str)), "")
         return {
             "samples": str(len(self.samples)),
-            "seconds": f"{last.reading.at - first.reading.at:.1f}",
+            "seconds": f"{last.reading.at - began(self.samples):.1f}",
             f"{events} of the pod": " ".join(counts.split()) or "not read",
             f"{usage} of the container, at most": str(max(self._amounts(usage), default="not read")),
         }

@@ -19,7 +19,7 @@ from memqos.model.pod import ContainerKind
 from memqos.model.reading import FileText
 from memqos.node.conditions import Sample
 
-__all__ = ["Premises", "broken_of", "premises_of"]
+__all__ = ["Premises", "began", "broken_of", "premises_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,14 @@ class Premises:
 
         What could be read in no sample is not observable.
         """
-        began = samples[0].reading.at
+        start = began(samples)
         judged: list[tuple[float, list[Finding]]] = []
         before: list[FileText | None] = []
         for sample in _while_it_ran(samples):
             # They change seldom, and there are many samples.
             texts = [sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs]
             if texts != before:
-                judged.append((sample.reading.at - began, self._in(sample)))
+                judged.append((sample.reading.at - start, self._in(sample)))
                 before = texts
         seconds = [at for at, _ in judged]
         return tuple(_over_time(one, seconds) for one in zip(*(findings for _, findings in judged), strict=True))
@@ -88,6 +88,11 @@ class Premises:
             )
             if finding.knob in self.knobs
         ]
+
+
+def began(samples: Sequence[Sample]) -> float:
+    """When the first of these was read; one that has only the runtime's word was read at no time."""
+    return next((sample.reading.at for sample in samples if sample.reading.at), 0.0)
 
 
 def broken_of(premises: Iterable[Finding]) -> str:

@@ -291,3 +291,10 @@ def test_commands_that_are_done_are_counted_from_the_workloads_report():
     two, three = (dataclasses.replace(seen, commands=commands).finishes() for commands in (2, 3))
     assert two.verdict is Verdict.CONFORMS
     assert (three.verdict, three.observed) == (Verdict.DEVIATES, "2 commands done")
+
+
+def test_a_watch_begins_when_something_was_first_read():
+    """The runtime is asked before the first look, of which the clock says nothing."""
+    asked, first, last = sample(files(), at=0.0), sample(files(), at=200.0), sample(files(), at=207.5)
+
+    assert course(asked, first, last).still_runs().evidence["seconds"] == "7.5"
