@@ -204,4 +204,7 @@ def main() -> NoReturn:
         # Python would try again, complain, and end with a code of its own.
         frame.lead_nowhere(sys.stdout)
         frame.lead_nowhere(sys.stderr)
+    if code == ExitCode.INTERRUPTED:
+        # What was torn down in the middle of a call complains at Python's very end.
+        frame.lead_nowhere(sys.stderr)
     sys.exit(code)
