@@ -88,7 +88,7 @@ def start(tmp_path):
         run.process.kill()
         run.process.wait()
         assert run.disks
-        wait("its disks are gone", lambda: not any(disk.exists() for disk in run.disks), deadline=Deadline.after(5))
+        wait("its disks are gone", lambda disks=run.disks: not any(map(Path.exists, disks)), deadline=Deadline.after(5))
 
 
 @pytest.mark.parametrize(
