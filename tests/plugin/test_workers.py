@@ -133,6 +133,26 @@ def test_where_every_worker_crashes_the_rest_is_not_run_and_that_is_said(suite, 
     result.stdout.fnmatch_lines(["  4 workers crashed, and 3 cases were not run.*"])
 
 
+SETTLES_NOTHING = """
+@pytest.mark.claim("demo/one")
+def test_that_finds(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+
+def test_that_finds_nothing():
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_a_test_that_ends_without_a_finding_was_run(suite, run, pytester, options):
+    suite(SETTLES_NOTHING)
+
+    run(*options)
+
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert (len(bundle["results"]), bundle["counts"]["not_run"]) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("count", "stretches", "expected"),
     [

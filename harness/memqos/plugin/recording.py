@@ -34,6 +34,7 @@ from memqos.plugin.keys import (
 )
 from memqos.plugin.listed import known_deviations
 from memqos.plugin.results_folder import for_good, make_folder
+from memqos.plugin.roster import Roster
 from memqos.plugin.sharing import GROUPS, OMITTED
 from memqos.report import summary
 from memqos.report.bundle import Bundle, LeftOut
@@ -59,9 +60,7 @@ class Recording:
         self._phases: dict[str, list[Phase]] = {}
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
-        self._collected: set[str] = set()
-        self._ours: set[str] = set()
-        """What workers have of ours, before anything is deselected."""
+        self._roster = Roster(in_suites=is_run_of_suites(config))
         self._made = self._is_told = False
         self._others_failed = False
         self._usage = ""
@@ -73,7 +72,7 @@ class Recording:
     @property
     def is_responsible(self) -> bool:
         """Whether this is a run of memqos tests; any other is pytest's own matter."""
-        return bool(self._collected or self._ours or self._results) or is_run_of_suites(self._config)
+        return self._roster.has_ours or bool(self._results) or is_run_of_suites(self._config)
 
     @property
     def folder(self) -> Path | None:
@@ -103,20 +102,19 @@ class Recording:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Under xdist only the workers collect, each the same; only in a suites folder all of it is ours."""
-        chosen = {plain_id(nodeid) for nodeid in ids}
-        self._collected |= chosen if is_run_of_suites(self._config) else chosen & self._ours
+        """Under xdist only the workers collect, each the same."""
+        self._roster.choose_by_worker(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests were to run, so that a run that was broken off says how many are missing."""
-        self._collected.update(item.nodeid for item in session.items if is_ours(item))
-        if self._collected:
+        self._roster.choose(item.nodeid for item in session.items if is_ours(item))
+        if self._roster.chosen:
             self._make_folder()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
         if groups := getattr(report, GROUPS, {}):
-            self._ours.update(map(plain_id, groups))
+            self._roster.offer(groups)
             self._config.stash[LEFT_OUT] = LeftOut(**getattr(report, OMITTED))
             self._make_folder()
         if report.failed and self.is_responsible:
@@ -163,11 +161,13 @@ class Recording:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a phase; when a test is over, write its result at once."""
         nodeid = plain_id(report.nodeid)
-        if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._collected:
+        if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._roster.chosen:
             # xdist made this report of a worker that died in the middle of a test.
             if self._crashes.last_was_interrupted:
                 return
             setattr(report, ATTRIBUTE, worker_died(report))
+        if report.when == "teardown":
+            self._roster.end(nodeid)
         phase = phase_of(report)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
@@ -235,7 +235,7 @@ class Recording:
     @property
     def _missing(self) -> set[str]:
         """The cases that were to be run and were not."""
-        return self._collected - {result.id for result in self._results}
+        return self._roster.missing({result.id for result in self._results})
 
     def _conclude(self) -> ExitCode:
         """The run's exit code, as the bundle has it too."""
@@ -254,7 +254,7 @@ class Recording:
         code = self._ending.code(self._results)
         if code is ExitCode.CONFORMS and self._settings.strict_known and self._known_gone():
             code = ExitCode.DEVIATES
-        listed = self._collected and self._config.getoption("collectonly")
+        listed = self._roster.chosen and self._config.getoption("collectonly")
         return ExitCode.CONFORMS if code is ExitCode.NOTHING_OBSERVED and listed else code
 
     def _known_gone(self) -> tuple[str, ...]:
