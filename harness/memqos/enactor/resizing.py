@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
-from memqos.enactor.admission import refused_request, start_container, update_container
+from memqos.enactor.asking import refused_request, start_container, update_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.plan import PlannedCgroup
 from memqos.engine.resize import ResizeStep, StepKind

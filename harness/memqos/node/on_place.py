@@ -12,6 +12,7 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.recorder import Recorder
 from memqos.node.under_test import NodeUnderTest
+from memqos.node.vital import Vital
 from memqos.place.base import Place
 from memqos.runtime.base import Runtime
 
@@ -51,8 +52,7 @@ def node_on(
         driver=driver,
         runtimes=runtimes,
         disposable=place.is_disposable,
-        check_alive=place.check_alive,
-        examine=place.examine,
+        vital=Vital(check=place.check_alive, examine=place.examine),
         leaves=leaves,
         lingers=lingers,
     )

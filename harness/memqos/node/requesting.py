@@ -14,7 +14,7 @@ from functools import partial
 from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.admission import start_container
+from memqos.enactor.asking import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter

@@ -16,16 +16,17 @@ from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Plan, Refusal
+from memqos.engine.plan import Plan
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.errors import MachineryError, UsageError
+from memqos.errors import UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
+from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
+from memqos.node.needs import lacking
 from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
@@ -34,11 +35,12 @@ from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.tidying import Tidying
 from memqos.node.tight import tight
 from memqos.node.tracing import Tracing
+from memqos.node.vital import Vital
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
-from memqos.runtime.base import Capability, Runtime
+from memqos.runtime.base import Runtime
 from memqos.target.base import Target, checked
 
 __all__ = ["NodeUnderTest"]
@@ -51,10 +53,9 @@ Asking = TypeVar("Asking", bound=Requests)
 class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
-    Nothing of an earlier population is left on it when the next one is admitted. `check_alive` and `examine` raise the
-    machine's own failure, if it has one: the first is cheap, the second is given an error that may come from it.
-    `enactor`: who makes plans true on it. `runtimes`: what runs its containers. `disposable`, `leaves`, `lingers`: as
-    in Tidying.
+    Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
+    `runtimes`: what runs its containers. `vital`: raises the machine's own failure. `disposable`, `leaves`, `lingers`:
+    as in Tidying.
     """
 
     def __init__(
@@ -69,8 +70,7 @@ class NodeUnderTest:
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
         runtimes: Runtimes = TRIXIE,
         disposable: bool = False,
-        check_alive: Callable[[], None] = lambda: None,
-        examine: Callable[[MachineryError], None] | None = None,
+        vital: Vital | None = None,
         leaves: Callable[[], bool] = lambda: False,
         lingers: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -84,35 +84,14 @@ class NodeUnderTest:
         self._recorder = recorder
         self._runtimes = runtimes
         self._tidying = Tidying(disposable=disposable, leaves=leaves, lingers=lingers)
-        self._check_alive = check_alive
-        self._examine = examine or (lambda _: check_alive())
+        self._vital = vital or Vital()
         self._enactor = enactor
         self._kept: Enactment | None = None
         self._standing: Enactment | None = None
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
-        lacks = {
-            "swap": not (self.facts.swap and self.facts.swap_controller) and "the machine has no swap",
-            "psi": not self._facts.pressure and "the kernel does not measure the pressure of cgroups",
-            "zones": len(self.facts.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
-            "unified": self._lacks(Capability.UNIFIED),
-            "cpuset.mems": self._lacks(Capability.CPUSET_MEMS),
-            "OOM reason": self._lacks(Capability.OOM_REASON),
-            "own machine": not self._tidying.disposable and "the machine is not memqos's own to restart services on",
-            "CRI": Capability.CRI not in self.runtime.capabilities and f"{self.runtime.name} is not spoken to over CRI",
-            "docker": self._lacks(Capability.HOST_CONFIG),
-            "cgroup v2": self._is_on(CgroupVersion.V1),
-            "cgroup v1": self._is_on(CgroupVersion.V2),
-        }
-        return lacks[need] or ""
-
-    def _is_on(self, other: CgroupVersion) -> str:
-        return f"the machine has cgroup {other}" if self.facts.cgroup_version is other else ""
-
-    def _lacks(self, capability: Capability) -> str:
-        known = capability in self.runtime.capabilities
-        return "" if known else f"{self.runtime.name} cannot say '{capability}'"
+        return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable)
 
     def plan(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Plan:
         """What this node must hold for these pods under this kubelet."""
@@ -140,7 +119,7 @@ class NodeUnderTest:
         standing = self._enactor.begin("memqos")
         self._kept = standing
         try:
-            with self._guarded(), self._clearing(standing):
+            with self._vital.guarded(), self._clearing(standing):
                 yield
         finally:
             self._kept = None
@@ -175,7 +154,7 @@ class NodeUnderTest:
         kept = self._kept
         self._standing = standing = kept or self._enactor.begin(f"memqos {kubelet.id}")
         ending = self._tidying.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
-        with self._guarded(), ending:
+        with self._vital.guarded(), ending:
             standing.bring(plan)
             beside(plan)
             yield self._population(plan, standing.admit(plan, pods, steering=steering), kubelet)
@@ -208,7 +187,7 @@ class NodeUnderTest:
         pods = [admitted.pod for admitted in population.pods.values()]
         plan = succession(population.plan, self.plan(pods, kubelet))
         self._recorder.plan(plan)
-        with self._guarded():
+        with self._vital.guarded():
             standing.bring(plan)
             return self._population(plan, standing.pods, kubelet)
 
@@ -222,20 +201,11 @@ class NodeUnderTest:
         if standing is None or pod.uid not in standing.pods:
             raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
         desired = with_resources_of(pod, to)
-        plan = resize_pods(
-            [admitted.pod for admitted in population.pods.values()],
-            [desired],
-            self.kubelet(kubelet),
-        )
+        plan = resize_pods([one.pod for one in population.pods.values()], [desired], self.kubelet(kubelet))
         self._recorder.plan(plan.after)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
-        with self._guarded():
+        with self._vital.guarded():
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
-
-    def _read_and_record(self, population: Population) -> Reading:
-        reading = self.read(population)
-        self._recorder.reading(reading)
-        return reading
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))
@@ -246,9 +216,12 @@ class NodeUnderTest:
             enacted_by=self._enactor.setter,
             tracing=tracing,
         )
-        complete = dataclasses.replace(population, reading=self.read(population))
-        self._recorder.reading(complete.reading)
-        return complete
+        return dataclasses.replace(population, reading=self._read_and_record(population))
+
+    def _read_and_record(self, population: Population) -> Reading:
+        reading = self.read(population)
+        self._recorder.reading(reading)
+        return reading
 
     def read(self, population: Population) -> Reading:
         """Every planned cgroup and every container's, now; see `read_population`."""
@@ -316,10 +289,6 @@ class NodeUnderTest:
         self._tidying.clear_away()
         return tuple(map(str, self._enactor.leftovers()))
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
-        """The pods that the kubelet would not admit under a plan."""
-        return plan.refusals
-
     def _write_back(self) -> None:
         """Wait until the machine's dirty page cache is on its disk."""
         checked(self.target.run(["sync"], deadline=Deadline.after(READ_SECONDS)), where=self.target.address)
@@ -327,13 +296,3 @@ class NodeUnderTest:
     def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""
         return self._tidying.ending(standing.clear, standing.clear)
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Repeat the machine's own failure, if it has one, instead of the many that follow from it."""
-        self._check_alive()
-        try:
-            yield
-        except MachineryError as error:
-            self._examine(error)
-            raise

@@ -16,10 +16,10 @@ import grpc
 from google.protobuf.message import Message
 
 from memqos.clock import Deadline, utc_now
-from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import cri_wire
+from memqos.runtime import cri_wire, unanswered
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
     CallRecord,
@@ -288,16 +288,7 @@ def _translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: De
     code, details = error.code(), error.details() or ""
     data = {"method": method, "code": code.name, "details": details}
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        condition = f"{runtime} answers {method}"
-        return DeadlineError(
-            f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
-            data=data | {"condition": condition, "last": None, "elapsed": deadline.elapsed},
-        )
+        return unanswered.late(runtime, method, deadline, data=data)
     if code is grpc.StatusCode.UNAVAILABLE:
-        return MachineryError(
-            f"{runtime} does not answer: {details}",
-            where=method,
-            next_step="See whether the runtime's service runs on the machine, and its journal.",
-            data=data,
-        )
+        return unanswered.gone(runtime, method, details, data=data)
     return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import docker
 from memqos.clock import Deadline
-from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
+from memqos.errors import MachineryError, RuntimeCallError
+from memqos.runtime import unanswered
 
 __all__ = ["in_memqos_terms", "passing_over", "refusal"]
 
@@ -18,17 +19,8 @@ def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: De
         return refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
     data = {"method": method, "code": type(error).__name__, "details": str(error)}
     if deadline.expired:
-        condition = f"{runtime} answers {method}"
-        return DeadlineError(
-            f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
-            data=data | {"condition": condition, "last": None, "elapsed": deadline.elapsed},
-        )
-    return MachineryError(
-        f"{runtime} does not answer: {error}",
-        where=method,
-        next_step="See whether the runtime's service runs on the machine, and its journal.",
-        data=data,
-    )
+        return unanswered.late(runtime, method, deadline, data=data)
+    return unanswered.gone(runtime, method, str(error), data=data)
 
 
 @contextlib.contextmanager

@@ -186,26 +186,11 @@ class FakeRuntime:
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
         """What its cgroup shows, as containerd 1.7 computes it."""
-        return self._stats(self._known(container, "ContainerStats").cgroup)
+        return self._cgroups.stats(self._known(container, "ContainerStats").cgroup)
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
         """What the pod's cgroup shows."""
-        return {"linux": self._stats(CgroupPath.parse(sandbox.spec.cgroup_parent))}
-
-    def _stats(self, path: CgroupPath) -> Mapping[str, object]:
-        texts = self._cgroups.texts(path, ("memory.current", "memory.max", "memory.stat"))
-        counted = dict(line.split() for line in (texts["memory.stat"] or "").splitlines())
-        usage, limit = int(texts["memory.current"] or 0), (texts["memory.max"] or "max").strip()
-        working = max(0, usage - int(counted.get("inactive_file", 0)))
-        said = {
-            "usage_bytes": usage,
-            "working_set_bytes": working,
-            "rss_bytes": counted.get("anon", 0),
-            "available_bytes": 0 if limit == "max" else int(limit) - working,
-            "page_faults": counted.get("pgfault", 0),
-            "major_page_faults": counted.get("pgmajfault", 0),
-        }
-        return {"memory": {name: {"value": str(value)} for name, value in said.items()}}
+        return {"linux": self._cgroups.stats(CgroupPath.parse(sandbox.spec.cgroup_parent))}
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002
         """The specification that is kept; there is no bundle."""

@@ -17,6 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
+from memqos.node.vital import Vital
 from memqos.place.fake_guest import FakeSampler
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
 
@@ -311,7 +312,7 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=Bench().node._facts,
         recorder=bench.log,
-        check_alive=check_alive,
+        vital=Vital(check=check_alive),
     )
 
     def lose_it() -> None:

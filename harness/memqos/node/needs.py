@@ -1,0 +1,39 @@
+"""What a claim can need of a node, and why a node has not got it."""
+
+from __future__ import annotations
+
+from memqos.model.node import CgroupVersion, NodeFacts
+from memqos.probe.facts import TargetFacts
+from memqos.runtime.base import Capability, Runtime
+
+__all__ = ["lacking"]
+
+
+def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) -> str:
+    """Why the node lacks this, "" if it has it; the names are those of `claims.NEEDS`, KeyError for another.
+
+    is_own: the machine is memqos's own, which will be thrown away.
+    """
+    node = facts.node
+    lacks = {
+        "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
+        "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
+        "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
+        "unified": _unsaid(Capability.UNIFIED, runtime),
+        "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
+        "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
+        "own machine": not is_own and "the machine is not memqos's own to restart services on",
+        "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not spoken to over CRI",
+        "docker": _unsaid(Capability.HOST_CONFIG, runtime),
+        "cgroup v2": _mounts(CgroupVersion.V1, node),
+        "cgroup v1": _mounts(CgroupVersion.V2, node),
+    }
+    return lacks[need] or ""
+
+
+def _mounts(other: CgroupVersion, node: NodeFacts) -> str:
+    return f"the machine has cgroup {other}" if node.cgroup_version is other else ""
+
+
+def _unsaid(capability: Capability, runtime: Runtime) -> str:
+    return "" if capability in runtime.capabilities else f"{runtime.name} cannot say '{capability}'"
