@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.errors import ManifestError
+from memqos.errors import ManifestError, UsageError
+from memqos.model.node import CgroupDriver
 
-__all__ = ["EVIDENCE", "KnownDeviation", "amended", "load_known", "runtimes_told"]
+__all__ = ["EVIDENCE", "KnownDeviation", "amended", "load_all", "load_known", "runtimes_told"]
 
 EVIDENCE = "known"
 """The name under which a finding's evidence says which entry it is."""
@@ -26,7 +28,7 @@ _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDeviation:
-    """One entry of known.toml.
+    """One entry of known.toml, or of a list of the same kind.
 
     runtime: a CRI or OCI runtime's own name. since, fixed: the first release that deviates, and the first that does
     not any more; "" for every one from the beginning, and for none yet. claim, knob: what deviates. beside: the other
@@ -89,29 +91,81 @@ def runtimes_told(told: Iterable[str]) -> dict[str, str]:
 
 
 def load_known(file: Path) -> tuple[KnownDeviation, ...]:
-    """Every entry of a known.toml, a table each; ManifestError, naming the entry, for what is none."""
+    """Every entry of a list such as vm/known.toml, a table each.
+
+    Raises ManifestError, with the line where there is one, for what is no entry, UsageError for a file that cannot be
+    read.
+    """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
-    return tuple(_entries(document, str(file)))
+        text = file.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"the list of known deviations cannot be read: {error.strerror}.", where=str(file)) from None
+    except tomllib.TOMLDecodeError as error:
+        told = re.search(r"at line (\d+)", str(error))
+        line = int(told[1]) if told else 0
+        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file), line=line) from None
+    except UnicodeDecodeError:
+        raise ManifestError.at("the file is not TOML: it is not UTF-8.", file=str(file)) from None
+    return tuple(_entry(_Table(str(file), text, name), given) for name, given in document.items())
 
 
-def _entries(document: Mapping[str, Any], file: str) -> Iterator[KnownDeviation]:
-    kinds = {field.name: bool if field.name == "sometimes" else str for field in fields(KnownDeviation)}
-    needed = ("runtime", "claim", "knob", "sentence", "upstream")
-    for name, given in document.items():
-        if not isinstance(given, dict):
-            raise ManifestError.at("a known deviation is a table.", file=file, field=name, got=given)
-        for key, value in given.items():
-            if key not in kinds or key == "name" or not isinstance(value, kinds[key]):
-                raise ManifestError.at(f"'{key}' is no field of a known deviation.", file=file, field=name, got=value)
-        if missing := [key for key in needed if not given.get(key)]:
-            raise ManifestError.at(f"'{missing[0]}' has to be said.", file=file, field=name)
-        for key in ("since", "fixed"):
-            if given.get(key) and not _RELEASE.fullmatch(given[key]):
-                raise ManifestError.at(f"'{key}' is a release such as 1.2.", file=file, field=name, got=given[key])
-        yield KnownDeviation(name=name, **given)
+def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
+    """The entries of several lists; errors as of `load_known`, and ManifestError for a name that is in two of them."""
+    found: dict[str, KnownDeviation] = {}
+    first: dict[str, Path] = {}
+    for file in files:
+        for entry in load_known(file):
+            if entry.name in found:
+                table = _Table(str(file), file.read_text(encoding="utf-8"), entry.name)
+                raise table.error(
+                    f"{first[entry.name]} has an entry of this name.", next_step="Give it a name of its own."
+                )
+            found[entry.name], first[entry.name] = entry, file
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table of a list's text."""
+
+    file: str
+    text: str
+    name: str
+
+    def error(self, what: str, *, key: str = "", got: object = None, next_step: str = "") -> ManifestError:
+        """What is wrong with it, with the line of a key, or else of the table's head."""
+        line = line_of(self.text, self.name, key) or line_of(self.text, self.name)
+        return ManifestError.at(what, file=self.file, line=line, field=self.name, got=got, next_step=next_step)
+
+
+_KINDS = {field.name: bool if field.name == "sometimes" else str for field in fields(KnownDeviation)}
+_NEEDED = ("runtime", "claim", "knob", "sentence", "upstream")
+_FIELDS = tuple(name for name in _KINDS if name != "name")
+
+
+def _entry(table: _Table, given: Any) -> KnownDeviation:
+    if not isinstance(given, dict):
+        raise table.error("a known deviation is a table.", got=given)
+    for key, value in given.items():
+        if key not in _FIELDS:
+            next_step = f"Its fields are {', '.join(_FIELDS)}."
+            raise table.error(f"'{key}' is no field of a known deviation.", key=key, got=value, next_step=next_step)
+        if not isinstance(value, _KINDS[key]):
+            kind = "true or false" if _KINDS[key] is bool else "a text"
+            raise table.error(f"'{key}' is {kind}, not {value!r}.", key=key, got=value)
+    if missing := [key for key in _NEEDED if not given.get(key)]:
+        raise table.error(f"'{missing[0]}' has to be said.")
+    for key in ("since", "fixed"):
+        if given.get(key) and not _RELEASE.fullmatch(given[key]):
+            raise table.error(f"'{key}' is a release such as 1.2, not '{given[key]}'.", key=key, got=given[key])
+    if given.get("driver", "") not in {"", *CgroupDriver}:
+        raise table.error(f"there is no driver '{given['driver']}': {', '.join(CgroupDriver)}.", key="driver")
+    entry = KnownDeviation(name=table.name, **given)
+    if entry.fixed and _release(entry.fixed) <= _release(entry.since):
+        what = f"it is fixed in {entry.fixed}, which is not after {entry.since}: it is known of no version."
+        raise table.error(what, key="fixed")
+    return entry
 
 
 def _release(version: str) -> tuple[int, ...]:

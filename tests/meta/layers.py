@@ -75,7 +75,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
-    "known": frozenset({"errors", "engine"}),
+    "known": frozenset({"errors", "model", "engine", "config.lines"}),
     "config": frozenset({"errors", "model", "engine"}),
     "node": frozenset(
         {

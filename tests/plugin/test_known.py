@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from memqos.plugin import listed
+
 pytest_plugins = ["pytester"]
 
 KNOWN = """
@@ -21,11 +23,9 @@ import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 
-from memqos.known import load_known
 from memqos.place.fake import FakePlace
-from memqos.plugin import lane, listed, recording
+from memqos.plugin import lane
 
-listed.known_deviations = recording.known_deviations = lambda: load_known(Path(__file__).with_name("known.toml"))
 MACHINE = '{"id": "main-0", "profile": "trixie", "topology": "two-zones", "runtimes": ["runc 1.1"]}'
 
 
@@ -52,6 +52,12 @@ def test_it(qos_node, qos_evidence):
 """
 
 
+@pytest.fixture(autouse=True)
+def anew():
+    """A process has one run, and reads the lists once; here it has several."""
+    listed.known_deviations.cache_clear()
+
+
 @pytest.fixture
 def ran(suite, run, pytester):
     """Run one case with this finding beside a right one, with these options."""
@@ -59,8 +65,8 @@ def ran(suite, run, pytester):
     def go(finding, *options):
         suite(CASE.replace("{finding}", finding))
         (pytester.path / "suites/conftest.py").write_text(CONFTEST)
-        (pytester.path / "suites/known.toml").write_text(KNOWN)
-        result = run(*options)
+        (pytester.path / "mine.toml").write_text(KNOWN)
+        result = run("--memqos-known=mine.toml", *options)
         return result, json.loads((pytester.path / "out/bundle.json").read_text())
 
     return go
@@ -101,3 +107,29 @@ def test_one_that_is_gone_is_told_and_fails_where_that_is_asked(ran, options, co
     assert line.startswith("runc 1.1 has memory.high right in demo/one: high-is-max: ")
     said = "known deviations are not there any more" if code else "conforms"
     result.stdout.fnmatch_lines(["known, and not seen any more:", f"  {line}", f"verdict: {said} (1 case observed*"])
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ("demo/on", "*mine.toml:4: high-is-max: there is no claim 'demo/on'. Did you mean 'demo/one'*"),
+        ("requests/limit", "verdict: conforms *"),
+    ],
+    ids=["of nobody", "of ours"],
+)
+def test_an_entry_of_a_list_is_of_a_claim(suite, run, pytester, claim, words):
+    suite(CASE.replace("{finding}", 'finding("conforms")'))
+    (pytester.path / "suites/conftest.py").write_text(CONFTEST)
+    (pytester.path / "mine.toml").write_text(KNOWN.replace("demo/one", claim))
+    result = run("--memqos-known=mine.toml")
+    assert result.ret == (0 if claim == "requests/limit" else 4)
+    (result.stdout if claim == "requests/limit" else result.stderr).fnmatch_lines([words])
+
+
+def test_a_list_that_is_none_is_told_before_anything_else(suite, run, pytester):
+    suite(CASE.replace("{finding}", 'finding("conforms")'))
+    (pytester.path / "mine.toml").write_text("[high-is-max]\nruntime = 1\n")
+    result = run("--memqos-known=mine.toml")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*mine.toml:2: high-is-max: 'runtime' is a text, not 1.*"])
+    assert not (pytester.path / "out").exists()

@@ -7,8 +7,8 @@ import pytest
 from memqos import claims
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import ManifestError
-from memqos.known import KnownDeviation, amended, load_known, runtimes_told
+from memqos.errors import ManifestError, UsageError
+from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
 from memqos.report import junit, summary
 from memqos.report.bundle import Bundle
@@ -170,22 +170,48 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     assert len({entry.name for entry in entries}) == len(entries) >= 2
 
 
+WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a = 1", "a known deviation is a table"),
-        ("[a", "the file is not TOML"),
-        ('[a]\nruntime = "runc"', "'claim' has to be said"),
-        ('[a]\nruntim = "runc"', "'runtim' is no field of a known deviation"),
-        ('[a]\nname = "b"', "'name' is no field"),
-        ('[a]\nsometimes = "yes"', "'sometimes' is no field"),
+        ("a = 1", "known.toml: a: a known deviation is a table"),
+        ("# one\n[a\n", r"known.toml:2: the file is not TOML"),
+        ('# two\n\n["a"]\nruntime = "runc"', r"known.toml:3: a: 'claim' has to be said"),
+        ('[a]\n\nruntim = "runc"', r"known.toml:3: a: 'runtim' is no field of a known deviation.*runtime, claim, knob"),
+        ('[a]\nname = "b"', r"known.toml:2: a: 'name' is no field"),
+        ('[a]\nsometimes = "yes"', r"known.toml:2: a: 'sometimes' is true or false, not 'yes'"),
+        ("[a]\nsince = 1.2", r"known.toml:2: a: 'since' is a text, not 1.2"),
+        (f'{WHOLE}since="newest"', r"known.toml:7: a: 'since' is a release such as 1.2, not 'newest'"),
+        (f'{WHOLE}driver="system"', r"known.toml:7: a: there is no driver 'system': systemd, cgroupfs"),
         (
-            '[a]\nruntime="r"\nclaim="c"\nknob="k"\nsentence="s"\nupstream="u"\nsince="newest"',
-            "'since' is a release such as 1.2",
+            f'{WHOLE}since="1.2"\nfixed="1.2"',
+            r"known.toml:8: a: it is fixed in 1.2, which is not after 1.2: it is known of no version",
         ),
     ],
 )
-def test_what_is_no_entry_is_told(tmp_path, text, words):
+def test_what_is_no_entry_is_told_with_its_line(tmp_path, text, words):
     (tmp_path / "known.toml").write_text(text)
-    with pytest.raises(ManifestError, match=words):
+    with pytest.raises(ManifestError, match=f"(?s){words}"):
         load_known(tmp_path / "known.toml")
+
+
+def test_a_list_that_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"mine.toml: the list of known deviations cannot be read: No such file"):
+        load_known(tmp_path / "mine.toml")
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        load_known(tmp_path)
+    (tmp_path / "latin").write_bytes(b"[caf\xe9]")
+    with pytest.raises(ManifestError, match="the file is not TOML: it is not UTF-8"):
+        load_known(tmp_path / "latin")
+
+
+def test_the_entries_of_several_lists_have_names_of_their_own(tmp_path):
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    one.write_text(WHOLE)
+    two.write_text(WHOLE.replace("[a]", "[b]"))
+    assert [entry.name for entry in load_all([one, two])] == ["a", "b"]
+    two.write_text("\n" + WHOLE)
+    with pytest.raises(ManifestError, match=r"two.toml:2: a: .*one.toml has an entry of this name"):
+        load_all([one, two])

@@ -7,13 +7,13 @@ pytest's file wins over pyproject.toml, as it does for pytest.
 from __future__ import annotations
 
 import configparser
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memqos.config.lines import line_of
 from memqos.config.table import SETTINGS, Kind, Setting
 from memqos.errors import UnknownNameError, UsageError
 
@@ -84,14 +84,8 @@ class _Place:
 
     def line(self, section: str, key: str) -> str:
         """The file, with the line of a key below a section's head where that is found."""
-        inside = False
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            head = re.match(r"\s*\[([^]]*)\]", line)
-            if head and "=" not in line.partition("]")[0]:
-                inside = head[1].replace(" ", "") == section
-            elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=:]", line):
-                return f"{self.file}:{number}"
-        return str(self.file)
+        number = line_of(self.text, section, key)
+        return f"{self.file}:{number}" if number else str(self.file)
 
 
 def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:

@@ -83,6 +83,7 @@ class Settings:
     kernel_deb: tuple[Path, ...]
     no_checkpoint: bool
     keep_vm: bool
+    known: tuple[Path, ...]
     strict_known: bool
     results: Path | None
     parallel: int

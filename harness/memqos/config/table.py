@@ -260,10 +260,19 @@ SETTINGS: tuple[Setting, ...] = (
         help="leave the machine of the first failure running, and print how to enter it and how to end it",
     ),
     Setting(
+        name="known",
+        kind=Kind.FILES,
+        default=(),
+        metavar="PATH",
+        help="list of deviations that are known to you, with the fields of vm/known.toml, beside which it is read: "
+        "such a deviation is told as known and fails no run; may be given several times",
+    ),
+    Setting(
         name="strict-known",
         kind=Kind.FLAG,
         default=False,
-        help="fail the run where a deviation that is listed as known (vm/known.toml) was looked for and is not there",
+        help="fail the run where a deviation that is listed as known (vm/known.toml, --known) was looked for and is "
+        "not there",
     ),
     Setting(
         name="results",

@@ -55,6 +55,10 @@ def check_settings(settings: Settings) -> dict[str, str]:
         builds = check_places(settings)
     if settings.kubernetes:
         _kubelets(settings)
+    if settings.known:
+        from memqos.plugin.listed import known_deviations
+
+        known_deviations(settings.known)
     return builds
 
 
@@ -141,6 +145,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         for item in ours:
             _check_markers(item)
+        if lists := config.stash[SETTINGS_KEY].known:
+            from memqos.plugin.listed import check_claims_of_lists
+
+            check_claims_of_lists(lists, ours[0].path.parent.parent)
     except UsageError as error:
         if not hasattr(config, "workerinput"):
             raise pytest.UsageError(str(error)) from None

@@ -231,7 +231,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     def amend(finding: Finding) -> Finding:
         amended: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
         used = lane.station if lane is not None else None
-        return known_or_not(amended or finding, claim_of(item), used)
+        return known_or_not(amended or finding, claim_of(item), used, config.stash[SETTINGS_KEY].known)
 
     if station is not None:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.

@@ -1,29 +1,44 @@
-"""The list of known deviations as a run uses it: vm/known.toml, read when the first deviation is there."""
+"""Known deviations as a run uses them: those of vm/known.toml and of the lists of whoever runs it."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memqos.catalog.data import data_root
+from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding
-from memqos.known import KnownDeviation, amended, load_known, runtimes_told
+from memqos.errors import UnknownNameError
+from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
+from memqos.plugin.citing import claims_below
 
 if TYPE_CHECKING:
     from memqos.plugin.station import Station
 
-__all__ = ["known_deviations", "known_or_not"]
+__all__ = ["check_claims_of_lists", "known_deviations", "known_or_not"]
 
 
 @lru_cache(maxsize=1)
-def known_deviations() -> tuple[KnownDeviation, ...]:
-    """The list that is shipped."""
-    return load_known(data_root() / "vm" / "known.toml")
+def known_deviations(lists: tuple[Path, ...] = ()) -> tuple[KnownDeviation, ...]:
+    """The list that is shipped, and these; errors are as of `memqos.known.load_all`."""
+    return load_all([data_root() / "vm" / "known.toml", *lists])
 
 
-def known_or_not(finding: Finding, claim: str, station: Station | None) -> Finding:
+def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
+    """Every entry of these lists is of a claim below this root or of ours; UnknownNameError with the line if not."""
+    claims = {*claims_below(root), *claims_below(data_root() / "suites")}
+    for file in lists:
+        for entry in load_known(file):
+            if entry.claim not in claims:
+                line = line_of(file.read_text(encoding="utf-8"), entry.name, "claim")
+                where = f"{file}:{line}: {entry.name}"
+                raise UnknownNameError.of("claim", entry.claim, sorted(claims), where=where)
+
+
+def known_or_not(finding: Finding, claim: str, station: Station | None, lists: tuple[Path, ...] = ()) -> Finding:
     """The finding of a claim on this station, as known if it is listed for what runs there."""
-    listed = [entry for entry in known_deviations() if entry.fits(finding, claim)]
+    listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
     if station is None or not listed:
         return finding
     return amended(finding, claim, listed, runtimes=runtimes_told(station.runtimes), driver=str(station.key.driver))

@@ -261,7 +261,7 @@ class Recording:
         """What is listed as known and was not seen any more; nothing without a case that says anything."""
         if not self._results:
             return ()
-        return known_gone(self._results, provenance.machines(self._folder), known_deviations())
+        return known_gone(self._results, provenance.machines(self._folder), known_deviations(self._settings.known))
 
     def concluded(self, error: BaseException | None) -> ExitCode:
         """The exit code after everything, with what came in the way of saying it."""
