@@ -21,6 +21,7 @@ NEEDS: Mapping[str, str] = {
     "psi": "the kernel measures pressure (memory.pressure can be read)",
     "zones": "the machine has two NUMA zones or more",
     "unified": "the runtime passes CRI's `unified` to cgroup files",
+    "update": "the runtime can change what a container has that is there",
     "cpuset.mems": "the runtime takes CRI's cpuset_mems",
     "OOM reason": "the runtime says OOMKilled of a container that the kernel killed",
     "own machine": "the machine was booted for this run, so that services on it may be restarted",

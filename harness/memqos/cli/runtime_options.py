@@ -14,7 +14,7 @@ from memqos.engine.translate.systemd import SYSTEMD
 from memqos.engine.translate.versions import (
     BUNDLES,
     CRI_RUNTIMES,
-    OCI_RUNTIMES,
+    DRIVEN_DIRECTLY,
     TRIXIE,
     Feature,
     RuntimeName,
@@ -27,7 +27,7 @@ from memqos.errors import UnknownNameError, UsageError
 __all__ = ["RuntimeOptions", "runtime_options", "runtimes_named"]
 
 _OLDEST_SYSTEMD = 240
-_NAMED = (*CRI_RUNTIMES, *OCI_RUNTIMES)
+_NAMED = (*CRI_RUNTIMES, *DRIVEN_DIRECTLY)
 # A plus sign is also part of Debian's versions: only one before a runtime's name separates.
 _BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(_NAMED)})(?:@|$))")
 _DIRECTLY = "oci:"
@@ -126,6 +126,6 @@ def _traits(text: str) -> Traits:
     name, _, version = text.partition("@")
     if name not in _NAMED:
         raise UnknownNameError.of("runtime", name, [runtime.value for runtime in _NAMED], where="--runtime")
-    if not re.match(r"v?\d", version, re.ASCII):
+    if not re.match(r"(?:v|release-)?\d", version, re.ASCII):
         raise UsageError(f"'{text}' has no version.", where="--runtime", next_step=_EXAMPLE)
     return traits_of(name, version)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 
-from memqos.engine.translate.versions import OCI_RUNTIMES
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, OCI_RUNTIMES, RuntimeName
 
-__all__ = ["BY_HANDLER", "DIRECTLY", "OVER_CRIO", "RUNTIMES", "below_docker", "oci_runtime", "offered_name"]
+__all__ = [
+    "BY_HANDLER",
+    "DIRECTLY",
+    "OVER_CRIO",
+    "RUNTIMES",
+    "below_docker",
+    "is_gvisor",
+    "oci_runtime",
+    "offered_name",
+]
 
 DIRECTLY = "oci:"
 """Before an OCI runtime that is driven with no daemon in between."""
@@ -16,7 +25,12 @@ _BELOW_DOCKER = "docker+"
 BY_HANDLER = "cri+"
 """Before a handler of the server on a socket that a person names, whatever both are."""
 RUNTIMES = tuple(
-    f"{prefix}{name}" for prefix in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER, DIRECTLY) for name in OCI_RUNTIMES
+    f"{prefix}{name}"
+    for prefix, names in (
+        *((one, OCI_RUNTIMES) for one in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER)),
+        (DIRECTLY, DRIVEN_DIRECTLY),
+    )
+    for name in names
 )
 
 
@@ -28,6 +42,11 @@ def offered_name(chosen: str) -> str:
 def below_docker(chosen: str) -> bool:
     """Whether the Docker Engine makes the containers of a choice."""
     return chosen.startswith(_BELOW_DOCKER)
+
+
+def is_gvisor(chosen: str) -> bool:
+    """Whether a choice is runsc of the machine, which is in an image where it is asked for."""
+    return chosen == f"{DIRECTLY}{RuntimeName.RUNSC}"
 
 
 def oci_runtime(chosen: str) -> str:

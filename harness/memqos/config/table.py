@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from memqos.config.runtimes import RUNTIMES, offered_name
-from memqos.engine.translate.versions import OCI_RUNTIMES
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["OTHER_VARIABLES", "PREFIX", "SETTINGS", "Default", "Kind", "Setting"]
@@ -140,7 +140,7 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="NAME[,NAME...]",
         help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), CRI-O "
         "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other server of CRI, or oci:runc, which is driven "
-        "directly, with no daemon in between; every case runs with each",
+        "directly, with no daemon in between (as oci:runsc, gVisor, is); every case runs with each",
     ),
     Setting(
         name="cri-socket",
@@ -182,7 +182,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="runtime-version",
         kind=Kind.RUNTIME,
         metavar="[NAME@]VERSION",
-        choices=tuple(map(str, OCI_RUNTIMES)),
+        choices=tuple(map(str, DRIVEN_DIRECTLY)),
         help="expect what this version of the OCI runtime does, such as 1.3.6 or crun@1.21, whatever the runtime says "
         "that it is",
     ),

@@ -20,6 +20,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
         "unified": _unsaid(Capability.UNIFIED, runtime),
+        "update": _unsaid(Capability.UPDATE, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
         "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
         "own machine": not is_own and "the machine is not memqos's own to restart services on",

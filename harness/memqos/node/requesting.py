@@ -36,7 +36,15 @@ from memqos.model.reading import FileText
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.refusing import refused_finding, request_finding
-from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, Runtime, SandboxHandle, SpeaksDocker
+from memqos.runtime.base import (
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    Runtime,
+    SandboxHandle,
+    SpeaksDocker,
+)
 
 __all__ = ["Requests"]
 
@@ -66,8 +74,11 @@ class Requests:
         """Make these requests for a new container, read everything, remove it, and judge what was read.
 
         A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
-        takes does too. Raises MachineryError if it starts no container at all.
+        takes does too. Updates are not observable of a runtime that has none. Raises MachineryError if it starts no
+        container at all.
         """
+        if case.updates and Capability.UPDATE not in self.runtime.capabilities:
+            return [_no_update(self.runtime.name)]
         [pod] = self.population.pods.values()
         before, below = self._neighbours(pod), self._below(pod)
         try:
@@ -290,6 +301,18 @@ def _refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
 
 def _taken_next(*, update: bool) -> Finding:
     return _request(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
+
+
+def _no_update(runtime: str) -> Finding:
+    """What a request with updates says of a runtime that has no word for them."""
+    return request_finding(
+        Verdict.NOT_OBSERVABLE,
+        subject=SUBJECT,
+        update=True,
+        expected="taken",
+        observed="",
+        why_not=f"{runtime} has no command that updates a container",
+    )
 
 
 def _verdict(right: bool) -> Verdict:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from memqos.engine.translate.versions import (
     BUNDLES,
     CRI_RUNTIMES,
-    OCI_RUNTIMES,
+    DRIVEN_DIRECTLY,
     RuntimeName,
     Runtimes,
     Traits,
@@ -29,7 +29,7 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     """
     return Runtimes(
         cri=_known(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
-        oci=_known(oci, oci_version, OCI_RUNTIMES),
+        oci=_known(oci, oci_version, DRIVEN_DIRECTLY),
         hugetlb=hugetlb,
     )
 

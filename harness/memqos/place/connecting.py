@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 from memqos.clock import Deadline
+from memqos.engine.translate.versions import TRIXIE, RuntimeName, traits_of
+from memqos.errors import UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OfferedRuntime, RequestRecorder
 from memqos.runtime import cri, docker
@@ -25,10 +27,18 @@ def runtime_connected(
 ) -> Iterator[Runtime]:
     """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""
     if offer.is_direct:
-        direct = OciRuntime(target, program=offer.handlers[driver], driver=driver, record=record)
+        is_runsc = offer.oci.name == RuntimeName.RUNSC
+        oci = traits_of(RuntimeName.RUNSC, offer.oci.version) if is_runsc else TRIXIE.oci
+        direct = OciRuntime(target, program=offer.handlers[driver], driver=driver, oci=oci, record=record)
         direct.greet(deadline=deadline)
         yield direct
         return
+    if offer.oci.name == RuntimeName.RUNSC:
+        raise UnfitFileError(
+            f"the program below {offer.name} is runsc, which containerd, CRI-O and Docker do not run in runc's way.",
+            where="--runtime-binary",
+            next_step=f"Drive it directly: --runtime oci:{offer.name.rpartition('+')[2]}.",
+        )
     handler = offer.handlers[driver]
     if offer.docker_sockets:
         with (

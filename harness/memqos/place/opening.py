@@ -11,14 +11,14 @@ from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
-from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker
+from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.there import opened_there
-from memqos.place.vm import DOCKER, opened_vm
+from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.brought import Brought
 from memqos.vm.cache.store import default_cache
@@ -198,7 +198,8 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
 
 def additions_for(settings: Settings) -> tuple[str, ...]:
     """What the images have to have beside their profile's own, for the runtimes that are chosen."""
-    return (DOCKER,) if any(map(below_docker, settings.runtime)) else ()
+    wanted = {DOCKER: below_docker, GVISOR: is_gvisor}
+    return tuple(name for name, is_wanted in wanted.items() if any(map(is_wanted, settings.runtime)))
 
 
 def boot_options(settings: Settings) -> BootOptions:

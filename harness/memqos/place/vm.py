@@ -50,6 +50,9 @@ SERVER_SECONDS = 120.0
 DOCKER = "docker"
 """The addition to a profile that has the Docker Engine (vm/additions), and a unit of it for each cgroup driver."""
 
+GVISOR = "runsc"
+"""The one that has gVisor's runsc: by its name, which is the program's too."""
+
 
 class VmPlace:
     """A machine of ours as a place; see the port. Made by `opened_vm`."""
@@ -81,10 +84,11 @@ class VmPlace:
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
         """Containerd over each OCI runtime of the image, which has a handler for each (vm/guest), and each alone.
 
-        Docker over each where the image has it.
+        Docker over each, and runsc alone, where the image has them.
         """
-        ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has_docker else [])]
+        ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has(DOCKER) else [])]
         offers = [offer(name) for offer in ways for name in map(str, OCI_RUNTIMES)]
+        offers += [self._directly(GVISOR)] if self._has(GVISOR) else []
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
 
     def _with_brought(self, offer: OfferedRuntime) -> OfferedRuntime:
@@ -92,10 +96,9 @@ class VmPlace:
         brought = self._machine.contents.brought
         return dataclasses.replace(offer, oci=self._program(offer.oci.name)) if offer.oci.name in brought else offer
 
-    @property
-    def _has_docker(self) -> bool:
+    def _has(self, addition: str) -> bool:
         profile = self._machine.profile
-        return profile is not None and DOCKER in profile.additions
+        return profile is not None and addition in profile.additions
 
     def _program(self, name: str) -> OciProgram:
         contents = self._machine.contents

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
-from memqos.engine.translate.versions import OCI_RUNTIMES, Feature, Runtimes
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, Feature, Runtimes
 from memqos.node.traits import UNKNOWN, runtimes_of
 from memqos.place.base import OfferedRuntime
 from memqos.runtime.base import RuntimeVersion
@@ -74,6 +74,6 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
         remarks.append(f"by {settings.origins['runtime_version']}")
         if version and (version != stated or name != (stated_name or name)):
             remarks.append(f"itself it says {name} {version}")
-        name, version = stated_name or (name if name in OCI_RUNTIMES else asked), stated
+        name, version = stated_name or (name if name in DRIVEN_DIRECTLY else asked), stated
     above = None if offer.is_direct else said
     return RuntimesInUse(cri=above, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)

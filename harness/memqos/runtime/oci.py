@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from memqos.clock import Deadline, utc_now
 from memqos.engine.translate import oci as translate
 from memqos.engine.translate.resources import OciResources, OciTranslation
-from memqos.engine.translate.versions import BUNDLES, RuntimeName
+from memqos.engine.translate.runsc import as_read
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -43,11 +44,15 @@ __all__ = ["OciRuntime"]
 
 _KILLED = 137
 
+_OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
+"""As little as memory needs: no stack of network of its own, and files on the disk that a bundle has."""
+
 
 class OciRuntime:
     """The Runtime port over an OCI runtime's command line on a target.
 
-    program: "runc", "crun" or another file on the target that keeps to runc's commands. Several threads may use one.
+    program: "runc", "crun" or another file on the target that keeps to runc's commands. oci: what it is, by which the
+    request is made: of what runsc does not read nothing is in its bundle. Several threads may use one.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class OciRuntime:
         *,
         program: str,
         driver: CgroupDriver,
-        oci: RuntimeName = RuntimeName.RUNC,
+        oci: Traits = TRIXIE.oci,
         record: CallRecorder = keep_none,
     ) -> None:
         self._target = target
@@ -66,7 +71,10 @@ class OciRuntime:
         self._record = record
         self._record_lock = threading.Lock()
         self._places = BundleFolders(
-            program=program, name=posixpath.basename(program), systemd=driver is CgroupDriver.SYSTEMD
+            program=program,
+            name=posixpath.basename(program),
+            systemd=driver is CgroupDriver.SYSTEMD,
+            options=_OPTIONS.get(oci.runtime, ()),
         )
         self._asked: dict[str, OciResources] = {}
 
@@ -77,8 +85,9 @@ class OciRuntime:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All that is not CRI's or Docker's alone."""
-        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
+        """All that is not CRI's or Docker's alone, and of runsc what its version can."""
+        able = frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
+        return able - _lacking(self._oci, self._driver)
 
     def greet(self, *, deadline: Deadline) -> None:
         """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""
@@ -109,7 +118,7 @@ class OciRuntime:
         if program is None:
             raise _refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
         container_id = uuid.uuid4().hex + uuid.uuid4().hex
-        asked = _accepted("create", translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True, oci=self._oci))
+        asked = self._read("create", translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True))
         log = posixpath.join(sandbox.spec.log_directory, spec.log or f"{spec.name}.log")
         config = bundle_config(
             args=[*(spec.command or (f"/{program}",)), *spec.args],
@@ -136,7 +145,7 @@ class OciRuntime:
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """`update --resources -` with all that was asked for so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
-        asked = _accepted("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
+        asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
         argv = [*self._places.command, "update", "--resources", "-", container.id]
         self._must("update", container, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked
@@ -203,6 +212,10 @@ class OciRuntime:
     def close(self) -> None:
         """Nothing is held open."""
 
+    def _read(self, method: str, translation: OciTranslation) -> OciResources:
+        """What of a request the program reads."""
+        return _accepted(method, as_read(translation, self._oci, self._driver))
+
     def _deleting(self, sandbox: SandboxHandle, container_id: str) -> list[str]:
         return oci_commands.deleting(self._places, sandbox=sandbox.id, container=container_id)
 
@@ -253,6 +266,18 @@ class OciRuntime:
 
 def _answer(result: CommandResult) -> dict[str, object]:
     return {"status": result.status, "stdout": result.text, "stderr": result.error_text}
+
+
+def _lacking(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
+    """What runsc cannot say, by its version."""
+    if oci.runtime is not RuntimeName.RUNSC:
+        return frozenset()
+    lacking: set[Capability] = set()
+    if driver is CgroupDriver.SYSTEMD or not oci.has(Feature.READS_UNIFIED):
+        lacking |= {Capability.UNIFIED, Capability.UPDATE_UNIFIED}
+    if not oci.has(Feature.HAS_UPDATE):
+        lacking |= {Capability.UPDATE, Capability.UPDATE_UNIFIED}
+    return frozenset(lacking)
 
 
 def _accepted(method: str, translation: OciTranslation) -> OciResources:

@@ -105,12 +105,14 @@ GONE = 9
 class BundleFolders:
     """Where a runtime's containers are on the target.
 
-    program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver.
+    program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver. options: what
+    else stands before every command of it.
     """
 
     program: str
     name: str
     systemd: bool
+    options: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
@@ -129,7 +131,7 @@ class BundleFolders:
     @property
     def command(self) -> list[str]:
         """The runtime with the options that stand before its command."""
-        return [self.program, "--root", self.state, *(["--systemd-cgroup"] if self.systemd else [])]
+        return [self.program, "--root", self.state, *self.options, *(["--systemd-cgroup"] if self.systemd else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,7 @@ def making(places: BundleFolders, *, sandbox: str, container: str, program: str,
             places.program,
         ),
         *("--cid", container, "--cuuid", container, "--name", container),
-        *("--runtime-arg", "--root", "--runtime-arg", places.state),
+        *(word for option in ("--root", places.state, *places.options) for word in ("--runtime-arg", option)),
         *(["--systemd-cgroup"] if places.systemd else []),
         *("--bundle", bundle, "--persist-dir", bundle, "--exit-dir", f"{bundle}/exits"),
         *("--socket-dir-path", _SOCKETS),

@@ -6,7 +6,7 @@ import re
 
 __all__ = ["version_in"]
 
-VERSION = re.compile(r"v?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
+VERSION = re.compile(r"(?:v|release-)?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
 """What a version looks like; the hash of a commit, which may begin with a digit too, is none."""
 
 

@@ -20,6 +20,7 @@ from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.catalogue import Catalogue
+from memqos.runtime.base import Capability
 
 CATALOGUE = Catalogue()
 ALL = load_requests()
@@ -97,6 +98,31 @@ def test_a_right_runtime_refuses_and_takes_the_next(name: str, runtimes: Runtime
 def test_what_a_runtime_swallows_that_the_kernel_would_refuse_deviates(name: str) -> None:
     found = findings(name, driver=CgroupDriver.CGROUPFS)
     assert deviating(found) == {"update" if name.startswith("update") else "create"}
+
+
+def test_updates_of_a_runtime_that_has_none_are_not_observable() -> None:
+    class NeverUpdates(Asked):
+        @property
+        def capabilities(self) -> Any:
+            return self.fake.capabilities - {Capability.UPDATE}
+
+    [found] = findings("update-limit", NeverUpdates)
+    assert (found.verdict, found.knob) == (Verdict.NOT_OBSERVABLE, "update")
+    assert found.why_not == "fake has no command that updates a container"
+    assert deviating(findings("limit", NeverUpdates)) == set()
+
+
+GVISOR = Runtimes(cri=BUNDLES, oci=traits_of("runsc", "0.0~20240729.0"), hugetlb=True)
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_what_runsc_does_not_read_is_not_observable_and_the_rest_is(driver: CgroupDriver) -> None:
+    found = findings("everything", runtimes=GVISOR, driver=driver)
+    by_knob = {finding.knob: finding for finding in found if finding.subject == "container requested"}
+    assert deviating(found) == set()
+    assert by_knob["memory.max"].verdict is Verdict.CONFORMS
+    assert by_knob["memory.high"].verdict is Verdict.NOT_OBSERVABLE
+    assert "reads no linux.resources.unified" in by_knob["memory.high"].why_not
 
 
 class DropsUnified(Asked):

@@ -5,7 +5,7 @@ import pytest
 from memqos.config.settings import resolve
 from memqos.errors import UsageError
 from memqos.place import opening
-from memqos.place.opening import check_host, check_places, prepare_places
+from memqos.place.opening import additions_for, check_host, check_places, prepare_places
 from memqos.place.room import room_for
 
 NODE = "ssh://root@node7:22"
@@ -33,6 +33,18 @@ def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
 def test_what_the_environment_says_of_booted_machines_is_no_obstacle():
     """It may be there for other runs; the header says that it was given."""
     check_places(settings({"MEMQOS_PROFILE": "forky"}, target=NODE))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "added"),
+    [
+        ("runc,oci:crun", ()),
+        ("oci:runsc", ("runsc",)),
+        ("oci:runsc,docker+runc", ("docker", "runsc")),
+    ],
+)
+def test_an_image_has_docker_and_gvisor_where_they_are_asked_for(runtime, added):
+    assert additions_for(settings(runtime=runtime)) == added
 
 
 def test_nothing_is_built_for_a_machine_that_is_there(monkeypatch):

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
+from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
     CallRecord,
+    Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerState,
@@ -55,12 +57,14 @@ def soon() -> Deadline:
 class Host:
     """A target whose runtime answers what a test says; `asked` are the commands with their standard input."""
 
-    def __init__(self, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> None:
+    def __init__(
+        self, driver: CgroupDriver = CgroupDriver.SYSTEMD, program: str = "runc", oci: Traits = TRIXIE.oci
+    ) -> None:
         self.asked: list[tuple[tuple[str, ...], bytes]] = []
         self.answers: dict[str, FakeAnswer] = {"memqos-create": (0, b'{"pid": 17}\n', b"")}
         self.records: list[CallRecord] = []
-        self.target = FakeTarget(commands={("sh",): self._answer, ("runc",): self._answer})
-        self.runtime = OciRuntime(self.target, program="runc", driver=driver, record=self.records.append)
+        self.target = FakeTarget(commands={("sh",): self._answer, (program,): self._answer})
+        self.runtime = OciRuntime(self.target, program=program, driver=driver, oci=oci, record=self.records.append)
 
     def _answer(self, argv: Sequence[str], stdin: bytes, _: Deadline) -> FakeAnswer:
         self.asked.append((tuple(argv), stdin))
@@ -242,3 +246,38 @@ def test_a_sandbox_has_no_update() -> None:
             SandboxHandle(id="s", spec=SPEC), overhead=nothing, resources=nothing, deadline=soon()
         )
     assert caught.value.data["code"] == "UNIMPLEMENTED"
+
+
+RUNSC = traits_of("runsc", "0.0~20240729.0")
+
+
+def test_runsc_gets_no_network_and_nothing_that_it_does_not_read() -> None:
+    host = Host(program="runsc", oci=RUNSC)
+    container = host.container()
+    argv, config = host.asked[0]
+    words = " ".join(argv)
+    assert "--runtime-arg --root --runtime-arg /run/memqos/oci/runsc" in words
+    assert "--runtime-arg --network=none --runtime-arg --overlay2=none" in words
+    resources = json.loads(config)["linux"]["resources"]
+    assert resources["memory"] == {"limit": 67108864, "swap": 67108864}
+    assert {"unified", "hugepageLimits"} & set(resources) == set()
+    host.runtime.start(container, deadline=soon())
+    assert host.asked[-1][0] == (
+        "runsc", "--root", "/run/memqos/oci/runsc", "--network=none", "--overlay2=none", "--systemd-cgroup", "start",
+        container.id,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "driver", "lacking"),
+    [
+        ("0.0~20240729.0", CgroupDriver.CGROUPFS, {Capability.UNIFIED, Capability.UPDATE, Capability.UPDATE_UNIFIED}),
+        ("release-20260413.0", CgroupDriver.SYSTEMD, {Capability.UNIFIED, Capability.UPDATE_UNIFIED}),
+        ("release-20260413.0", CgroupDriver.CGROUPFS, set()),
+    ],
+)
+def test_what_runsc_cannot_say_goes_by_its_version(
+    version: str, driver: CgroupDriver, lacking: set[Capability]
+) -> None:
+    runsc = Host(driver, program="runsc", oci=traits_of("runsc", version)).runtime
+    assert Host(driver).runtime.capabilities - runsc.capabilities == lacking

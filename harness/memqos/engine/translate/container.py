@@ -8,6 +8,7 @@ from __future__ import annotations
 from memqos.engine.translate import docker, oci
 from memqos.engine.translate.cri import unsaid
 from memqos.engine.translate.resources import OciResources, OciTranslation
+from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.engine.translate.versions import Feature, Runtimes
@@ -33,7 +34,7 @@ def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> 
         hugetlb=runtimes.passes_huge_pages,
         oci=runtimes.oci.runtime,
     )
-    return to_oci, _written(to_oci, runtimes, host)
+    return _passed_on(to_oci, runtimes, host)
 
 
 def updated(
@@ -46,13 +47,14 @@ def updated(
     to_oci = oci.oci_for_update(
         stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages
     )
-    return to_oci, _written(to_oci, runtimes, host)
+    return _passed_on(to_oci, runtimes, host)
 
 
-def _written(to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost) -> RuntimeWrites:
+def _passed_on(to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost) -> tuple[OciTranslation, RuntimeWrites]:
     if to_oci.refusal:
-        return RuntimeWrites(refusal=to_oci.refusal)
-    return runtime_writes(to_oci.resources, runtimes.oci, host)
+        return to_oci, RuntimeWrites(refusal=to_oci.refusal)
+    read = as_read(to_oci, runtimes.oci, host.driver)
+    return read, runtime_writes(read.resources, runtimes.oci, host)
 
 
 def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> ContainerTranslation:

@@ -113,12 +113,16 @@ def _files(
     return MadeFiles(rulings=rulings | case.unasked())
 
 
+_WORDLESS = {True: "moby HostConfig, verifyPlatformContainerResources", False: "gVisor runsc/cgroup"}
+"""Where there is no word: in Docker's API or in what runsc reads."""
+
+
 def _without_words(case: _Case, left: Unsayable) -> Reason:
     """Why a file is left alone that the kubelet wants something of."""
     return Reason(
         rule=f"{left.knob} should be {left.value}, and is left alone: {left.why.removesuffix('.')}",
         revision=case.kubelet.runtimes_text,
-        source="moby HostConfig, verifyPlatformContainerResources",
+        source=_WORDLESS[case.kubelet.runtimes.cri.runtime is RuntimeName.DOCKER],
         because=(case.why(Knob(left.knob))(),),
     )
 
@@ -144,6 +148,7 @@ _CRI_SOURCES = {
     RuntimeName.CONTAINERD: "containerd WithResources",
     RuntimeName.CRIO: "CRI-O SpecSetLinuxContainerResources",
     RuntimeName.DOCKER: "moby getMemoryResources",
+    RuntimeName.BUNDLES: "as containerd WithResources",
 }
 
 

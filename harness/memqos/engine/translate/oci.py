@@ -22,7 +22,11 @@ _MIB = 1 << 20
 _NOTHING_STORED = OciResources()
 
 # CRI-O refuses less memory than the OCI runtime itself needs to start a container.
-_CRIO_MINIMUM = {RuntimeName.RUNC: 12 * _MIB, RuntimeName.CRUN: 500 << 10}
+_CRIO_MINIMUM = {
+    RuntimeName.RUNC: 12 * _MIB,
+    RuntimeName.CRUN: 500 << 10,
+    RuntimeName.RUNSC: 12 * _MIB,
+}
 
 
 def oci_for_create(

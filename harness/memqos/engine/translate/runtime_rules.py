@@ -13,6 +13,7 @@ from memqos.engine.translate.kernel_text import shows, taken
 from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes
+from memqos.engine.translate.runsc import RUNSC_SOURCES, runsc_writes
 from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
 from memqos.engine.translate.versions import RuntimeName, Traits
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
@@ -21,8 +22,8 @@ from memqos.model.node import CgroupVersion
 
 __all__ = ["files_held", "held_after_reload", "runtime_writes", "scope_held", "source", "values"]
 
-_WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes}
-_SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES}
+_WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes, RuntimeName.RUNSC: runsc_writes}
+_SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES, RuntimeName.RUNSC: RUNSC_SOURCES}
 _HOST = RuntimeHost()
 _KNOBS = {knob.value: knob for knob in Knob}
 

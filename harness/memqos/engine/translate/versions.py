@@ -21,6 +21,7 @@ from memqos.model.node import CgroupDriver, RuntimeFlavour
 __all__ = [
     "BUNDLES",
     "CRI_RUNTIMES",
+    "DRIVEN_DIRECTLY",
     "OCI_RUNTIMES",
     "TRIXIE",
     "Feature",
@@ -44,11 +45,14 @@ class RuntimeName(StrEnum):
     BUNDLES = "bundles"
     RUNC = "runc"
     CRUN = "crun"
+    RUNSC = "runsc"
 
 
 CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER)
 OCI_RUNTIMES = (RuntimeName.RUNC, RuntimeName.CRUN)
 """The runtimes that nodes have, and that people name."""
+DRIVEN_DIRECTLY = (*OCI_RUNTIMES, RuntimeName.RUNSC)
+"""Those that memqos can drive with no daemon in between. runsc (gVisor) has a containerd shim of its own."""
 
 
 class Feature(StrEnum):
@@ -69,6 +73,9 @@ class Feature(StrEnum):
     SCOPE_HAS_QUOTA_AND_CPUSET = "sets the CPU quota and the allowed CPUs and nodes on the scope"
     SCOPE_HAS_MEMORY_MAX = "sets MemoryMax on the scope"
     SCOPE_HAS_PROTECTION = "sets MemoryMin, MemoryLow, MemoryHigh and MemorySwapMax on the scope"
+    HAS_UPDATE = "has a command update"
+    READS_UNIFIED = "reads unified, with the cgroupfs driver"
+    REFUSES_WRONG_SWAP = "refuses a limit of memory and swap below that of memory, with the cgroupfs driver too"
 
 
 _ALWAYS = (0,)
@@ -109,11 +116,19 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.SCOPE_HAS_PROTECTION: (1, 18),
         Feature.QUADRATIC_WEIGHT: (1, 23),
     },
+    RuntimeName.RUNSC: {
+        Feature.HAS_UPDATE: (20260202,),
+        Feature.READS_UNIFIED: (20260413,),
+        Feature.REFUSES_WRONG_SWAP: (20260615,),
+    },
 }
 
 
-_NUMBERS = {RuntimeName.CRUN: 2}
+_NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
 """How many numbers name a release, where it is not three."""
+
+_BEFORE_DATE = r"(?:release-|0\.0~)?"
+"""What stands before the day that names a release of runsc: in its own words, and in Debian's."""
 
 _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
 """How a build of a commit after a release says so: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
@@ -192,7 +207,8 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
 
 def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The oldest and the newest release whose behaviour a version may have; every one for a text that is none."""
-    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)(?!\d)", version, re.ASCII)
+    prefix = _BEFORE_DATE if runtime is RuntimeName.RUNSC else "v?"
+    match = re.match(rf"{prefix}(\d{{1,9}}(?:\.\d{{1,9}})*)(?!\d)", version, re.ASCII)
     if match is None:
         return _ALWAYS, (math.inf,)
     numbers = tuple(int(part) for part in match[1].split("."))

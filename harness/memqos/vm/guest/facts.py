@@ -18,6 +18,11 @@ VERSIONS: dict[str, tuple[str, ...]] = {
 }
 """Component to the command whose first line tells its version."""
 
+ADDED: dict[str, tuple[str, ...]] = {"runsc": ("runsc", "--version")}
+"""The same of what only some images have."""
+
+NOT_FOUND = 127
+
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
 """What of a kernel's configuration decides about machines and results; recorded with the image."""
 
@@ -28,8 +33,11 @@ def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
     Raises TargetError for a command that fails, ImageError for an answer without a version.
     """
     versions = {}
-    for name, argv in VERSIONS.items():
-        told = checked(target.run(argv, deadline=deadline), where=target.address).text
+    for name, argv in (VERSIONS | ADDED).items():
+        result = target.run(argv, deadline=deadline)
+        if name in ADDED and result.status == NOT_FOUND:
+            continue
+        told = checked(result, where=target.address).text
         version = version_in(told)
         if version is None:
             raise ImageError(f"no version is in '{told.strip()[:200]}'.", where=target.address)

@@ -37,6 +37,11 @@ from memqos.model.node import CgroupDriver, RuntimeFlavour
         ("crun", "1.17", Feature.SCOPE_HAS_PROTECTION, False),
         ("crun", "1.18", Feature.SCOPE_HAS_PROTECTION, True),
         ("runc", "unknown", Feature.CPUSET_BYTES_IN_ORDER, False),
+        ("runsc", "0.0~20240729.0", Feature.HAS_UPDATE, False),
+        ("runsc", "release-20260202.0", Feature.HAS_UPDATE, True),
+        ("runsc", "release-20260406.0", Feature.READS_UNIFIED, False),
+        ("runsc", "release-20260413.0", Feature.READS_UNIFIED, True),
+        ("runsc", "20260817.0", Feature.REFUSES_WRONG_SWAP, True),
     ],
 )
 def test_versions(runtime, version, feature, has):

@@ -211,6 +211,13 @@ def test_versions_are_those_that_programs_tell():
     assert packages_in("a\t1\nb\t2\nnoise\n") == {"a": "1", "b": "2"}
 
 
+def test_runsc_has_a_version_where_it_is_installed():
+    guest = Guest()
+    guest.target.on(("runsc",), lambda *_: (0, b"runsc version release-20260413.0\nspec: 1.2.0\n", b""))
+    assert versions_of(guest.target, deadline=soon())["runsc"] == "release-20260413.0"
+    assert version_in("runsc version 0.0~20240729.0\nspec: 1.2.0\n") == "0.0~20240729.0"
+
+
 def test_a_kernels_configuration_is_that_of_its_own_file():
     text = b"CONFIG_PSI=y\n# CONFIG_ZSWAP is not set\nCONFIG_LRU_GEN_ENABLED=y\nCONFIG_HZ=250\n"
     target = FakeTarget(files={"/boot/config-6.12": text})

@@ -1,0 +1,163 @@
+"""runsc (gVisor) on cgroup v2, 2022 to 2026: from linux.resources to control files and unit properties.
+
+A container that is driven directly is a sandbox: its cgroup holds the sandbox's own processes, with the container's
+memory in them. With systemd runsc sets properties of the scope and writes no file; without, it writes files and sets
+none. Source: google/gvisor runsc/cgroup, cgroup_v2.go and systemd.go, releases 20221219 to 20260817.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
+from memqos.engine.translate.cpuset import reversed_bytes
+from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
+from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, after_reload, quota_property
+from memqos.engine.translate.versions import Feature, RuntimeName, Traits
+from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
+
+__all__ = ["RUNSC_SOURCES", "as_read", "runsc_writes"]
+
+RUNSC_SOURCES: Mapping[Knob, str] = {
+    Knob.MEMORY_MAX: "gVisor memory2",
+    Knob.MEMORY_SWAP_MAX: "gVisor convertMemorySwapToCgroupV2Value",
+    Knob.MEMORY_LOW: "gVisor memory2",
+    Knob.CPU_WEIGHT: "gVisor convertCPUSharesToCgroupV2Value",
+    Knob.CPU_MAX: "gVisor cpu2",
+    Knob.CPUSET_CPUS: "gVisor cpuset2",
+    Knob.CPUSET_MEMS: "gVisor cpuset2",
+}
+"""Which part of it makes a file's value."""
+
+_UNLIMITED = -1
+_DEFAULTS = {knob.value: str(knob.kernel_default) for knob in Knob}
+
+
+def as_read(to_oci: OciTranslation, oci: Traits, driver: CgroupDriver) -> OciTranslation:
+    """What of a translation this OCI runtime reads: runsc leaves unified and huge page limits out; runc reads all.
+
+    What is left out becomes wordless: nobody can be asked for it. An entry needs no word that says the default of the
+    kernel, or what the other fields say as well.
+    """
+    if oci.runtime is not RuntimeName.RUNSC:
+        return to_oci
+    asked, left = to_oci.resources, [*to_oci.unsayable]
+    for size, limit in asked.hugepage_limits:
+        why = "runsc sets no huge page limit on cgroup v2."
+        left.append(Unsayable(knob=f"hugetlb.{size}.max", value=str(limit), why=why, wordless=True))
+    unified = asked.unified
+    if driver is CgroupDriver.SYSTEMD or not oci.has(Feature.READS_UNIFIED):
+        told = "with the systemd driver" if oci.has(Feature.READS_UNIFIED) else "before 20260413"
+        why = f"runsc reads no linux.resources.unified {told}."
+        left += [
+            Unsayable(knob=name, value=text, why=why, wordless=True)
+            for name, text in unified.items()
+            if text != _said_anyhow(asked, name)
+        ]
+        unified = {}
+    return replace(to_oci, resources=replace(asked, hugepage_limits=(), unified=unified), unsayable=tuple(left))
+
+
+def _said_anyhow(asked: OciResources, name: str) -> str:
+    """What a file of unified holds by the other fields alone, as far as kubelets say both."""
+    if name == Knob.MEMORY_SWAP_MAX and asked.memory_limit and asked.memory_swap == asked.memory_limit:
+        return "0"
+    return _DEFAULTS.get(name, "")
+
+
+def runsc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
+    """What runsc does when it creates a container, of what it reads (`as_read`)."""
+    try:
+        if host.driver is CgroupDriver.CGROUPFS:
+            checked_unified(resources.unified)
+            files = (*_memory_files(resources, traits), *_cpu_files(resources), *resources.unified.items())
+            return RuntimeWrites(files=files)
+        properties = dict((*_memory_properties(resources), *_cpu_properties(resources)))
+    except Refused as refused:
+        return RuntimeWrites(refusal=str(refused))
+    made = {name: "" for name, prop in PROPERTY_OF.items() if prop in properties}
+    return RuntimeWrites(files=tuple(after_reload(made, properties, host.systemd).items()), scope=lambda: properties)
+
+
+def _memory_files(resources: OciResources, traits: Traits) -> Iterator[tuple[str, str]]:
+    """A pair of limits that is wrong leaves all of memory as it is before 20260615, without an error."""
+    limit, both = resources.memory_limit, resources.memory_swap
+    if both is not None:
+        if limit is None:
+            raise Refused("cgroup: Memory.Swap is set without Memory.Limit")
+        try:
+            swap = _swap(both, limit)
+        except Refused:
+            if traits.has(Feature.REFUSES_WRONG_SWAP):
+                raise
+            return
+        if swap or both > 0:
+            yield Knob.MEMORY_SWAP_MAX, _text(swap)
+    if limit:
+        yield Knob.MEMORY_MAX, _text(limit)
+    if resources.memory_reservation:
+        yield Knob.MEMORY_LOW, _text(resources.memory_reservation)
+
+
+def _memory_properties(resources: OciResources) -> Iterator[tuple[str, int | str]]:
+    """Amounts as they are: zero is none, where the files are left alone."""
+    limit, both = resources.memory_limit, resources.memory_swap
+    if both is not None:
+        if limit is None:
+            raise Refused("misconfigured resource spec")
+        yield "MemorySwapMax", _number(_swap(both, limit))
+    if limit is not None:
+        yield "MemoryMax", _number(limit)
+    if resources.memory_reservation is not None:
+        yield "MemoryLow", _number(resources.memory_reservation)
+
+
+def _swap(both: int, limit: int) -> int:
+    """memory.swap.max of memory+swap and memory; -1 is max, 0 may also be "not said"."""
+    if both in {0, _UNLIMITED}:
+        return _UNLIMITED if limit == _UNLIMITED else both
+    if limit in {0, _UNLIMITED}:
+        raise Refused("unable to set swap limit without memory limit")
+    if both < limit:
+        raise Refused("memory+swap limit should be >= memory limit")
+    return both - limit
+
+
+def _cpu_files(resources: OciResources) -> Iterator[tuple[str, str]]:
+    quota, period = resources.cpu_quota, resources.cpu_period
+    if resources.cpu_shares:
+        yield Knob.CPU_WEIGHT, str(shares_to_weight(resources.cpu_shares))
+    if quota is not None or period is not None:
+        yield Knob.CPU_MAX, f"{quota if quota and quota > 0 else 'max'} {period or DEFAULT_PERIOD}"
+    if resources.cpus:
+        yield Knob.CPUSET_CPUS, resources.cpus
+    if resources.mems:
+        yield Knob.CPUSET_MEMS, resources.mems
+
+
+def _cpu_properties(resources: OciResources) -> Iterator[tuple[str, int | str]]:
+    """Systemd is given the bits of a set with the highest byte first, and reads them lowest first."""
+    quota, period = resources.cpu_quota or 0, resources.cpu_period or 0
+    if resources.cpu_shares:
+        yield "CPUWeight", shares_to_weight(resources.cpu_shares)
+    if period:
+        yield "CPUQuotaPeriodUSec", period
+    if quota or period:
+        yield "CPUQuotaPerSecUSec", quota_property(quota, period or DEFAULT_PERIOD)
+    for name, given in (("AllowedCPUs", resources.cpus), ("AllowedMemoryNodes", resources.mems)):
+        if given:
+            try:
+                yield name, reversed_bytes(given)
+            except ValueError as error:
+                raise Refused(f"misconfigured resource spec: {error}") from error
+
+
+def _number(amount: int) -> int:
+    return INFINITY if amount == _UNLIMITED else amount
+
+
+def _text(amount: int) -> str:
+    return "max" if amount == _UNLIMITED else str(amount)
