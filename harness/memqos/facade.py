@@ -18,8 +18,10 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
-from memqos.engine.cgroup.shelter import ContainerUsage, Sheltered, shelter
+from memqos.engine.cgroup.shelter import Sheltered, shelter
 from memqos.engine.cgroup.slowing import Slowed, slowing
+from memqos.engine.cgroup.usage import ContainerUsage
+from memqos.engine.cgroup.victims import Shortage, Victim, shortages
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.zone_table import ZoneTable
@@ -148,6 +150,7 @@ __all__ = [
     "Runtimes",
     "Setter",
     "Sheltered",
+    "Shortage",
     "Slowed",
     "StepKind",
     "SwapBehavior",
@@ -158,6 +161,7 @@ __all__ = [
     "UsageError",
     "Variant",
     "Verdict",
+    "Victim",
     "ZoneTable",
     "__version__",
     "differences",
@@ -184,6 +188,7 @@ __all__ = [
     "runtime_writes",
     "settled",
     "shelter",
+    "shortages",
     "slowing",
     "traits_of",
     "translate",

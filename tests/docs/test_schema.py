@@ -55,10 +55,22 @@ def test_plans_without_reasons_or_knobs(printed):
 @pytest.mark.parametrize("runtime", ["runc@1.1.15", "crun@1.21", "cri-o@1.36+runc@1.3.6"])
 def test_translations_and_protection(printed, runtime):
     """With pods that CRI-O refuses, since they have too little memory."""
-    more = ("--kubernetes", "1.36", "--translate", "all", "--protection", "--runtime", runtime, "--driver", "systemd")
+    more = (
+        "--kubernetes",
+        "1.36",
+        "--translate",
+        "all",
+        "--protection",
+        "--oom",
+        "--runtime",
+        runtime,
+        "--driver",
+        "systemd",
+    )
     document = printed("expect", *PODS, *more)
     assert misfits(document, "plan") == []
     assert all("translation" in one for pod in document["pods"] for one in pod["containers"])
+    assert document["oom"]
     document["protection"][0]["use"] = 5
     assert misfits(document, "plan") != []
 

@@ -26,6 +26,7 @@ from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_t
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.slowing import Slowed, slowing, slowing_document, slowing_text
+from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
@@ -56,6 +57,7 @@ with its reasons.
   memqos expect pod.yaml --kubernetes 1.36 --translate docker --translate files --runtime crun@1.21 --driver systemd
   memqos expect pod.yaml --kubernetes 1.36 --protection --usage web/app=200Mi
   memqos expect pod.yaml --kubernetes 1.36 --set memoryThrottlingFactor=0.8 --throttling
+  memqos expect pods.yaml --kubernetes 1.36 --oom --usage web/app=200Mi
   memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
@@ -106,11 +108,16 @@ with its reasons.
     help="Print where each memory.high slows a program down, where it stalls, and how long it takes to memory.max.",
 )
 @click.option(
+    "--oom",
+    is_flag=True,
+    help="Print which containers are killed first when the machine, or a limit above them, runs out of memory.",
+)
+@click.option(
     "--usage",
     multiple=True,
     metavar="[NAMESPACE/]POD/CONTAINER=SIZE",
-    help="What a container uses, for --protection (else all of its memory.max) and --resize (else nothing is in the "
-    "way of a lower limit). May be repeated.",
+    help="What a container uses, for --protection and --oom (else all of its memory.max) and --resize (else nothing is "
+    "in the way of a lower limit). May be repeated.",
 )
 @manifest_options
 @node_options
@@ -145,28 +152,32 @@ class _Order(Asked):
     def plan_text(self) -> str:
         """The answer about one plan, for people."""
         knob = _knob(self.why)
-        plan, sheltered, kubelet = self._one_plan()
+        whole, plan, sheltered, kubelet = self._one_plan()
         if knob is not None:
             return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
         parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
         parts += [slowing_text(self._slowing(plan, kubelet))] if self.throttling else []
+        parts += [shortages_text(self._shortages(whole, kubelet))] if self.oom else []
         return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
 
     def plan_parts(self) -> dict[str, Any]:
         """The answer about one plan, as JSON whose long lists are iterators."""
         knob = _knob(self.why)
-        plan, sheltered, kubelet = self._one_plan()
+        whole, plan, sheltered, kubelet = self._one_plan()
         document = plan_parts(plan, translated_for=self._translated(kubelet))
         if sheltered:
             document["protection"] = shelter_document(sheltered)
         if self.throttling:
             document["throttling"] = slowing_document(self._slowing(plan, kubelet))
+        if self.oom:
+            document["oom"] = shortages_document(self._shortages(whole, kubelet))
         if knob is not None:
             document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
         return document
 
-    def _one_plan(self) -> tuple[Plan, tuple[Sheltered, ...], Kubelet]:
+    def _one_plan(self) -> tuple[Plan, Plan, tuple[Sheltered, ...], Kubelet]:
+        """The whole plan, what was chosen of it, and who made it."""
         pods = self._pods()
         kubelet = self._kubelet()
         if self._translated(kubelet) is not None:
@@ -177,7 +188,7 @@ class _Order(Asked):
         if chosen is not plan:
             subjects = {subject(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
             sheltered = tuple(one for one in sheltered if one.subject in subjects)
-        return chosen, sheltered, kubelet
+        return plan, chosen, sheltered, kubelet
 
     def _chosen(self, plan: Plan) -> Plan:
         return narrowed(plan, self.pod, self.container)
@@ -197,6 +208,11 @@ class _Order(Asked):
         if not kubelet.v2:
             raise UsageError("memory.high is cgroup v2's, and this is cgroup v1.", where="--throttling")
         return slowing(plan, page_size=kubelet.node.page_size)
+
+    def _shortages(self, plan: Plan, kubelet: Kubelet) -> tuple[Shortage, ...]:
+        if not kubelet.v2:
+            raise UsageError("the order of kills is that of cgroup v2, and this is cgroup v1.", where="--oom")
+        return shortages(plan, kubelet, usage_of(self.usage, plan))
 
     def _languages(self) -> tuple[Language, ...]:
         return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))

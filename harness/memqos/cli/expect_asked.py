@@ -32,6 +32,7 @@ class Asked:
     translate: tuple[str, ...]
     protection: bool
     throttling: bool
+    oom: bool
     usage: tuple[str, ...]
     diff: tuple[str, str] | None
     diff_config: str | None
@@ -60,15 +61,16 @@ class Asked:
 
     def _check_answers(self) -> None:
         """Which answers go together."""
-        if (self.translate or self.protection or self.throttling) and (self.diff or self.diff_config):
+        of_one_plan = bool(self.translate) or self.protection or self.throttling or self.oom
+        if of_one_plan and (self.diff or self.diff_config):
             raise click.UsageError(
-                "--translate, --protection and --throttling are about one plan: leave the differences out."
+                "--translate, --protection, --throttling and --oom are about one plan: leave the differences out."
             )
-        if self.resize and (self.diff or self.diff_config or self.translate or self.protection or self.throttling):
+        if self.resize and (self.diff or self.diff_config or of_one_plan):
             raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
         if self.resize and (self.pod or self.container):
             raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")
-        if self.usage and not (self.protection or self.resize):
-            raise click.UsageError("--usage is for --protection and --resize.")
+        if self.usage and not (self.protection or self.oom or self.resize):
+            raise click.UsageError("--usage is for --protection, --oom and --resize.")
         if self.translate and self.runtime.weight:
             raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")

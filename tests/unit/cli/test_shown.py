@@ -141,6 +141,8 @@ def test_runtimes_by_name_and_version(text, cri, oci):
     (("--protection", "--usage", "shop/web/app=-1"), "is less than 0"),
     (("--protection", "--cgroup", "v1", "--set", "failCgroupV1=false"), "--protection: memory.min and memory.low are"),
     (("--throttling", "--cgroup", "v1", "--set", "failCgroupV1=false"), "--throttling: memory.high is"),
+    (("--oom", "--cgroup", "v1", "--set", "failCgroupV1=false"), "--oom: the order of kills is that of cgroup v2"),
+    (("--oom", "--usage", "web/app=1"), "there is no container 'web/app'"),
     (("--translate", "cri", "--diff-config", "x.yaml"), "are about one plan"),
     (("--throttling", "--resize", "x.yaml"), "--resize is an answer of its own"),
 ])  # fmt: skip
@@ -178,6 +180,19 @@ def test_throttling(told):
     assert (own["subject"], own["stalls"]) == ("container app of pod shop/web", False)
     assert f"  memory.high {own['high']}: it sleeps from {own['sleepsFrom']} on\n" in out
     assert "throttling" not in json.loads(told("--json")[1])
+
+
+def test_oom(told):
+    code, out, err = told("--oom", "--usage", "shop/web/app=64Mi")
+    assert (code, err) == (0, "")
+    assert "  1. container app of pod shop/web" in out
+    assert "     uses 67108864 (given), oom_score_adj " in out
+    [machine] = json.loads(told("--oom", "--json")[1])["oom"]
+    assert (machine["subject"], [one["use"] for one in machine["victims"]]) == (
+        "the machine",
+        ["assumed: all of its memory.max"],
+    )
+    assert "oom" not in json.loads(told("--json")[1])
 
 
 def test_facts_from_standard_input_are_read_once(told, monkeypatch):

@@ -7,23 +7,20 @@ its siblings use (`engine.protection`). Use that nobody gave is assumed, and eac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.protection import Effective, Protected, effective
+from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.translate.container import translate
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
-from memqos.model.pod import ContainerKind
 
 __all__ = ["Sheltered", "shelter", "shelter_document", "shelter_text"]
-
-ContainerUsage = Mapping[tuple[str, str], int]
-"""(pod uid, container name) to the bytes that the container uses."""
 
 _ZERO = Bytes(0)
 
@@ -57,11 +54,7 @@ def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -
     below its scope, the scope is in between. KeyError names a container of
     `usage` that the plan does not have.
     """
-    given = dict(usage or {})
-    known = {(pod.uid, one.name) for pod in plan.pods for one in pod.containers}
-    for key in given:
-        if key not in known:
-            raise KeyError("/".join(key))
+    given = known_usage(plan, usage)
     rows = list(_rows(plan, given, kubelet))
     page_size = kubelet.node.page_size
     tree = _summed(rows)
@@ -129,22 +122,9 @@ def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsag
         low, least = (_read(scope.get(knob, "0")) for knob in (Knob.MEMORY_LOW, Knob.MEMORY_MIN))
         yield _Row(subject=f"scope of {name}", path=path, min=least, low=low)
         path = path.child(translation.writes.subgroup)
-    usage, use = _use(one, given.get((pod.uid, one.name)))
+    usage, use = use_of(one, given.get((pod.uid, one.name)))
     own_min, own_low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
     yield _Row(subject=name, path=path, min=own_min, low=own_low, usage=usage, use=use)
-
-
-def _use(one: PlannedContainer, given: int | None) -> tuple[int, str]:
-    """How much a container uses, and how that is known."""
-    if given is not None:
-        return given, "given"
-    if one.kind is ContainerKind.INIT:
-        return 0, "assumed: nothing, since an init container has ended"
-    for knob in (Knob.MEMORY_MAX, Knob.MEMORY_MIN, Knob.MEMORY_LOW):
-        amount = _asked(one.cgroup, knob)
-        if isinstance(amount, Bytes) and amount.count:
-            return amount.count, f"assumed: all of its {knob}"
-    return 0, "assumed: nothing, since it has neither limit nor protection"
 
 
 def _asked(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:

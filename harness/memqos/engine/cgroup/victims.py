@@ -1,0 +1,173 @@
+"""In which order a plan's containers are killed when the machine, or a limit above several of them, runs out of memory.
+
+The model is `engine.cgroup.oom_killer`. Each container counts as one process that uses all of what the container uses
+and is none of the kernel's own; its page tables, below 0.2 % of that, are left out. Sandboxes are too: a pause program
+is small, and has -998.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.engine.answer.verdict import subject
+from memqos.engine.cgroup.oom_killer import badness, total_pages
+from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.model.knob import MAX, Bytes, Knob, Max, Number
+from memqos.model.path import ROOT, CgroupPath
+from memqos.model.pod import ContainerKind
+
+__all__ = ["Shortage", "Victim", "shortages", "shortages_document", "shortages_text"]
+
+MACHINE = "the machine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One container. usage: in bytes; use: how that is known. badness: in pages.
+
+    group: all of its processes are killed together (memory.oom.group).
+    """
+
+    subject: str
+    usage: int
+    use: str
+    oom_score_adj: int
+    badness: int
+    group: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """What runs out, "the machine" or a cgroup with a memory.max, and the containers in it, the first victim first.
+
+    total: what there is of it, in bytes of memory and swap together.
+    """
+
+    subject: str
+    total: int
+    victims: tuple[Victim, ...]
+
+
+def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -> tuple[Shortage, ...]:
+    """The machine, and every limit of this kubelet's plan with two running containers or more below it, from above.
+
+    What a container uses that `usage` does not name is assumed, see `use_of`. KeyError names a container of `usage`
+    that the plan does not have.
+    """
+    running = tuple(_running(plan, known_usage(plan, usage)))
+    found = [_shortage(domain, kubelet, running) for domain in _domains(plan)]
+    return tuple(one for one in found if one.subject == MACHINE or len(one.victims) > 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Domain:
+    """What can run out: the machine as the root, or a cgroup with a limit."""
+
+    subject: str
+    path: CgroupPath
+    limit: Bytes | Max = MAX
+    swap_limit: Bytes | Max = MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """One container that runs; pod: its pod's cgroup."""
+
+    subject: str
+    pod: CgroupPath
+    usage: int
+    use: str
+    oom_score_adj: int
+    group: bool
+
+
+def _domains(plan: Plan) -> Iterator[_Domain]:
+    yield _Domain(subject=MACHINE, path=ROOT)
+    above = [(cgroup, subject(cgroup)) for cgroup in (plan.node, *plan.qos)]
+    pods = [(pod.cgroup, subject(pod.cgroup, pod)) for pod in plan.pods]
+    for cgroup, name in (*above, *pods):
+        limit = _amount(cgroup, Knob.MEMORY_MAX)
+        if cgroup.path != ROOT and isinstance(limit, Bytes):
+            swap = _amount(cgroup, Knob.MEMORY_SWAP_MAX)
+            yield _Domain(subject=name, path=cgroup.path, limit=limit, swap_limit=swap)
+
+
+def _amount(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
+    """What the file shows; no limit where it is not planned."""
+    expected = cgroup.knobs.get(knob)
+    return expected.value if expected is not None and isinstance(expected.value, Bytes) else MAX
+
+
+def _running(plan: Plan, usage: ContainerUsage) -> Iterator[_Running]:
+    for pod in plan.pods:
+        for one in pod.containers:
+            if one.refusal or one.kind is ContainerKind.INIT:
+                continue
+            group = one.cgroup.knobs.get(Knob.MEMORY_OOM_GROUP)
+            used, use = use_of(one, usage.get((pod.uid, one.name)))
+            yield _Running(
+                subject=subject(one.cgroup, pod),
+                pod=pod.cgroup.path,
+                usage=used,
+                use=use,
+                oom_score_adj=one.oom_score_adj,
+                group=group is not None and group.value == Number(1),
+            )
+
+
+def _shortage(domain: _Domain, kubelet: Kubelet, running: Sequence[_Running]) -> Shortage:
+    node = kubelet.node
+    total = total_pages(domain.limit, domain.swap_limit, memory=node.memory, swap=node.swap, page_size=node.page_size)
+    victims = [
+        Victim(
+            subject=one.subject,
+            usage=one.usage,
+            use=one.use,
+            oom_score_adj=one.oom_score_adj,
+            badness=badness(one.usage // node.page_size, one.oom_score_adj, total=total),
+            group=one.group,
+        )
+        for one in running
+        if one.pod == domain.path or one.pod.below(domain.path)
+    ]
+    victims.sort(key=lambda one: -one.badness)
+    return Shortage(subject=domain.subject, total=total * node.page_size, victims=tuple(victims))
+
+
+def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
+    """As JSON: what runs out, its total in bytes, and its containers, the first victim first; badness in pages."""
+    return [
+        {
+            "subject": one.subject,
+            "total": one.total,
+            "victims": [
+                {
+                    "subject": each.subject,
+                    "usage": each.usage,
+                    "use": each.use,
+                    "oomScoreAdj": each.oom_score_adj,
+                    "badness": each.badness,
+                    "group": each.group,
+                }
+                for each in one.victims
+            ],
+        }
+        for one in found
+    ]
+
+
+def shortages_text(found: tuple[Shortage, ...]) -> str:
+    """For people: of each thing that can run out the containers in the order in which they are killed."""
+    lines = ["OOM: which containers are killed first, if each is one process that uses all that its container does."]
+    for one in found:
+        lines += ["", f"{one.subject} runs out of its {one.total} bytes of memory and swap:"]
+        for number, each in enumerate(one.victims, 1):
+            group = ", with all of its processes" if each.group else ""
+            lines.append(f"  {number}. {each.subject}{group}")
+            lines.append(f"     uses {each.usage} ({each.use}), oom_score_adj {each.oom_score_adj}")
+            lines.append(f"     badness {each.badness} pages")
+    return "\n".join(lines)
