@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDeviation:
-    """One entry of known.toml, or of a list of the same kind.
+    """One entry of known.toml, or of a list of the same kind; a table with several claims is an entry for each of them.
 
     runtime: a CRI or OCI runtime's own name. since, fixed: the first release that deviates, and the first that does
     not any more; "" for every one from the beginning, and for none yet. claim, knob: what deviates. beside: the other
@@ -107,22 +107,24 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file), line=line) from None
     except UnicodeDecodeError:
         raise ManifestError.at("the file is not TOML: it is not UTF-8.", file=str(file)) from None
-    return tuple(_entry(_Table(str(file), text, name), given) for name, given in document.items())
+    return tuple(
+        entry for name, given in document.items() for entry in _entries(_Table(str(file), text, name), given)
+    )
 
 
 def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
     """The entries of several lists; errors as of `load_known`, and ManifestError for a name that is in two of them."""
-    found: dict[str, KnownDeviation] = {}
+    found: list[KnownDeviation] = []
     first: dict[str, Path] = {}
     for file in files:
         for entry in load_known(file):
-            if entry.name in found:
+            if first.setdefault(entry.name, file) != file:
                 table = _Table(str(file), file.read_text(encoding="utf-8"), entry.name)
                 raise table.error(
                     f"{first[entry.name]} has an entry of this name.", next_step="Give it a name of its own."
                 )
-            found[entry.name], first[entry.name] = entry, file
-    return tuple(found.values())
+            found.append(entry)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,15 @@ _NEEDED = ("runtime", "claim", "knob", "sentence", "upstream")
 _FIELDS = tuple(name for name in _KINDS if name != "name")
 
 
-def _entry(table: _Table, given: Any) -> KnownDeviation:
+def _entries(table: _Table, given: Any) -> Iterator[KnownDeviation]:
     if not isinstance(given, dict):
         raise table.error("a known deviation is a table.", got=given)
+    claims = given.get("claim")
+    for claim in claims if isinstance(claims, list) and claims else [claims]:
+        yield _entry(table, {**given, "claim": claim} if "claim" in given else given)
+
+
+def _entry(table: _Table, given: Mapping[str, Any]) -> KnownDeviation:
     for key, value in given.items():
         if key not in _FIELDS:
             next_step = f"Its fields are {', '.join(_FIELDS)}."

@@ -165,9 +165,10 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     known = claims.load(data_root() / "suites")
     for entry in entries:
         assert entry.claim in known, entry.name
-        assert entry.knob in {*Knob, "update", "reason"} or entry.knob.startswith("ContainerStatus."), entry.name
+        others = {"update", "reason", "cgroup", "state", "memory.events oom_kill"}
+        assert entry.knob in {*Knob, *others} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
-    assert len({entry.name for entry in entries}) == len(entries) >= 2
+    assert len({(entry.name, entry.claim) for entry in entries}) == len(entries) >= 2
 
 
 WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
@@ -182,6 +183,8 @@ WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
         ('[a]\n\nruntim = "runc"', r"known.toml:3: a: 'runtim' is no field of a known deviation.*runtime, claim, knob"),
         ('[a]\nname = "b"', r"known.toml:2: a: 'name' is no field"),
         ('[a]\nsometimes = "yes"', r"known.toml:2: a: 'sometimes' is true or false, not 'yes'"),
+        ("[a]\nclaim = []", r"known.toml:2: a: 'claim' is a text, not \[\]"),
+        ('[a]\nclaim = ["b", 1]', r"known.toml:1: a: 'runtime' has to be said"),
         ("[a]\nsince = 1.2", r"known.toml:2: a: 'since' is a text, not 1.2"),
         (f'{WHOLE}since="newest"', r"known.toml:7: a: 'since' is a release such as 1.2, not 'newest'"),
         (f'{WHOLE}driver="system"', r"known.toml:7: a: there is no driver 'system': systemd, cgroupfs"),
@@ -215,3 +218,10 @@ def test_the_entries_of_several_lists_have_names_of_their_own(tmp_path):
     two.write_text("\n" + WHOLE)
     with pytest.raises(ManifestError, match=r"two.toml:2: a: .*one.toml has an entry of this name"):
         load_all([one, two])
+
+
+def test_a_list_of_claims_is_an_entry_for_each(tmp_path):
+    (tmp_path / "known.toml").write_text(WHOLE.replace('"c/d"', '["c/one", "c/two"]'))
+    one, two = load_all([tmp_path / "known.toml"])
+    assert (one.name, one.claim, two.name, two.claim) == ("a", "c/one", "a", "c/two")
+    assert replace(one, claim=two.claim) == two

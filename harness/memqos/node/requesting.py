@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase
@@ -52,6 +52,8 @@ NAME = "requested"
 SUBJECT = f"container {NAME}"
 REQUEST_SECONDS = 60.0
 REMOVED_SECONDS = 10.0
+"""What a refused container had is gone by then; whoever left something once does not get so long again."""
+REMOVED_AGAIN_SECONDS = 1.0
 
 _CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 _NOTHING = ContainerResources()
@@ -62,13 +64,14 @@ _request = partial(request_finding, subject=SUBJECT)
 class Requests:
     """The verb of suites that ask the runtime itself. population: of one pod, whose first container is the neighbour.
 
-    kubelet: the node's, of which only what concerns runtimes is used.
+    kubelet: the node's, of which only what concerns runtimes is used. left: what was found to be left by refusals.
     """
 
     runtime: Runtime
     tree: CgroupTree
     kubelet: Kubelet
     population: Population
+    left: list[str] = field(default_factory=list)
 
     def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.
@@ -182,10 +185,11 @@ class Requests:
                 "nothing is left below the pod's cgroup",
                 lambda: self._below(pod),
                 until=lambda names: names <= below,
-                deadline=Deadline.after(REMOVED_SECONDS),
+                deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
             )
         except DeadlineError:
             now = self._below(pod)
+        self.left.extend(sorted(now - below))
         left = ", ".join(sorted(now - below))
         return Finding(
             verdict=_verdict(not left),

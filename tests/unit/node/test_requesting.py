@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
+from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -337,6 +338,17 @@ class LeavesItsCgroup(Asked):
             raise
 
 
+class LeavesAnotherCgroup(LeavesItsCgroup):
+    """Each time one of a new name."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(self.path(handle).parent.child(f"cri-containerd-{handle.id}-left.scope"))
+            raise
+
+
 class TakesNothingAfterARefusal(Asked):
     def start(self, handle: Any, *, deadline: Any) -> None:
         if handle.name == "requested" and getattr(self, "refused", False):
@@ -346,6 +358,25 @@ class TakesNothingAfterARefusal(Asked):
         except RuntimeCallError:
             self.refused = True
             raise
+
+
+def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted: list[float] = []
+
+    class Recorded(Deadline):
+        @classmethod
+        def after(cls, seconds: float, clock: Clock = SYSTEM_CLOCK) -> Deadline:
+            granted.append(seconds)
+            return Deadline.after(min(seconds, 0.1) if seconds in {10.0, 1.0} else seconds, clock)
+
+    monkeypatch.setattr("memqos.node.requesting.Deadline", Recorded)
+    place = FakePlace(runtimes=TRIXIE)
+    runtime = LeavesAnotherCgroup(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        for _ in range(3):
+            assert deviating(requests.judge(CATALOGUE.request("refuses-swap-below-limit"))) == {"cgroup"}
+    assert [seconds for seconds in granted if seconds in {10.0, 1.0}] == [10.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("kind", "knob"), [(LeavesItsCgroup, "cgroup"), (TakesNothingAfterARefusal, "create")])
