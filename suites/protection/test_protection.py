@@ -47,6 +47,7 @@ def test_every_request_is_kept_as_memory_min(full, qos_evidence):
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.more("v1.37-tiered")
 @pytest.mark.claim("protection/tiers-are-kept")
 def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
     """Guaranteed and Burstable keep their page cache, and memory.low is not broken."""

@@ -85,6 +85,7 @@ def test_the_environment_sets_what_no_option_does_and_the_header_says_so(suite, 
         ("behaviour(1)", "the marker 'behaviour' takes no arguments."),
         ('machine("trixie")', "the marker 'machine' is written machine(profile=..., topology=...)."),
         ("kubelet()", "the marker 'kubelet' is written kubelet(id, ...)."),
+        ('more(when="never")', "the marker 'more' is written more(id, ...)."),
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])

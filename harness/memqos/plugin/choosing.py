@@ -45,19 +45,31 @@ def left_out(
         by_kubelet = (
             not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item, kubelets)
         )
-        by_marker = item.get_closest_marker("more") is not None
-        return by_marker or (claim is not None and (not claim.default or is_of_docker(item, claim))) or by_kubelet
+        return (
+            _is_marked_more(item)
+            or (claim is not None and (not claim.default or is_of_docker(item, claim)))
+            or by_kubelet
+        )
 
     return [item for item, claim in cited if is_more(item, claim) and not is_named(item)]
 
 
+def _is_marked_more(item: pytest.Item) -> bool:
+    """Whether the marker says so of the test, or of the kubelet that the case is run under."""
+    marker = item.get_closest_marker("more")
+    return marker is not None and (not marker.args or getattr(_kubelet_of(item), "entry", "") in marker.args)
+
+
+def _kubelet_of(item: pytest.Item) -> object:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("qos_kubelet") if callspec is not None else None
+
+
 def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]]) -> bool:
     """Whether the kubelet of a case is one of those that the default has not."""
-    callspec = getattr(item, "callspec", None)
-    kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
     marker = item.get_closest_marker("kubelet")
     named = set(marker.args) if marker is not None else set()
-    return not getattr(kubelet, "default", True) and (not named or not named.isdisjoint(kubelets()))
+    return not getattr(_kubelet_of(item), "default", True) and (not named or not named.isdisjoint(kubelets()))
 
 
 def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:

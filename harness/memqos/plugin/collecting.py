@@ -271,11 +271,10 @@ def _check_markers(item: pytest.Item) -> None:
         raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
     for marker in item.iter_markers("needs"):
         _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
-    for marker in (one for name in ("behaviour", "more") for one in item.iter_markers(name)):
+    for marker in item.iter_markers("behaviour"):
         if marker.args or marker.kwargs:
-            raise UsageError(f"the marker '{marker.name}' takes no arguments.", where=where)
-    for marker in item.iter_markers("kubelet"):
-        _check_names("kubelet(id, ...)", marker, _kubelet_ids(), where)
+            raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
+    _check_kubelets(item, where)
     for marker in item.iter_markers("machine"):
         if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
             raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
@@ -288,6 +287,12 @@ def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
     known = claims_below(root)
     if marker.args[0] not in known:
         raise UnknownNameError.of("claim", marker.args[0], sorted(known), where=where)
+
+
+def _check_kubelets(item: pytest.Item, where: str) -> None:
+    for marker in (one for name in ("kubelet", "more") for one in item.iter_markers(name)):
+        if marker.name == "kubelet" or marker.args or marker.kwargs:
+            _check_names(f"{marker.name}(id, ...)", marker, _kubelet_ids(), where)
 
 
 def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:

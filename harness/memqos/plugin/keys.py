@@ -85,7 +85,7 @@ MARKERS = (
     "needs(feature, ...): what the machine or runtime must have; without it the claim is not observable",
     "behaviour: time and memory pressure are involved",
     "machine(profile=..., topology=...): the machine this test needs, where it is not the one of the settings",
-    "more: of memqos's default it is no part: it runs with --all, and where it is named",
+    "more(id, ...): of memqos's default it is no part, or not under these kubelets: it runs with --all, or if named",
     "kubelet(id, ...): run only under these kubelets of fixtures/kubelets.toml",
 )
 
