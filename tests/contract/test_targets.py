@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
+from memqos.target.attended import attended
 from memqos.target.base import CommandResult, Target
 from memqos.target.container import ContainerTarget
 from memqos.target.contract import check_target_contract
@@ -17,6 +18,11 @@ from memqos.target.local import LocalTarget
 def test_this_host(tmp_path: Path) -> None:
     (tmp_path / "keep").touch()
     check_target_contract(lambda: contextlib.nullcontext(LocalTarget()), folder=str(tmp_path))
+
+
+def test_this_host_with_an_attendant(tmp_path: Path) -> None:
+    (tmp_path / "keep").touch()
+    check_target_contract(lambda: attended(LocalTarget()), folder=str(tmp_path))
 
 
 def test_the_fake() -> None:

@@ -88,8 +88,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
-            "probe", "runtime.base", "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place",
-            "report",
+            "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
+            "known", "node", "place", "report",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),

@@ -11,7 +11,12 @@ from tests.meta.test_layers import PACKAGE, modules
 ONE_PER_REVISION = ("engine/memory_qos", "engine/swap")
 """Folders of revisions: each module answers the same questions, and a release takes one."""
 
-GUEST_PROGRAMS = ("enforce/agent.py", "enforce/agent_cgroup.py", "place/guard_program.py")
+GUEST_PROGRAMS = (
+    "enforce/agent.py",
+    "enforce/agent_cgroup.py",
+    "place/guard_program.py",
+    "target/attendant_program.py",
+)
 """Programs that travel into the machine and are run there alone: the package never imports their names."""
 
 PAGES = "cli"

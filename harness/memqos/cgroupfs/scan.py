@@ -11,6 +11,8 @@ stands between that and what grep prints.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,10 +22,12 @@ from memqos.model.reading import FileText, NoFile, Unreadable
 __all__ = [
     "Scan",
     "files_command",
+    "first_of",
     "first_process_command",
     "parse_files",
     "parse_first_process",
     "parse_listed",
+    "text_of",
 ]
 
 # The lowest number of a cgroup's processes is its first one's, as long as numbers do not wrap around: cgroup v2 lists
@@ -86,6 +90,19 @@ def parse_files(paths: Sequence[str], stdout: bytes, stderr: bytes) -> Scan:
     """What `files_command` printed for these paths: every path has its text, NoFile or Unreadable."""
     refused, complaints = _complaints(stderr)
     return Scan(files=_texts(paths, stdout.decode("utf-8", "surrogateescape"), refused), complaints=complaints)
+
+
+def text_of(seen: bytes | int) -> FileText:
+    """A file that was read without a command, as `parse_files` gives it. seen: its bytes, or an errno."""
+    if isinstance(seen, int):
+        return NoFile.NO_FILE if seen in {errno.ENOENT, errno.ENODEV, errno.ENOTDIR} else Unreadable(os.strerror(seen))
+    text = seen.decode("utf-8", "surrogateescape")
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def first_of(processes: bytes) -> int | None:
+    """The first process of a cgroup.procs; None if it has none."""
+    return min(map(int, processes.split()), default=None)
 
 
 def _texts(paths: Sequence[str], contents: str, refused: dict[str, str]) -> dict[str, FileText]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.cgroupfs import scan
@@ -11,7 +11,7 @@ from memqos.clock import Deadline
 from memqos.errors import TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.target.base import CommandResult, Target, checked
+from memqos.target.base import CommandResult, ReadsMany, Target, checked
 
 __all__ = ["CgroupTree"]
 
@@ -32,17 +32,24 @@ class CgroupTree:
         return cls(target, find_hierarchy(target, deadline=deadline))
 
     def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
-        """These files of exactly these cgroups, with one command; NoFile where the file or the cgroup is not there."""
+        """These files of exactly these cgroups, all at once; NoFile where the file or the cgroup is not there."""
         paths, names = tuple(paths), tuple(names)
         at = deadline.clock.now()
         files = [self.hierarchy.file(path, name) for path in paths for name in names]
+        if (read := self._read_many(files, deadline)) is not None:
+            texts = {file: scan.text_of(seen) for file, seen in read.items()}
+            return self._reading(at, paths, names, texts)
         argv, stdin = scan.files_command(files)
         result = self.target.run(argv, deadline=deadline, stdin=stdin)
         if result.status != _XARGS_SOME_FAILED:
             checked(result, where=self.target.address)
         seen = scan.parse_files(files, result.stdout, result.stderr)
         self._refuse_complaints(seen, result)
-        return self._reading(at, paths, names, seen)
+        return self._reading(at, paths, names, seen.files)
+
+    def _read_many(self, files: Sequence[str], deadline: Deadline) -> Mapping[str, bytes | int] | None:
+        """What a target that can read without a command says of these files; None of one that cannot."""
+        return self.target.read_many(files, deadline=deadline) if isinstance(self.target, ReadsMany) else None
 
     def read_text(self, path: CgroupPath, name: str, *, deadline: Deadline) -> FileText:
         """One file of one cgroup; NoFile if it or its cgroup is not there."""
@@ -65,13 +72,18 @@ class CgroupTree:
     def read_first_processes(
         self, paths: Iterable[CgroupPath], name: str, *, deadline: Deadline
     ) -> dict[CgroupPath, str]:
-        """A file of /proc, such as oom_score_adj, of the first process of each of these cgroups, with one command.
+        """A file of /proc, such as oom_score_adj, of the first process of each of these cgroups, all at once.
 
         A cgroup without processes, or that is not there, is left out.
         """
         lists = {self.hierarchy.file(path, "cgroup.procs"): path for path in paths}
         if not lists:
             return {}
+        if (read := self._read_many(list(lists), deadline)) is not None:
+            first = {lists[file]: scan.first_of(seen) for file, seen in read.items() if isinstance(seen, bytes)}
+            files = {f"/proc/{pid}/{name}": path for path, pid in first.items() if pid is not None}
+            said = self._read_many(list(files), deadline) or {}
+            return {files[file]: text.decode() for file, text in said.items() if isinstance(text, bytes)}
         result = self._run(scan.first_process_command(name, list(lists)), deadline)
         return {lists[file]: text for file, text in scan.parse_first_process(result.stdout).items()}
 
@@ -100,11 +112,13 @@ class CgroupTree:
     def _run(self, argv: Sequence[str], deadline: Deadline) -> CommandResult:
         return checked(self.target.run(argv, deadline=deadline), where=self.target.address)
 
-    def _reading(self, at: float, paths: Iterable[CgroupPath], names: Sequence[str], seen: scan.Scan) -> Reading:
+    def _reading(
+        self, at: float, paths: Iterable[CgroupPath], names: Sequence[str], seen: Mapping[str, FileText]
+    ) -> Reading:
         cgroups = {}
         for path in paths:
             files: dict[str, FileText] = {
-                name: seen.files.get(self.hierarchy.file(path, name), NoFile.NO_FILE) for name in names
+                name: seen.get(self.hierarchy.file(path, name), NoFile.NO_FILE) for name in names
             }
             cgroups[path] = CgroupReading(path=path, files=files)
         return Reading(source=self.target.address, at=at, cgroups=cgroups)

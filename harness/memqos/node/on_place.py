@@ -15,6 +15,7 @@ from memqos.node.under_test import NodeUnderTest
 from memqos.node.vital import Vital
 from memqos.place.base import Place
 from memqos.runtime.base import Runtime
+from memqos.target.base import Target
 
 __all__ = ["node_on"]
 
@@ -26,6 +27,7 @@ def node_on(
     recorder: Recorder,
     driver: CgroupDriver,
     runtimes: Runtimes,
+    target: Target | None = None,
     facts: NodeFacts | None = None,
     parallel: int = 1,
     leaves: Callable[[], bool] = lambda: False,
@@ -34,14 +36,15 @@ def node_on(
 ) -> NodeUnderTest:
     """A place with one of its runtimes as the node of tests, and memqos in the kubelet's place.
 
-    facts: where somebody knows better than the place.
+    target: the place's own, with an attendant for example. facts: where somebody knows better than the place.
     """
+    target = target or place.target
     return NodeUnderTest(
-        target=place.target,
+        target=target,
         runtime=runtime,
         enactor=KubeletsPlace(
             runtime=runtime,
-            tree=CgroupTree(place.target, place.facts.hierarchy),
+            tree=CgroupTree(target, place.facts.hierarchy),
             layout=runtimes.layout(driver),
             parallel=parallel,
             patience=patience,

@@ -28,6 +28,8 @@ from memqos.plugin.keeping import keep_chosen, leaves, lingers
 from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, worker_id
 from memqos.plugin.telling import Telling
 from memqos.runtime.base import Runtime
+from memqos.target.attended import attended
+from memqos.target.base import Target
 
 __all__ = ["Station", "are_of_one_machine", "open_station", "turned_station"]
 
@@ -106,12 +108,15 @@ def _station(
     folder = _folder(config, station_id)
     log = MachineLog(folder)
     deadline = Deadline.after(FIRST_WORD_SECONDS)
-    with place.connect(key.runtime, key.driver, record=log.call, deadline=deadline) as runtime:
+    with (
+        attended(place.target) as target,
+        place.connect(key.runtime, key.driver, record=log.call, deadline=deadline) as runtime,
+    ):
         version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
         in_use = runtimes_in_use(version, place.runtimes[key.runtime], config.stash[SETTINGS_KEY])
         if in_use.doubt:
             Telling(config).note(in_use.doubt)
-        node = _node(config, place, runtime, log=log, in_use=in_use, key=key)
+        node = _node(config, place, runtime, target=target, log=log, in_use=in_use, key=key)
         shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
         folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
         try:
@@ -131,12 +136,20 @@ def _station(
 
 
 def _node(
-    config: pytest.Config, place: Place, runtime: Runtime, *, log: MachineLog, in_use: RuntimesInUse, key: SystemKey
+    config: pytest.Config,
+    place: Place,
+    runtime: Runtime,
+    *,
+    target: Target,
+    log: MachineLog,
+    in_use: RuntimesInUse,
+    key: SystemKey,
 ) -> NodeUnderTest:
     settings: Settings = config.stash[SETTINGS_KEY]
     return node_on(
         place,
         runtime,
+        target=target,
         recorder=log,
         driver=key.driver,
         runtimes=in_use.runtimes,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from memqos.clock import Deadline
 from memqos.errors import TargetError
 
-__all__ = ["CommandResult", "Target", "checked", "same_socket"]
+__all__ = ["CommandResult", "ReadsMany", "Target", "checked", "same_socket"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,15 @@ class Target(Protocol):
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
         """A local UNIX socket that leads to this UNIX socket of the target, for as long as the context lives."""
+        ...
+
+
+@runtime_checkable
+class ReadsMany(Protocol):
+    """A target that reads many files at once without starting a program for it."""
+
+    def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:
+        """By path a file's bytes, or the errno with which it could not be read; None if it cannot do that now."""
         ...
 
 

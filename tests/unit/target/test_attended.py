@@ -1,0 +1,179 @@
+import errno
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.errors import DeadlineError, TargetError
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile, Unreadable
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
+from memqos.target.attended import PYTHON, attended
+from memqos.target.fake import FakeTarget
+from memqos.target.local import LocalTarget
+
+
+class Host(LocalTarget):
+    """This host, which keeps what was started on it. program: what is started in the place of python3."""
+
+    def __init__(self, program: str = "") -> None:
+        self.opened: list[subprocess.Popen[bytes]] = []
+        self.ran: list[str] = []
+        self.program = program
+
+    def open(self, argv):  # type: ignore[no-untyped-def]
+        argv = ["sh", "-c", self.program] if self.program else argv
+        self.opened.append(super().open(argv))
+        return self.opened[-1]
+
+    def run(self, argv, *, deadline, stdin=b""):  # type: ignore[no-untyped-def]
+        self.ran.append(argv[0])
+        return super().run(argv, deadline=deadline, stdin=stdin)
+
+
+def soon() -> Deadline:
+    return Deadline.after(20)
+
+
+def test_many_files_are_read_by_one_program_that_stays(tmp_path: Path) -> None:
+    (tmp_path / "every").write_bytes(bytes(range(256)))
+    (tmp_path / "empty").touch()
+    host = Host()
+    with attended(host) as target:
+        paths = [f"{tmp_path}/{name}" for name in ("every", "empty", "missing", "missing/below")]
+        seen = target.read_many([*paths, str(tmp_path)], deadline=soon())
+        assert seen == {
+            paths[0]: bytes(range(256)),
+            paths[1]: b"",
+            paths[2]: errno.ENOENT,
+            paths[3]: errno.ENOENT,
+            str(tmp_path): errno.EISDIR,
+        }
+        assert target.list(str(tmp_path), deadline=soon()) == ("empty", "every")
+        assert target.list(f"{tmp_path}/every", deadline=soon()) is None
+    assert len(host.opened) == 1
+    assert host.ran == []
+    assert host.opened[0].poll() is not None
+
+
+@pytest.mark.parametrize("program", ["exit 127", "echo nonsense", "exec cat >/dev/null", "read line; printf '{'"])
+def test_without_an_attendant_that_answers_the_target_does_it_itself(tmp_path: Path, program: str) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    host = Host(program)
+    with attended(host) as target:
+        assert target.read_many([f"{tmp_path}/file"], deadline=Deadline.after(0.2)) is None
+        assert target.read(f"{tmp_path}/file", deadline=soon()) == b"text"
+        assert target.list(str(tmp_path), deadline=soon()) == ("file",)
+    assert len(host.opened) == 1
+    assert host.opened[0].poll() is not None
+
+
+def test_a_program_of_python_is_run_in_a_copy_of_the_attendant(tmp_path: Path) -> None:
+    host = Host()
+    with attended(host) as target:
+        for words, status in (("sys.exit(7)", 7), ("sys.exit('said')", 1), ("os.kill(os.getpid(), 9)", 137), ("0", 0)):
+            source = f"import os, sys; sys.stdout.write(sys.stdin.read().upper()); sys.stdout.flush(); {words}"
+            result = target.run([*PYTHON, source], stdin=b"\xc3\xa4b", deadline=soon())
+            assert (result.status, result.text) == (status, "Äb".upper())
+        broken = target.run([*PYTHON, "1/0"], deadline=soon())
+        assert broken.status == 1
+        assert "ZeroDivisionError" in broken.error_text
+        silent = target.run([*PYTHON, "open(0).close()"], deadline=soon())
+        assert (silent.status, silent.stdout) == (0, b"")
+    assert len(host.opened) == 1
+    assert host.ran == []
+
+
+def test_without_an_attendant_a_program_of_python_is_run_by_the_target(tmp_path: Path) -> None:
+    host = Host("exit 127")
+    with attended(host) as target:
+        assert target.run([*PYTHON, "print(6 * 7)"], deadline=soon()).text == "42\n"
+    assert host.ran == ["python3"]
+
+
+def test_a_program_that_was_begun_is_not_begun_again(tmp_path: Path) -> None:
+    host = Host()
+    kills = f"import os; open('{tmp_path}/begun', 'a').write('x'); os.kill(os.getppid(), 9)"
+    with attended(host) as target, pytest.raises(TargetError, match="the attendant ended"):
+        target.run([*PYTHON, kills], deadline=soon())
+    assert (tmp_path / "begun").read_text() == "x"
+    assert host.ran == ["true"]
+
+
+def test_a_program_that_does_not_end_is_a_deadline(tmp_path: Path) -> None:
+    with attended(LocalTarget()) as target:
+        assert target.list(str(tmp_path), deadline=soon()) == ()
+        with pytest.raises(DeadlineError, match="did not end within"):
+            target.run([*PYTHON, "import time; time.sleep(3)"], deadline=Deadline.after(0.2))
+        assert target.run([*PYTHON, "print(1)"], deadline=soon()).text == "1\n"
+
+
+def test_what_cannot_be_read_is_said_by_the_target_itself(tmp_path: Path) -> None:
+    with attended(LocalTarget()) as target, pytest.raises(TargetError, match="Is a directory"):
+        target.read(str(tmp_path), deadline=soon())
+
+
+def test_an_interrupt_in_mid_answer_ends_the_attendant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with attended(host) as target:
+        monkeypatch.setattr("memqos.target.attended._line", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            target.list(str(tmp_path), deadline=soon())
+        monkeypatch.undo()
+        assert host.opened[0].poll() is not None
+        assert target.list(str(tmp_path), deadline=soon()) == ()
+    assert len(host.opened) == 1
+
+
+class ReadsByItself(FakeTarget):
+    """A target that reads without commands. seen: by path."""
+
+    seen: dict[str, bytes | int]
+
+    def read_many(self, paths, *, deadline):  # type: ignore[no-untyped-def]  # noqa: ARG002 - the port's signature
+        return {path: self.seen.get(path, errno.ENOENT) for path in paths}
+
+
+def test_a_tree_reads_without_a_command_what_it_can() -> None:
+    pod, gone = CgroupPath.parse("/kubepods/pod1"), CgroupPath.parse("/gone")
+    folder = FAKE_HIERARCHY.folder(pod)
+    target = ReadsByItself()
+    target.seen = {
+        f"{folder}/memory.max": b"max\n",
+        f"{folder}/memory.stat": b"anon 1\nfile 2",
+        f"{folder}/cgroup.procs": b"",
+        f"{folder}/memory.reclaim": errno.EINVAL,
+    }
+    names = ["memory.max", "memory.stat", "cgroup.procs", "memory.reclaim", "memory.high"]
+    reading = CgroupTree(target, FAKE_HIERARCHY).read_cgroups([pod, gone], names, deadline=soon())
+    assert reading.cgroups[pod].files == {
+        "memory.max": "max\n",
+        "memory.stat": "anon 1\nfile 2\n",
+        "cgroup.procs": "",
+        "memory.reclaim": Unreadable("Invalid argument"),
+        "memory.high": NoFile.NO_FILE,
+    }
+    assert set(reading.cgroups[gone].files.values()) == {NoFile.NO_FILE}
+    assert target.ran == []
+
+
+def test_a_tree_finds_first_processes_without_a_command() -> None:
+    pods = [CgroupPath.parse(f"/kubepods/pod{number}") for number in range(4)]
+    target = ReadsByItself()
+    lists = [f"{FAKE_HIERARCHY.folder(pod)}/cgroup.procs" for pod in pods]
+    target.seen = {
+        lists[0]: b"71\n9\n",
+        lists[1]: b"",
+        lists[2]: b"5\n",
+        "/proc/9/oom_score_adj": b"-997\n",
+        "/proc/71/oom_score_adj": b"1\n",
+    }
+    tree = CgroupTree(target, FAKE_HIERARCHY)
+    assert tree.read_first_processes(pods, "oom_score_adj", deadline=soon()) == {pods[0]: "-997\n"}
+    assert target.ran == []
