@@ -20,12 +20,18 @@ class NoFile(Enum):
 
     NO_FILE = "no such file"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """The file exists and could not be read, and why."""
 
     reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 FileText = str | NoFile | Unreadable

@@ -30,6 +30,7 @@ LIMIT = 48 * _MIB
 HELD = 16 * _MIB
 """What a program uses that has room there."""
 TOO_MUCH = 64 * _MIB
+GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
 
@@ -104,9 +105,7 @@ class Consumption(Containers):
     def exec_is_bound(self) -> Sequence[Finding]:
         """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
         with self._running(LIMITED) as handle:
-            findings = self._hog_in(handle)
-            state = self.runtime.status(handle, deadline=soon()).state
-        return [*findings, observed("state", ContainerState.RUNNING.value, state.value)]
+            return [*self._hog_in(handle), self._lives(handle)]
 
     def group_is_killed(self) -> Sequence[Finding]:
         """With memory.oom.group a program that takes too much takes all of the container with it."""
@@ -128,9 +127,8 @@ class Consumption(Containers):
                 self.runtime.update(handle, less, deadline=soon())
             except RuntimeCallError:
                 limit = self._files(path, ("memory.max",))["memory.max"]
-                state = self.runtime.status(handle, deadline=soon()).state
                 return [
-                    observed("state", ContainerState.RUNNING.value, state.value),
+                    self._lives(handle),
                     observed("memory.max", str(LIMIT), str(limit).strip(), cgroup=str(path)),
                 ]
             status = self._ended(handle)
@@ -143,15 +141,24 @@ class Consumption(Containers):
         path = self._cgroup_of(handle)
         before = self._kills(path)
         code, _, _ = self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+        # A container that was killed itself may have no cgroup any more.
+        seen = self._kills(path) if self.tree.exists(path, deadline=soon()) else GONE
         return [
             observed("exec", str(KILLED), str(code)),
-            observed("memory.events oom_kill", str(before + 1), str(self._kills(path)), cgroup=str(path)),
+            observed("memory.events oom_kill", str(int(before) + 1), seen, cgroup=str(path)),
         ]
 
-    def _kills(self, path: CgroupPath) -> int:
+    def _kills(self, path: CgroupPath) -> str:
         text = self._files(path, ("memory.events",))["memory.events"]
         where = str(path)
-        return parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where)
+        return str(parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where))
+
+    def _lives(self, handle: ContainerHandle) -> Finding:
+        """Whether it runs on. A runtime may learn of its end late, and its cgroup may be gone by then."""
+        path = self._cgroup_of(handle)
+        is_there = self.tree.exists(path, deadline=soon())
+        state = self.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
+        return observed("state", ContainerState.RUNNING.value, state, cgroup=str(path))
 
     def _settled(self, handle: ContainerHandle) -> None:
         """Wait until the program has what it asks for."""

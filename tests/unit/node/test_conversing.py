@@ -244,6 +244,14 @@ class KillsAll(Speaks):
         return 137, b"", b""
 
 
+class KillsTheContainerToo(Speaks):
+    """What exec starts is killed last, for a score that it inherited, and the container's cgroup goes with it."""
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.cgroups.remove(self.path(handle))
+        return 137, b"", b""
+
+
 class ChecksBefore(Speaks):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "it uses more"})
@@ -252,6 +260,14 @@ class ChecksBefore(Speaks):
 class KillsAndRefuses(ChecksBefore):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.kill(handle)
+        super().update(handle, resources, deadline=deadline)
+
+
+class EndsAndRefuses(ChecksBefore):
+    """As crun does that finds no cgroup any more, and before the daemon has noticed."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.cgroups.remove(self.path(handle))
         super().update(handle, resources, deadline=deadline)
 
 
@@ -294,7 +310,9 @@ class OtherCode(Speaks):
         (ExecsElsewhere, "exec-is-charged", {"memory.peak"}),
         (ExecsElsewhere, "exec-is-bound", {"exec", "memory.events oom_kill"}),
         (KillsAll, "exec-is-bound", {"memory.events oom_kill"}),
+        (KillsTheContainerToo, "exec-is-bound", {"memory.events oom_kill", "state"}),
         (KillsAndRefuses, "update-below-use", {"state", "memory.max"}),
+        (EndsAndRefuses, "update-below-use", {"state", "memory.max"}),
         (WritesAndRefuses, "update-below-use", {"memory.max"}),
         (OtherCode, "update-below-use", {"exit code"}),
         (SaysError, "update-below-use", {"reason"}),
