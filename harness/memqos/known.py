@@ -107,9 +107,7 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
         raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file), line=line) from None
     except UnicodeDecodeError:
         raise ManifestError.at("the file is not TOML: it is not UTF-8.", file=str(file)) from None
-    return tuple(
-        entry for name, given in document.items() for entry in _entries(_Table(str(file), text, name), given)
-    )
+    return tuple(entry for name, given in document.items() for entry in _entries(_Table(str(file), text, name), given))
 
 
 def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:

@@ -5,7 +5,7 @@ from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.read_back import read_back
-from memqos.model.reading import CgroupReading, NoFile, Reading
+from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,8 @@ def test_a_pod_says_whether_it_has_ended_and_whether_it_waits_for_a_node(phase, 
     pod = Pod(name="web", uid="1", containers=(), phase=phase, node=node)
 
     assert (pod.has_ended, pod.waits_for_node) == (ended, waits)
+
+
+def test_why_there_is_no_text_is_said_in_words() -> None:
+    assert str(NoFile.NO_FILE) == "no such file"
+    assert str(Unreadable("Permission denied")) == "Permission denied"
