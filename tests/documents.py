@@ -17,6 +17,7 @@ SCHEMA: dict[str, Any] = json.loads(FILE.read_text())
 
 _FILES = {
     "bundle.json": "bundle",
+    "run.json": "run",
     "findings.jsonl": "result",
     "machine.json": "machine",
     "plan.json": "plan",

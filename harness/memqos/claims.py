@@ -71,6 +71,10 @@ class Claim:
     needs: tuple[str, ...] = ()
     default: bool = True
 
+    def to_json(self) -> dict[str, str]:
+        """What a bundle keeps of it: enough to be read without the suites."""
+        return {"sentence": self.sentence, "source": self.source, "kind": self.kind.value, "about": self.about.value}
+
     @property
     def chapter(self) -> str:
         """The suite folder's name."""

@@ -84,12 +84,16 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),
+    "bundles": frozenset({"errors", "model", "engine", "catalog.data", "claims", "report"}),
+    "page": frozenset(
+        {"errors", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
+    ),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
             "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
-            "known", "node", "place", "report",
+            "known", "node", "place", "report", "bundles", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),

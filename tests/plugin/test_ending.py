@@ -311,7 +311,7 @@ def test_a_full_device_instead_of_standard_output_is_the_hosts_matter(suite, sta
 
 @pytest.mark.parametrize(
     ("most", "says"),
-    [(0, "error: No usable temporary directory found in "), (100, "out/findings.jsonl: File too large.")],
+    [(0, "error: No usable temporary directory found in "), (100, "out/run.json: File too large.")],
 )
 def test_a_limit_on_the_size_of_files_is_the_hosts_matter(suite, start, most, says):
     """A limit of nothing: `ulimit -f 0`."""

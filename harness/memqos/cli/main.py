@@ -29,6 +29,7 @@ PAGES: dict[str, str] = {
     "run": "Boot a machine, run the conformance suites in it, print the verdict.",
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a recorded tree of cgroups: which control file deviates, and why.",
+    "report": "Make a report of a run's results: one file to look at.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
     "settings": "Show every setting, its value, and where that came from.",
     "doctor": "Say whether this host can run memqos, and what to install.",
@@ -45,6 +46,8 @@ def _page(verb: str) -> click.Command:
             from memqos.cli.expect import command
         case "audit":
             from memqos.cli.audit import command
+        case "report":
+            from memqos.cli.report import command
         case "vm":
             from memqos.cli.vm import command
         case "settings":

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from memqos import claims, frame
+from memqos.bundles import files
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
+from memqos.plugin.citing import claims_below
 from memqos.plugin.crashes import Crashes, worker_died
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
@@ -156,6 +158,7 @@ class Recording:
             raise pytest.UsageError(str(error)) from None
         self._made = True
         self._ending.crash_folder = self._folder
+        Folder(self._folder).write("run.json", self._new_bundle().head())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -242,8 +245,8 @@ class Recording:
         for name, render in provenance.FILES.items() if self._made else ():
             try:
                 self._bundle = self._new_bundle()
-                if text := render(self._bundle):
-                    provenance.write(self._folder / name, text)
+                if text := render(self._bundle, self._folder):
+                    files.write(self._folder / name, text)
             except Exception as error:  # noqa: BLE001 - the other files and the verdict are still to come
                 self._ending.suffer(frame.of_the_host(error, where=str(self._folder / name)) or error)
         if self._made:
@@ -261,7 +264,7 @@ class Recording:
         """What is listed as known and was not seen any more; nothing without a case that says anything."""
         if not self._results:
             return ()
-        return known_gone(self._results, provenance.machines(self._folder), known_deviations(self._settings.known))
+        return known_gone(self._results, files.machines(self._folder), known_deviations(self._settings.known))
 
     def concluded(self, error: BaseException | None) -> ExitCode:
         """The exit code after everything, with what came in the way of saying it."""
@@ -287,12 +290,23 @@ class Recording:
             versions=provenance.versions(),
             host=provenance.host(),
             settings=self._settings.to_json(),
-            machines=tuple(provenance.machines(self._folder)),
+            machines=tuple(files.machines(self._folder)),
             results=tuple(self._results),
             not_run=len(self._missing),
             known_gone=self._known_gone(),
             left_out=self._config.stash.get(LEFT_OUT, LeftOut()),
+            claims=self._cited(),
         )
+
+    def _cited(self) -> dict[str, dict[str, str]]:
+        """The claims that results cite; a run's folder is to be read without its suites."""
+        cited: dict[str, dict[str, str]] = {}
+        for result in self._results:
+            if result.claim and result.claim not in cited:
+                file = self._config.rootpath / result.id.partition("::")[0]
+                with contextlib.suppress(MemqosError):
+                    cited[result.claim] = claims_below(file.parent.parent)[result.claim].to_json()
+        return cited
 
     def _summary(self) -> Iterator[str]:
         """The table, what went wrong, and the verdict."""

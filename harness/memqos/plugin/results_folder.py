@@ -25,8 +25,11 @@ NEEDED_BYTES = 64 << 20
 """What a run of everything may write, and a margin."""
 
 _OWN_NAMES = frozenset(
-    {"bundle.json", CRASH_FILE, "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations", "tests"}
-)
+    {
+        "bundle.json", CRASH_FILE, "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations",
+        "report.html", "run.json", "tests",
+    }
+)  # fmt: skip
 _NOT_A_PLACE = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT})
 
 

@@ -40,6 +40,7 @@ class Bundle:
     settings: name to value and origin. exit_code: what the process answered.
     left_out: what whole suites have beyond the default, and this run had not.
     known_gone: the known deviations of the machines' runtimes that were looked for and not seen, one line each.
+    claims: id to sentence, source, kind and about of each claim that a result cites.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
@@ -56,6 +57,7 @@ class Bundle:
     not_run: int = 0
     known_gone: tuple[str, ...] = ()
     left_out: LeftOut = LeftOut()
+    claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -75,6 +77,16 @@ class Bundle:
         """How many findings have each verdict, by who made what was observed; everybody is named, also with zero."""
         counted = Counter((finding.set_by, finding.verdict) for result in self.results for finding in result.findings)
         return {setter.value: {verdict.value: counted[setter, verdict] for verdict in Verdict} for setter in Setter}
+
+    def head(self) -> dict[str, Json]:
+        """What is known of a run before its first case: `run.json`, for a run that is killed."""
+        return {
+            "schema": SCHEMA,
+            "started": self.started,
+            "versions": as_json(self.versions),
+            "host": as_json(self.host),
+            "settings": as_json(self.settings),
+        }
 
     def to_json(self) -> Json:
         """The document; it has a matrix only if several systems were run."""
@@ -98,6 +110,7 @@ class Bundle:
             "host": as_json(self.host),
             "settings": as_json(self.settings),
             "machines": as_json(self.machines),
+            "claims": as_json(self.claims),
             "results": [result.to_json() for result in self.results],
             **({"matrix": _matrix_document(matrix)} if matrix.columns else {}),
         }

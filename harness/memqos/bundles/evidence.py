@@ -1,0 +1,184 @@
+"""What a results folder keeps of a case beside its findings, as plain data: tree, requests, logs, names of files.
+
+Everything here came from a machine under test, or from a folder that may be damaged: it is read within bounds, kept as
+text, and never followed anywhere. What cannot be read is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memqos.engine.translate.explain import Document
+from memqos.report.outcome import TestResult
+
+__all__ = ["CaseEvidence", "folder_of"]
+
+
+LOG_BYTES = 24 << 10
+"""How much of a log's end is kept."""
+MOST_REQUESTS = 120
+LONGEST_FILE = 64 << 20
+"""Of a longer file nothing is read: no run writes one."""
+
+_TEXTS = (".txt", ".log", ".unit.txt", ".yaml")
+
+
+class CaseEvidence:
+    """The folder of a case or a population. told: what of it could not be read, a sentence each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.told: list[str] = []
+
+    def document(self) -> Document:
+        """All of it; what the folder does not have is left out."""
+        found: Document = {
+            "tree": self._tree(),
+            "requests": self._requests(),
+            "manifests": self._manifests(),
+            "logs": self._logs(),
+            "files": [file.name for file in self._files()],
+        }
+        if self.told:
+            found["told"] = self.told
+        return {name: part for name, part in found.items() if part}
+
+    def _files(self) -> list[Path]:
+        try:
+            return sorted(file for file in self.folder.iterdir() if file.is_file() and not file.is_symlink())
+        except OSError as error:
+            self.told.append(f"The folder cannot be read: {error.strerror}.")
+            return []
+
+    def lines(self, name: str) -> Iterator[Document]:
+        """The JSON objects of a file, a line each; none where it is not there."""
+        file = self.folder / name
+        damaged = 0
+        try:
+            if file.is_symlink() or file.stat().st_size > LONGEST_FILE:
+                self.told.append(f"{name} is no file that a run writes, and was not read.")
+                return
+            with file.open("rb") as stream:
+                for line in stream:
+                    one = _value(line)
+                    if isinstance(one, dict):
+                        yield one
+                    else:
+                        damaged += 1
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.told.append(f"{name} cannot be read: {error.strerror}.")
+        if damaged:
+            self.told.append(f"{name} has {damaged} damaged {'line' if damaged == 1 else 'lines'}.")
+
+    def _whole(self, name: str) -> Document:
+        file = self.folder / name
+        try:
+            found = _value(file.read_bytes()) if file.stat().st_size <= LONGEST_FILE else None
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self.told.append(f"{name} cannot be read: {error.strerror}.")
+            return {}
+        if not isinstance(found, dict):
+            self.told.append(f"{name} is damaged.")
+            return {}
+        return found
+
+    def _tree(self) -> list[Document]:
+        """Each cgroup of the plan or of a reading: by file what is expected, and what was observed last."""
+        observed: dict[str, Mapping[str, object]] = {}
+        for reading in self.lines("readings.jsonl"):
+            cgroups = reading.get("cgroups")
+            if isinstance(cgroups, dict):
+                observed |= {path: files for path, files in cgroups.items() if isinstance(files, dict)}
+        nodes: dict[str, Document] = {}
+        planned = self._whole("plan.json").get("cgroups")
+        for cgroup in planned if isinstance(planned, list) else ():
+            if not isinstance(cgroup, dict) or cgroup.get("container"):
+                continue  # only the runtime knows the cgroup of a container: its findings have it
+            knobs = cgroup.get("knobs")
+            expected = {
+                knob: str(one.get("value")) for knob, one in (knobs.items() if isinstance(knobs, dict) else ())
+                if isinstance(one, dict)
+            }  # fmt: skip
+            nodes[str(cgroup.get("path"))] = {"level": str(cgroup.get("level")), "expected": expected}
+        for path, files in observed.items():
+            texts = {name: _file_text(text) for name, text in files.items()}
+            nodes.setdefault(path, {})["observed"] = texts
+        return [{"path": path, **node} for path, node in sorted(nodes.items())]
+
+    def _requests(self) -> list[Document]:
+        found = [
+            {name: one.get(name) for name in ("method", "at", "seconds", "request", "reply", "error")}
+            for one in self.lines("requests.jsonl")
+        ]
+        if len(found) > MOST_REQUESTS:
+            self.told.append(f"requests.jsonl has {len(found)} requests; the first {MOST_REQUESTS} are shown.")
+        return found[:MOST_REQUESTS]
+
+    def _manifests(self) -> list[str]:
+        return [self._tail(file, 4 * LOG_BYTES) for file in self._files() if file.name.startswith("manifest")]
+
+    def _logs(self) -> Document:
+        return {
+            file.name: self._tail(file, LOG_BYTES)
+            for file in self._files()
+            if file.name.endswith(_TEXTS) and not file.name.startswith("manifest")
+        }
+
+    def _tail(self, file: Path, most: int) -> str:
+        try:
+            with file.open("rb") as stream:
+                size = stream.seek(0, 2)
+                stream.seek(max(0, size - most))
+                text = stream.read(most).decode("utf-8", "backslashreplace")
+        except OSError as error:
+            self.told.append(f"{file.name} cannot be read: {error.strerror}.")
+            return ""
+        return text if size <= most else f"… the last {most >> 10} KiB of {size >> 10}:\n{text}"
+
+
+def folder_of(results: Path, result: TestResult) -> Path | None:
+    """Where the evidence of a case is: its own folder, else that of the population that it looks at; None for neither.
+
+    A folder is only taken within the results: what names it was read from a file.
+    """
+    own = _within(results, result.folder) if result.folder else None
+    if own is not None:
+        return own
+    parameters = result.id.partition("[")[2].removesuffix("]")
+    populations = results / "populations"
+    try:
+        names = sorted(one.name for one in populations.iterdir()) if result.machine else []
+    except OSError:
+        return None
+    fitting = [
+        name for name in names
+        if name.startswith(f"{result.machine}-") and parameters.startswith(name.removeprefix(f"{result.machine}-"))
+    ]  # fmt: skip
+    return populations / max(fitting, key=len) if fitting else None
+
+
+def _within(results: Path, name: str) -> Path | None:
+    try:
+        folder = (results / name).resolve()
+        return folder if folder.is_relative_to(results.resolve()) and folder.is_dir() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _value(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _file_text(text: object) -> str | None:
+    if isinstance(text, dict):
+        return f"unreadable: {text.get('unreadable')}"
+    return None if text is None else str(text).strip("\n")

@@ -1,0 +1,276 @@
+"""Reads a results folder back, whatever became of its run: whole, killed, cut short, or of an older memqos.
+
+`bundle.json` says how a run ended. A run that was killed has none: then `run.json` says what it was to be, and
+`findings.jsonl`, which is written case by case, what it found. What is missing is said, and never made up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from memqos import claims
+from memqos.bundles.files import machines
+from memqos.catalog.data import data_root
+from memqos.engine.answer.document import finding_from
+from memqos.engine.answer.finding import Finding
+from memqos.engine.plan import Reason
+from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.report.bundle import SCHEMA, Bundle, LeftOut
+from memqos.report.outcome import Outcome, TestResult, exit_code
+
+__all__ = ["Results", "read_results"]
+
+BUNDLE = "bundle.json"
+FINDINGS = "findings.jsonl"
+RUN = "run.json"
+
+_SERIES = SCHEMA.rpartition("/")[0]
+_OLDER = frozenset({f"{_SERIES}/1"})
+"""Formats that are read as well: a finding of the first does not say who set what was observed."""
+
+_NOT_OBJECTS = "it holds no JSON object"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One run, read back.
+
+    folder: where it is. missing: what cannot be said of it, a sentence each; nothing for a run that is whole.
+    """
+
+    folder: Path
+    bundle: Bundle
+    missing: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What to call it: its folder's own name."""
+        return self.folder.resolve().name
+
+
+def read_results(place: Path) -> Results:
+    """The results of a run. place: its folder, or the bundle.json or findings.jsonl in it.
+
+    Raises UsageError for a place that holds no results, or those of a newer memqos.
+    """
+    folder = place.parent if place.name in {BUNDLE, FINDINGS} and not place.is_dir() else place
+    try:
+        if not folder.is_dir():
+            raise UsageError(f"'{place}' is no folder of results.", next_step="Name the folder that a run wrote.")
+        if not any((folder / name).exists() for name in (BUNDLE, FINDINGS)):
+            raise UsageError(
+                f"'{folder}' holds no results of memqos: it has neither {BUNDLE} nor {FINDINGS}.",
+                next_step="Name the folder that a run wrote, such as results/TIME.",
+            )
+        return _read(folder)
+    except OSError as error:
+        raise UsageError(f"'{place}' cannot be read: {error.strerror}.") from error
+
+
+def _read(folder: Path) -> Results:
+    missing: list[str] = []
+    told = _Told()
+    head = _document(folder / BUNDLE, missing)
+    if head is None:
+        head = _document(folder / RUN, missing) or {}
+        missing.append(
+            f"There is no whole {BUNDLE}: the run was killed or still goes on, "
+            "so that its end, and how many cases are missing, is not known."
+        )
+    _check_format(head, folder)
+    whole = tuple(told.results(head.pop("results", ()), BUNDLE, missing))
+    kept = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
+    if len(kept) < len(whole):
+        missing.append(f"{FINDINGS} has {len(kept)} of the {len(whole)} cases of {BUNDLE}, whose are shown.")
+    results = whole if len(whole) > len(kept) else kept
+    bundle = _bundle(head, results, folder)
+    missing += _not_said(head, bundle)
+    return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)))
+
+
+def _check_format(head: Mapping[str, Any], folder: Path) -> None:
+    found = head.get("schema", SCHEMA)
+    if found == SCHEMA or found in _OLDER:
+        return
+    is_ours = isinstance(found, str) and found.startswith(f"{_SERIES}/")
+    raise UsageError(
+        f"the results are of the format '{found}', and this memqos reads {', '.join(sorted([*_OLDER, SCHEMA]))}.",
+        where=str(folder),
+        next_step="Use the memqos that wrote them, or a newer one." if is_ours else "Name the folder that a run wrote.",
+    )
+
+
+def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
+    """A JSON object, its findings' reasons kept as text; None where there is no whole one."""
+    try:
+        document = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        missing.append(f"{file.name} is damaged: {_first_line(error)}.")
+        return None
+    if not isinstance(document, dict):
+        missing.append(f"{file.name} is damaged: {_NOT_OBJECTS}.")
+        return None
+    return document
+
+
+def _lines(file: Path, missing: list[str]) -> Iterator[object]:
+    """The JSON values of a file, a line each; a line that is none is counted, and the last may have been cut off."""
+    damaged: list[int] = []
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError):
+                    damaged.append(number)
+    except FileNotFoundError:
+        missing.append(f"{file.name} is not there.")
+    if damaged:
+        missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
+
+
+class _Told:
+    """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, Reason | None] = {}
+        self._texts: dict[str, str] = {}
+
+    def results(self, documents: Iterable[object], name: str, missing: list[str]) -> Iterator[TestResult]:
+        """The results that documents are; those that are none are said. name: the file that they are from."""
+        damaged: list[int] = []
+        if not isinstance(documents, list | tuple | Iterator):
+            missing.append(f"The results in {name} are damaged.")
+            return
+        for number, document in enumerate(documents, 1):
+            try:
+                yield self._result(document)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                damaged.append(number)
+        if damaged:
+            missing.append(f"{name} has something else than a case as number {_listed(damaged)}.")
+
+    def _result(self, document: Any) -> TestResult:
+        known = {field.name for field in fields(TestResult)}
+        said = {name: value for name, value in document.items() if name in known}
+        if not isinstance(said["id"], str):
+            raise TypeError(said["id"])
+        said["seconds"] = float(said["seconds"])
+        said["error_code"] = int(said.get("error_code", 0))
+        said["outcome"] = Outcome(said["outcome"])
+        said["findings"] = tuple(self._finding(one) for one in said["findings"])
+        texts = {name: str(said.get(name, "")) for name in _TEXTS}
+        return TestResult(**{**said, **texts, "reason": str(said.get("reason", ""))})
+
+    def _finding(self, document: Mapping[str, Any]) -> Finding:
+        said = {name: value for name, value in document.items() if name in _OF_A_FINDING}
+        said.setdefault("set_by", "somebody else")
+        for name in ("subject", "cgroup", "knob", "expected", "observed", "why_not"):
+            said[name] = self._texts.setdefault(str(said[name]), str(said[name]))
+        reason = said.pop("reason")
+        if reason is not None:
+            key = json.dumps(reason)
+            if key not in self._reasons:
+                self._reasons[key] = finding_from({**said, "reason": reason}).reason
+            reason = self._reasons[key]
+        found = finding_from({**said, "reason": None})
+        return found if reason is None else _with_reason(found, reason)
+
+
+_TEXTS = ("id", "claim", "chapter", "text", "machine", "profile", "runtime", "driver", "folder")
+_OF_A_FINDING = frozenset(field.name for field in fields(Finding))
+
+
+def _with_reason(finding: Finding, reason: Reason) -> Finding:
+    return Finding(**{**{field.name: getattr(finding, field.name) for field in fields(finding)}, "reason": reason})
+
+
+def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path) -> Bundle:
+    counts = _object(head.get("counts"))
+    left = _object(counts.get("left_out"))
+    interrupted = bool(head.get("interrupted", not head.get("ended")))
+    said = head["machines"] if isinstance(head.get("machines"), list) else machines(folder)
+    return Bundle(
+        started=str(head.get("started", "")),
+        ended=str(head.get("ended", "")),
+        exit_code=_code(head, results, interrupted=interrupted),
+        interrupted=interrupted,
+        error=str(head.get("error", "")),
+        versions=_texts(head.get("versions")),
+        host=_object(head.get("host")),
+        settings={name: one for name, one in _object(head.get("settings")).items() if _is_setting(one)},
+        machines=tuple(one for one in said if isinstance(one, dict)),
+        results=results,
+        not_run=int(counts.get("not_run", 0)),
+        known_gone=tuple(map(str, head.get("known_gone", ()))),
+        left_out=LeftOut(claims=int(left.get("claims", 0)), cases=int(left.get("cases", 0))),
+        claims=_object(head.get("claims")) or _claims_brought(results),
+    )
+
+
+def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupted: bool) -> int:
+    """The code that the run answered; of one that was killed the one that it would have had."""
+    try:
+        return int(ExitCode(head.get("exit_code")))  # type: ignore[arg-type]
+    except ValueError:
+        return int(exit_code(results, interrupted=interrupted))
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {name: str(one) for name, one in _object(value).items()}
+
+
+def _is_setting(value: object) -> bool:
+    return isinstance(value, dict) and {"value", "origin"} <= set(value)
+
+
+def _claims_brought(results: Iterable[TestResult]) -> Mapping[str, Mapping[str, str]]:
+    """The sentences of claims as this memqos has them, for results that do not say them."""
+    try:
+        known = claims.load(data_root() / "suites")
+    except MemqosError:
+        return {}
+    cited = {result.claim for result in results}
+    return {name: claim.to_json() for name, claim in known.items() if name in cited}
+
+
+def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
+    """What a reader would look for, and this run did not keep."""
+    for name, what in (
+        ("settings", "The settings of the run, and where each came from, are not known."),
+        ("versions", "The versions of memqos and what it uses are not known."),
+    ):
+        if not head.get(name):
+            yield what
+    if not bundle.machines and any(result.machine for result in bundle.results):
+        yield "What the machines say of themselves is not known."
+    if head.get("schema") in _OLDER:
+        yield f"The results are of the older format {head['schema']}, which does not say who set what was observed."
+    cited = {result.claim for result in bundle.results if result.claim}
+    if not head.get("claims") and cited & set(bundle.claims):
+        yield "The claims' sentences are those of the memqos that made this report: the run did not keep its own."
+    if unknown := sorted(cited - set(bundle.claims)):
+        yield f"No sentence is known of {len(unknown)} claims, such as {unknown[0]}."
+
+
+def _at_lines(numbers: list[int]) -> str:
+    return f"line {numbers[0]}" if len(numbers) == 1 else f"lines {_listed(numbers)}"
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"  # noqa: PLR2004 - the five shown
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

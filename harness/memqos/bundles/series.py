@@ -1,0 +1,148 @@
+"""What was watched of a cgroup over time, as columns that a chart can draw.
+
+`series.jsonl` has what changed, and when; a chart needs every value at every time. Times are seconds since the first
+look of the file, amounts are bytes, and a pressure is the share of time in the last ten seconds in percent, both as the
+kernel says them. A value that was not looked at yet is None, and one that says "max" is None too: no line is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from memqos.engine.translate.explain import Document
+
+__all__ = ["CGROUPFS", "charts_of"]
+
+CGROUPFS = "/sys/fs/cgroup"
+MOST_POINTS = 1500
+"""More times than this cannot be told apart on a screen; of more, every so many are kept, and all that had events."""
+
+_LIMITS = ("memory.min", "memory.low", "memory.high", "memory.max")
+_USAGE = ("anon", "file")
+_ZONE = re.compile(r"\b(N\d{1,4})=(\d{1,19})\b")
+_EVENTS = ("memory.events", "memory.swap.events", "cgroup.events")
+_MARKED = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill", "fail"})
+
+
+def charts_of(looks: Iterable[Mapping[str, Any]], cgroups: frozenset[str] | None = None) -> list[Document]:
+    """One chart for each cgroup that was watched, in the order of their first looks; none for a single look.
+
+    cgroups: only these and what is above or below them; None for all.
+    """
+    by_cgroup: dict[str, _Course] = {}
+    first: float | None = None
+    for look in looks:
+        folder, at, files = look.get("folder"), look.get("at"), look.get("files")
+        if not (isinstance(folder, str) and isinstance(at, int | float) and isinstance(files, dict)):
+            continue
+        first = float(at) if first is None else first
+        path = folder.removeprefix(CGROUPFS) or "/"
+        if cgroups is None or _is_near(path, cgroups):
+            by_cgroup.setdefault(path, _Course()).add(round(float(at) - first, 3), files, str(look.get("why", "")))
+    return [course.chart(path) for path, course in by_cgroup.items() if len(course.times) > 1]
+
+
+def _is_near(path: str, cgroups: frozenset[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") or one.startswith(f"{path}/") for one in cgroups)
+
+
+class _Course:
+    """One cgroup over time."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self._rows: list[dict[str, float | None]] = []
+        self._marks: list[Document] = []
+        self._counted: dict[str, int] = {}
+
+    def add(self, at: float, files: Mapping[str, object], why: str) -> None:
+        """One look."""
+        row = dict(self._rows[-1]) if self._rows else {}
+        texts = {name: text for name, text in files.items() if isinstance(text, str)}
+        for name, value in _values(texts):
+            row[name] = value
+        marks = list(self._events(texts, is_first=not self._rows))
+        if why == "gone":
+            row = dict.fromkeys(row)
+            marks.append("gone")
+        if self.times and at <= self.times[-1]:
+            at = self.times[-1]
+            self._rows[-1] = row
+        else:
+            self.times.append(at)
+            self._rows.append(row)
+        self._marks += [{"at": at, "what": what} for what in marks]
+
+    def _events(self, texts: Mapping[str, str], *, is_first: bool) -> Iterator[str]:
+        for file in _EVENTS:
+            for name, value in _pairs(texts.get(file, "")):
+                before = self._counted.get(f"{file} {name}", 0)
+                self._counted[f"{file} {name}"] = int(value)
+                swap = "swap " if file == "memory.swap.events" else ""
+                if name in _MARKED and value > before and not is_first:
+                    yield f"{swap}{name} +{int(value) - before}"
+                if name == "populated" and value != before and not is_first:
+                    yield "populated" if value else "empty"
+
+    def chart(self, path: str) -> Document:
+        """Its columns, by name, at the times that are kept."""
+        marked = {mark["at"] for mark in self._marks}
+        step = max(1, -(-len(self.times) // MOST_POINTS))
+        kept = [
+            number for number, at in enumerate(self.times)
+            if number % step == 0 or at in marked or number == len(self.times) - 1
+        ]  # fmt: skip
+        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        columns = {name: [self._rows[number].get(name) for number in kept] for name in names}
+        return {
+            "cgroup": path,
+            "times": [self.times[number] for number in kept],
+            "columns": {name: column for name, column in columns.items() if any(one is not None for one in column)},
+            "marks": self._marks,
+            "looks": len(self.times),
+        }
+
+
+def _values(texts: Mapping[str, str]) -> Iterator[tuple[str, float | None]]:
+    for name in ("memory.current", "memory.swap.current", "memory.swap.max", *_LIMITS):
+        if name in texts:
+            yield name, _number(texts[name])
+    for name, value in _pairs(texts.get("memory.stat", "")):
+        if name in _USAGE:
+            yield name, value
+    yield from _zones(texts.get("memory.numa_stat", ""))
+    yield from _pressures(texts.get("memory.pressure", ""))
+
+
+def _zones(text: str) -> Iterator[tuple[str, float | None]]:
+    """Anon N0=0 N1=4096, for each kind that is drawn; "anon N0" is its column."""
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        zones = _ZONE.findall(rest) if kind in _USAGE else []
+        if len(zones) > 1:
+            yield from ((f"{kind} {name}", float(amount)) for name, amount in zones)
+
+
+def _pressures(text: str) -> Iterator[tuple[str, float | None]]:
+    """Some avg10=0.00 avg60=… gives the column "some"."""
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind in {"some", "full"}:
+            yield kind, _number(rest.partition("avg10=")[2].partition(" ")[0])
+
+
+def _pairs(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if (number := _number(value)) is not None:
+            yield name, number
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if abs(found) < float("inf") and found == found else None  # noqa: PLR0124 - not a NaN

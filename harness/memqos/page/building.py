@@ -1,0 +1,137 @@
+"""Builds the report: one HTML file with its style, programs, chart library and all data, and nothing from outside.
+
+What came from a machine is data and never markup: the template escapes, the program makes text nodes only, and data are
+compressed and in base64, so that nothing in them can end the element that they stand in. The page's policy lets run
+what has the hash of the two programs that ship with memqos, and lets nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from memqos.bundles.evidence import CaseEvidence, folder_of
+from memqos.bundles.reading import Results
+from memqos.bundles.series import charts_of
+from memqos.page.cases import case_document, columns_of, findings_document, index_document
+from memqos.page.overview import overview
+from memqos.report.outcome import Outcome, TestResult
+from memqos.report.summary import again
+
+__all__ = ["EVIDENCE_BYTES", "page_html"]
+
+EVIDENCE_BYTES = 3 << 20
+"""How much room the evidence of cases may take in a file that is to be sent and opened on a phone."""
+CASES_AT_ONCE = 40
+"""Findings are unpacked when a case is opened, with those of the cases beside it."""
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("vendored/uPlot.iife.min.js", "lists.js", "charts.js", "case.js", "page.js")
+_STYLES = ("vendored/uPlot.min.css", "page.css")
+_FIRST = (Outcome.DEVIATES, Outcome.KNOWN, Outcome.MACHINERY, Outcome.USAGE, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS)
+"""Whose evidence is kept if there is no room for all."""
+
+
+def page_html(results: Results) -> str:
+    """The whole file as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    scripts = [_source(name) for name in _SCRIPTS]
+    styles = [_source(name) for name in _STYLES]
+    return environment.get_template("page.html.j2").render(
+        **overview(results),
+        policy=_policy(scripts, styles),
+        scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, without an end of their element
+        styles=[Markup(one) for one in styles],  # noqa: S704 - as above
+        blobs=_data(results),
+    )
+
+
+def _source(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hashes(sources: Sequence[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in sources)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+def _packed(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # The same data make the same file: no time in it.
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)).decode()
+
+
+def _data(results: Results) -> dict[str, str]:
+    """All data, packed, by the name under which the program asks for them."""
+    bundle = results.bundle
+    evidence = _Evidence(results)
+    evidence.keep()
+    packed = evidence.packed
+    columns = list(columns_of(bundle.results))
+    cases = []
+    for number, result in enumerate(bundle.results):
+        command = "" if result.outcome is Outcome.CONFORMS else again(bundle, result)
+        case = case_document(result, columns, again=command)
+        cases.append({**case, "evidence": evidence.of_case.get(number, "")})
+    for start in range(0, len(bundle.results), CASES_AT_ONCE):
+        some = bundle.results[start : start + CASES_AT_ONCE]
+        packed[f"findings-{start // CASES_AT_ONCE}"] = _packed(findings_document(some))
+    packed["index"] = _packed({**index_document(bundle, cases), "at_once": CASES_AT_ONCE})
+    return packed
+
+
+class _Evidence:
+    """The evidence of cases, packed once for all that share it, as long as there is room; of_case: its name by case."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._room = EVIDENCE_BYTES
+        self._by_folder: dict[Path, str] = {}
+        self.packed: dict[str, str] = {}
+        self.of_case: dict[int, str] = {}
+
+    def keep(self) -> None:
+        """Those first that somebody will look for."""
+        cases = enumerate(self._results.bundle.results)
+        for number, result in sorted(cases, key=lambda one: (_FIRST.index(one[1].outcome), one[0])):
+            folder = folder_of(self._results.folder, result)
+            if folder is not None and (folder in self._by_folder or self._room > 0):
+                self.of_case[number] = self._by_folder.get(folder) or self._add(folder, result)
+
+    def _add(self, folder: Path, result: TestResult) -> str:
+        name = f"evidence-{len(self._by_folder)}"
+        self._by_folder[folder] = name
+        self.packed[name] = _packed(self._document(folder, result))
+        self._room -= len(self.packed[name])
+        return name
+
+    def _document(self, folder: Path, result: TestResult) -> dict[str, Any]:
+        evidence = CaseEvidence(folder)
+        charts = charts_of(evidence.lines("series.jsonl"))
+        cgroups = frozenset(finding.cgroup for finding in result.findings if finding.cgroup)
+        if not charts and result.machine and result.folder and cgroups:
+            # Pods that several cases of a module look at are watched in the machine's own folder.
+            own = self._results.folder / "machines" / Path(result.machine).name
+            charts = charts_of(CaseEvidence(own).lines("series.jsonl"), cgroups)
+        return {**evidence.document(), "charts": charts, "folder": f"{folder.parent.name}/{folder.name}"}

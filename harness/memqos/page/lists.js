@@ -1,0 +1,115 @@
+"use strict";
+// What all parts need: elements made of text alone, and unpacked data.
+const memqos = {};
+
+memqos.byId = (id) => document.getElementById(id);
+
+// An element with attributes and children; a child that is no element becomes text, whatever it holds.
+memqos.element = (name, attributes = {}, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "onclick") made.addEventListener("click", value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat(9).filter((child) => child !== null && child !== undefined).map((child) => child instanceof Node ? child : String(child)));
+  return made;
+};
+
+memqos.unpacked = new Map();
+memqos.blob = (name) => {
+  if (!memqos.unpacked.has(name)) {
+    const bytes = Uint8Array.from(atob(memqos.byId(`blob-${name}`).textContent), (one) => one.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    memqos.unpacked.set(name, new Response(stream).json());
+  }
+  return memqos.unpacked.get(name);
+};
+
+memqos.badge = (index, outcome, text, attributes = {}) =>
+  memqos.element(attributes.href ? "a" : "span", { class: `badge b${outcome}`, ...attributes }, text || index.outcomes[outcome]);
+
+// The filters, the matrix and the list of cases, which all show the same choice.
+memqos.lists = (index) => {
+  const { element, byId, badge } = memqos;
+  const WORST = ["deviates", "machinery", "usage", "known", "not observable", "conforms"].map((name) => index.outcomes.indexOf(name));
+  const AT_ONCE = 200;
+  const form = byId("filters");
+  let most = AT_ONCE;
+
+  const counted = index.outcomes.map((_, number) => index.cases.filter((one) => one.outcome === number).length);
+  byId("by-outcome").append(...index.outcomes.map((name, number) => counted[number] === 0 ? "" : element("label", {},
+    element("input", { type: "checkbox", name: "outcome", value: number, checked: true }), ` ${name} (${counted[number]})`)));
+  const fill = (id, names) => byId(id).append(...names.map(([value, name]) => element("option", { value }, name)));
+  fill("by-chapter", index.chapters.map((name) => [name, name]));
+  fill("by-column", index.columns.map((column, number) => [number, column.name]));
+  fill("by-knob", [...new Set(index.cases.flatMap((one) => one.knobs))].sort().map((name) => [name, name]));
+
+  const chosen = () => {
+    const outcomes = new Set([...form.querySelectorAll("input[name=outcome]:checked")].map((box) => Number(box.value)));
+    const chapter = byId("by-chapter").value, column = byId("by-column").value, knob = byId("by-knob").value;
+    const words = byId("by-words").value.toLowerCase().split(/\s+/).filter(Boolean);
+    return index.cases.filter((one) => outcomes.has(one.outcome) && (!chapter || one.chapter === chapter)
+      && (column === "" || one.column === Number(column)) && (!knob || one.knobs.includes(knob))
+      && words.every((word) => `${one.id} ${one.claim} ${one.reason}`.toLowerCase().includes(word)));
+  };
+
+  const showMatrix = (cases) => {
+    const columns = index.columns.map((column, number) => ({ ...column, number })).filter((column) => cases.some((one) => one.column === column.number));
+    if (cases.some((one) => one.column < 0)) columns.push({ name: "no system", number: -1 });
+    const rows = new Map();
+    for (const one of cases) {
+      const name = one.claim || one.chapter;
+      if (!rows.has(name)) rows.set(name, { chapter: one.chapter, cells: new Map() });
+      const cells = rows.get(name).cells;
+      if (!cells.has(one.column)) cells.set(one.column, []);
+      cells.get(one.column).push(one);
+    }
+    let before = null;
+    const body = element("tbody");
+    for (const [name, row] of rows) {
+      if (row.chapter !== before) body.append(element("tr", { class: "chapter" }, element("th", { colspan: columns.length + 1, scope: "rowgroup" }, row.chapter)));
+      before = row.chapter;
+      const claim = index.claims[name];
+      body.append(element("tr", {}, element("th", { scope: "row", class: "name" }, name, claim ? element("span", {}, claim.sentence) : null),
+        columns.map((column) => element("td", {}, cell(name, column, row.cells.get(column.number))))));
+    }
+    byId("matrix-table").replaceChildren(
+      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "claim"), columns.map((column) => element("th", { scope: "col" }, column.name)))), body);
+  };
+
+  const cell = (name, column, cases) => {
+    if (!cases) return element("span", { class: "zero", "aria-label": "no case" }, "–");
+    const worst = WORST.find((outcome) => cases.some((one) => one.outcome === outcome));
+    const number = cases.filter((one) => one.outcome === worst).length;
+    const text = `${index.outcomes[worst]}${cases.length === 1 ? "" : number === cases.length ? ` ${number}` : ` ${number} of ${cases.length}`}`;
+    if (cases.length === 1) return badge(index, worst, text, { href: `#case-${cases[0].number}` });
+    return badge(index, worst, text, {
+      href: "#cases",
+      onclick: () => { byId("by-column").value = column.number < 0 ? "" : String(column.number); byId("by-words").value = name; show(); },
+    });
+  };
+
+  const showCases = (cases) => {
+    const order = (one) => WORST.indexOf(one.outcome);
+    const sorted = [...cases].sort((one, other) => order(one) - order(other) || one.number - other.number);
+    byId("cases-table").tBodies[0].replaceChildren(...sorted.slice(0, most).map((one) => element("tr", {},
+      element("td", {}, badge(index, one.outcome)),
+      element("td", {}, element("a", { href: `#case-${one.number}` }, one.id), one.reason ? element("span", { class: "why" }, one.reason.slice(0, 400)) : null),
+      element("td", {}, one.findings.reduce((sum, count) => sum + count, 0)),
+      element("td", {}, one.seconds.toFixed(1)))));
+    byId("more").hidden = sorted.length <= most;
+    byId("more").textContent = `Show ${Math.min(AT_ONCE, sorted.length - most)} more of ${sorted.length}`;
+  };
+
+  const show = () => {
+    const cases = chosen();
+    byId("shown").textContent = `${cases.length} of ${index.cases.length} cases`;
+    showMatrix(cases);
+    showCases(cases);
+  };
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => { most = AT_ONCE; show(); });
+  form.addEventListener("reset", () => setTimeout(() => { most = AT_ONCE; show(); }));
+  byId("more").addEventListener("click", () => { most += AT_ONCE; show(); });
+  return { show };
+};

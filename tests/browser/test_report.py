@@ -1,0 +1,205 @@
+"""What a person does with a report, in a browser: look, filter, unfold, go by keyboard, change colours, print."""
+
+import dataclasses
+import json
+
+import pytest
+
+from memqos.bundles.reading import Results
+from memqos.page.building import page_html
+from memqos.report.outcome import Outcome
+from tests.unit.report.sample import BUNDLE
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def case_of(page, words):
+    return page.locator("#cases-table tbody tr", has_text=words).get_by_role("link")
+
+
+def test_it_opens_with_the_verdict_and_all_cases(opened):
+    page = opened()
+
+    assert page.get_by_role("heading", level=1).inner_text() == "conforms"
+    assert page.locator("#cases-table tbody tr").count() == 4
+    assert page.locator("#cases-table tbody tr").first.inner_text().startswith("deviates")
+    assert page.locator("#shown").inner_text() == "4 of 4 cases"
+
+
+def test_filters_choose_by_outcome_chapter_file_and_words(opened):
+    page = opened()
+    rows = page.locator("#cases-table tbody tr")
+
+    page.get_by_label("deviates (1)").uncheck()
+    assert rows.count() == 3
+    page.locator("#by-chapter").select_option("throttling")
+    assert rows.count() == 1
+    assert page.locator("#matrix-table tbody tr:not(.chapter)").count() == 1
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_function("document.querySelectorAll('#cases-table tbody tr').length === 4")
+    page.locator("#by-knob").select_option("cpuset.mems")
+    assert 0 < rows.count() < 4
+    page.get_by_role("button", name="Show all").click()
+    page.locator("#by-words").fill("crossing nowhere")
+    assert rows.count() == 0
+    page.locator("#by-words").fill("CROSSING")
+    assert rows.count() == 1
+
+
+def test_a_cell_leads_to_its_case_and_back(opened):
+    page = opened()
+
+    page.locator("#matrix-table").get_by_role("link", name="deviates").click()
+    page.wait_for_selector("body[data-view=case]")
+
+    assert "crossing_memory_high" in page.locator("#case-title").inner_text()
+    assert "A container that uses more than memory.high is slowed down" in page.locator("#case").inner_text()
+    assert not page.locator("#overview").is_visible()
+    assert page.evaluate("document.activeElement.id") == "case-title"
+    page.get_by_role("link", name="Back to the cases").click()
+    page.wait_for_selector("body:not([data-view])")
+    assert page.locator("#overview").is_visible()
+
+
+def test_a_deviation_shows_why_and_the_others_on_demand(opened):
+    page = opened()
+    case_of(page, "crossing").click()
+    page.wait_for_selector("body[data-view=case]")
+    rows = page.locator(".findings tbody tr")
+
+    first = rows.first.inner_text()
+    assert "62074880 (59.2 MiB)" in first
+    assert "memoryThrottlingFactor" in first
+    assert "rounding" in first
+    second = rows.nth(1)
+    assert not second.locator(".reason").first.is_visible()
+    second.locator("summary").click()
+    assert second.locator(".reason").first.is_visible()
+
+
+def test_a_case_has_its_tree_requests_and_files(opened):
+    page = opened()
+    case_of(page, "crossing").click()
+    page.wait_for_selector("body[data-view=case]")
+
+    differing = page.locator(".tree td.differs")
+    assert differing.inner_text() == "max"
+    page.locator("summary", has_text="CreateContainer").first.click()
+    assert page.locator("details[open] pre", has_text="linux").first.is_visible()
+    assert "series.jsonl" in page.locator("#case").inner_text()
+
+
+def test_it_can_be_used_with_the_keyboard_alone(opened):
+    page = opened()
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    case_of(page, "crossing").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-view=case]")
+    page.locator(".findings summary").nth(1).focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".findings details").nth(1).get_attribute("open") is not None
+
+
+def test_what_is_shown_has_a_name_for_who_cannot_see_it(opened):
+    page = opened()
+
+    nameless = page.evaluate(
+        """[...document.querySelectorAll("a, button, input, select, section, [role=region], table")].filter((one) =>
+            one.offsetParent && !(one.textContent.trim() || one.labels?.length || one.getAttribute("aria-label")
+            || one.getAttribute("aria-labelledby"))).map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.locator("th:not([scope])").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])
+def test_both_colours_can_be_read_and_chosen(opened, scheme, other):
+    page = opened(color_scheme=scheme)
+    brightness = "getComputedStyle(document.body).{}.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0)"
+    back, ink = (page.evaluate(brightness.format(name)) for name in ("backgroundColor", "color"))
+
+    assert (back > 600) == (scheme == "light")
+    assert abs(back - ink) > 450
+    page.get_by_role("button", name=f"Use {other} colours").click()
+    assert (page.evaluate(brightness.format("backgroundColor")) > 600) == (other == "light")
+
+
+@pytest.mark.parametrize("fragment", ["", "#case-0"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened, fragment):
+    page = opened(fragment, viewport={"width": 390, "height": 800}, is_mobile=True, has_touch=True)
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_it_prints(opened):
+    page = opened()
+    page.emulate_media(media="print")
+
+    assert not page.locator("nav").is_visible()
+    assert not page.locator("#filters").is_visible()
+    assert page.locator("#matrix-table").is_visible()
+    assert len(page.pdf()) > 20_000
+
+
+def test_without_scripts_it_says_what_cannot_be_shown(opened, report, browser):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+
+    assert page.get_by_role("heading", level=1).inner_text() == "conforms"
+    assert not page.locator("#matrix").is_visible()
+    assert "need JavaScript" in page.locator("main").inner_text()
+    context.close()
+
+
+def test_an_address_that_leads_nowhere_shows_the_overview(opened):
+    for fragment in ("#case-99", "#nowhere", "#case-x", "#%3Cscript%3E"):
+        assert opened(fragment).locator("#overview").is_visible(), fragment
+
+
+def test_what_a_guest_said_is_shown_and_never_run(opened, tmp_path):
+    changed = {
+        "id": EVIL,
+        "claim": EVIL,
+        "chapter": EVIL,
+        "reason": EVIL,
+        "text": EVIL,
+        "machine": EVIL,
+        "folder": "tests/evil",
+    }
+    findings = [dataclasses.replace(one, **dict.fromkeys(("subject", "cgroup", "knob", "expected", "observed"), EVIL),
+                                    evidence={EVIL: EVIL}) for one in BUNDLE.results[1].findings]  # fmt: skip
+    evil = [dataclasses.replace(one, **changed, findings=tuple(findings)) for one in BUNDLE.results]
+    folder = tmp_path / "tests" / "evil"
+    folder.mkdir(parents=True)
+    for name in ("dmesg.txt", "<img src=x onerror=alert(3)>.log", "manifest.yaml"):
+        (folder / name).write_text(EVIL)
+    (folder / "requests.jsonl").write_text(
+        json.dumps({"method": EVIL, "seconds": EVIL, "request": {EVIL: EVIL}, "error": EVIL})
+    )
+    looks = [
+        {
+            "at": at,
+            "folder": EVIL,
+            "why": EVIL,
+            "files": {"memory.current": str(at), "memory.numa_stat": f"anon N0={at} {EVIL}=1"},
+        }
+        for at in range(9)
+    ]
+    (folder / "series.jsonl").write_text("".join(f"{json.dumps(look)}\n" for look in looks))
+    bundle = dataclasses.replace(BUNDLE, results=tuple(evil), claims={EVIL: {"sentence": EVIL, "source": EVIL}})
+    file = tmp_path / "evil.html"
+    file.write_text(page_html(Results(folder=tmp_path, bundle=bundle, missing=(EVIL,))), encoding="utf-8")
+
+    page = opened(file=file)
+    assert page.locator("#cases-table tbody tr").count() == len(Outcome)
+    case_of(page, "deviates").first.click()
+    page.wait_for_selector("body[data-view=case]")
+    for summary in page.locator("#case summary").all():
+        summary.click()
+
+    assert page.locator("img").count() == 0
+    assert EVIL in page.locator("#case").inner_text()

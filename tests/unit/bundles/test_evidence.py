@@ -1,0 +1,80 @@
+"""What a folder keeps of a case is found, read within bounds, and never followed out of the results."""
+
+import json
+
+from memqos.bundles.evidence import LOG_BYTES, CaseEvidence, folder_of
+from memqos.bundles.reading import read_results
+from memqos.report.outcome import Outcome
+from tests.recorded import TRIXIE, copied
+from tests.unit.report.sample import result
+
+
+def test_a_case_has_its_own_folder_or_that_of_its_population():
+    found = {case.id.partition("::")[2]: folder_of(TRIXIE, case) for case in read_results(TRIXIE).bundle.results}
+
+    own = found["test_without_memory_high_nothing_is_throttled[v1.37-default]"]
+    shared = found["test_pod_and_its_containers_hold_their_values[v1.36-tiered-best-effort]"]
+    assert own.name.startswith("throttling_test_throttling.py_test_without_memory_high")
+    assert shared == TRIXIE / "populations" / "main-0-v1.36-tiered"
+
+
+def test_no_folder_outside_of_the_results_is_taken(tmp_path):
+    folder = copied(tmp_path / "out")
+    (tmp_path / "secret").mkdir()
+    (folder / "tests" / "led-out").symlink_to(tmp_path / "secret")
+
+    for name in ("../secret", str(tmp_path / "secret"), "tests/led-out", "nowhere", "a\0b"):
+        assert folder_of(folder, result("x", Outcome.CONFORMS, folder=name)) is None
+
+
+def test_a_tree_has_what_is_expected_beside_what_was_observed():
+    tree = CaseEvidence(TRIXIE / "populations" / "main-0-v1.36-tiered").document()["tree"]
+
+    node = next(one for one in tree if one["path"] == "/kubepods.slice/kubepods-besteffort.slice")
+    assert node["level"] == "qos"
+    assert node["expected"]["memory.max"] == node["observed"]["memory.max"]
+
+
+def test_only_the_end_of_a_long_log_is_kept(tmp_path):
+    (tmp_path / "dmesg.txt").write_text("first\n" + "x" * LOG_BYTES + "last\n")
+
+    log = CaseEvidence(tmp_path).document()["logs"]["dmesg.txt"]
+
+    assert log.startswith("… the last 24 KiB of 24:\n")
+    assert log.endswith("last\n")
+    assert "first" not in log
+
+
+def test_damaged_files_are_said(tmp_path):
+    (tmp_path / "plan.json").write_text("[]")
+    (tmp_path / "requests.jsonl").write_text('{"method": "start"}\n{"cut\n')
+    (tmp_path / "readings.jsonl").write_bytes(b"\xff\n")
+
+    document = CaseEvidence(tmp_path).document()
+
+    assert document["told"] == [
+        "readings.jsonl has 1 damaged line.",
+        "plan.json is damaged.",
+        "requests.jsonl has 1 damaged line.",
+    ]
+    assert [one["method"] for one in document["requests"]] == ["start"]
+
+
+def test_odd_shapes_within_sound_json_are_passed_over(tmp_path):
+    (tmp_path / "plan.json").write_text(
+        json.dumps({"cgroups": [3, {"path": "/a", "knobs": [1]}, {"path": "/b", "knobs": {"x": 1}}]})
+    )
+    (tmp_path / "readings.jsonl").write_text(
+        '{"cgroups": 3}\n{"cgroups": {"/a": 1, "/c": {"f": {"unreadable": "no"}, "g": null}}}\n'
+    )
+
+    tree = CaseEvidence(tmp_path).document()["tree"]
+
+    assert [node["path"] for node in tree] == ["/a", "/b", "/c"]
+    assert tree[2]["observed"] == {"f": "unreadable: no", "g": None}
+
+
+def test_a_folder_that_is_gone_says_so(tmp_path):
+    assert CaseEvidence(tmp_path / "gone").document() == {
+        "told": ["The folder cannot be read: No such file or directory."] * 3
+    }

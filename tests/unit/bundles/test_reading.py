@@ -1,0 +1,157 @@
+"""A results folder is read back as it was written, and says what it lacks."""
+
+import json
+
+import pytest
+
+from memqos.bundles.reading import read_results
+from memqos.errors import ExitCode, UsageError
+from memqos.report.outcome import Outcome
+from tests.recorded import TRIXIE, copied, deviating
+
+
+def test_whole_results_are_what_was_written():
+    results = read_results(TRIXIE)
+
+    assert results.name == "trixie"
+    assert [result.outcome for result in results.bundle.results] == [Outcome.CONFORMS] * 4
+    written = json.loads((TRIXIE / "bundle.json").read_text())
+    assert results.bundle.to_json()["results"] == written["results"]
+    assert results.bundle.to_json()["counts"] == written["counts"]
+    assert results.bundle.exit_code == ExitCode.CONFORMS
+
+
+def test_a_file_of_the_folder_means_the_folder():
+    assert read_results(TRIXIE / "bundle.json").bundle == read_results(TRIXIE).bundle
+
+
+def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
+    folder = copied(tmp_path / "killed", change=deviating, killed=True)
+    (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/2", "started": "2026-01-02T03:04:05+00:00"}))
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 4
+    assert results.bundle.exit_code == ExitCode.DEVIATES
+    assert results.bundle.started == "2026-01-02T03:04:05+00:00"
+    assert [machine["id"] for machine in results.bundle.machines] == ["main-0"]
+    assert results.missing[0].startswith("There is no whole bundle.json: the run was killed or still goes on")
+    assert "The settings of the run, and where each came from, are not known." in results.missing
+
+
+def test_a_run_that_was_killed_before_a_deviation_is_interrupted(tmp_path):
+    assert read_results(copied(tmp_path / "killed", killed=True)).bundle.exit_code == ExitCode.INTERRUPTED
+
+
+def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
+    folder = copied(tmp_path / "cut", killed=True)
+    text = (folder / "findings.jsonl").read_text()
+    (folder / "findings.jsonl").write_text(text[:-5000])
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 3
+    assert "findings.jsonl is damaged in line 4, so that cases are missing." in results.missing
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "bundle.json is damaged: Expecting value: line 1 column 1 (char 0)."),
+        (b"[1]", "bundle.json is damaged: it holds no JSON object."),
+        (b"{" * 5000, "bundle.json is damaged: "),
+        (b'{"schema": "memqos-bundle/2", "results": {"a": 1}}', "The results in bundle.json are damaged."),
+        (b'{"schema": "memqos-bundle/2", "results": [1, {}]}', "bundle.json has something else than a case as"),
+        (b"\xff\xfe", "bundle.json is damaged: "),
+    ],
+)  # fmt: skip
+def test_a_damaged_bundle_is_said_and_its_findings_are_read(tmp_path, content, said):
+    folder = copied(tmp_path / "damaged")
+    (folder / "bundle.json").write_bytes(content)
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 4
+    assert any(one.startswith(said) for one in results.missing), results.missing
+
+
+@pytest.mark.parametrize(
+    ("head", "value"),
+    [("counts", []), ("counts", {"left_out": 3}), ("settings", {"a": 1}), ("machines", [1]), ("exit_code", "many"),
+     ("host", None), ("claims", 3), ("versions", {"a": None})],
+)  # fmt: skip
+def test_a_field_of_another_kind_does_not_keep_the_rest_from_being_read(tmp_path, head, value):
+    folder = copied(tmp_path / "odd")
+    bundle = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps({**bundle, head: value}))
+
+    assert len(read_results(folder).bundle.results) == 4
+
+
+def test_findings_that_were_lost_are_those_of_the_bundle(tmp_path):
+    folder = copied(tmp_path / "lost")
+    (folder / "findings.jsonl").unlink()
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 4
+    assert "findings.jsonl is not there." in results.missing
+
+
+def test_the_older_format_is_read_and_said(tmp_path):
+    def older(case):
+        for name in ("runtime", "driver"):
+            del case[name]
+        for finding in case["findings"]:
+            del finding["set_by"], finding["lost"]
+
+    folder = copied(tmp_path / "older", change=older)
+    text = (folder / "bundle.json").read_text()
+    (folder / "bundle.json").write_text(text.replace("memqos-bundle/2", "memqos-bundle/1"))
+
+    results = read_results(folder)
+
+    assert {finding.set_by.value for result in results.bundle.results for finding in result.findings} == {
+        "somebody else"
+    }
+    assert any("older format memqos-bundle/1" in one for one in results.missing)
+
+
+@pytest.mark.parametrize(
+    ("schema", "next_step"),
+    [
+        ("memqos-bundle/9", "Use the memqos that wrote them, or a newer one."),
+        ("other/1", "Name the folder"),
+        (7, "Name"),
+    ],
+)
+def test_a_newer_or_foreign_format_is_refused(tmp_path, schema, next_step):
+    folder = copied(tmp_path / "newer")
+    (folder / "bundle.json").write_text(json.dumps({"schema": schema}))
+
+    with pytest.raises(UsageError, match=f"of the format '{schema}', and this memqos reads") as caught:
+        read_results(folder)
+
+    assert caught.value.next_step.startswith(next_step)
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file", "folder"])
+def test_a_place_without_results_is_refused(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(UsageError, match=r"no folder of results|holds no results of memqos"):
+        read_results(tmp_path / place)
+
+
+def test_claims_are_those_that_the_run_kept(tmp_path):
+    folder = copied(tmp_path / "own")
+    bundle = json.loads((folder / "bundle.json").read_text())
+    own = {"sentence": "It is so.", "source": "here", "kind": "state", "about": "runtime"}
+    claims = dict.fromkeys({case["claim"] for case in bundle["results"]}, own)
+    (folder / "bundle.json").write_text(json.dumps({**bundle, "claims": claims}))
+
+    results = read_results(folder)
+
+    assert {claim["sentence"] for claim in results.bundle.claims.values()} == {"It is so."}
+    assert results.missing == ()

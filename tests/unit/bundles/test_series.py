@@ -1,0 +1,105 @@
+"""Changes over time become columns: every value at every time, limits that are none without a line, events as marks."""
+
+from memqos.bundles.evidence import CaseEvidence
+from memqos.bundles.series import MOST_POINTS, charts_of
+from tests.recorded import TRIXIE
+
+
+def look(at, why="clock", folder="/sys/fs/cgroup/kubepods/pod1", **files):
+    return {
+        "at": at,
+        "folder": folder,
+        "why": why,
+        "files": {name.replace("_", "."): text for name, text in files.items()},
+    }
+
+
+def test_a_value_holds_until_the_next_change():
+    looks = [
+        look(100.0, why="new", memory_max="max\n", memory_high="4096\n", memory_current="0\n"),
+        look(100.5, memory_current="8192\n"),
+        look(101.0, memory_high="max\n"),
+    ]
+
+    (chart,) = charts_of(looks)
+
+    assert chart["cgroup"] == "/kubepods/pod1"
+    assert chart["times"] == [0.0, 0.5, 1.0]
+    assert chart["columns"] == {"memory.current": [0.0, 8192.0, 8192.0], "memory.high": [4096.0, 4096.0, None]}
+
+
+def test_usage_is_by_kind_and_by_zone_and_pressure_in_percent():
+    looks = [
+        look(1.0, memory_stat="anon 4096\nfile 8192\nkernel 7\n"),
+        look(2.0, memory_numa_stat="x"),
+        {"at": 3.0, "folder": "/sys/fs/cgroup/kubepods/pod1", "why": "event", "files": {
+            "memory.numa_stat": "anon N0=1 N1=2\nfile N0=3 N1=4\nkernel_stack N0=9 N1=9\n",
+            "memory.pressure": "some avg10=1.50 avg60=0.10 avg300=0.00 total=77\nfull avg10=0.25 avg60=0 total=7\n",
+        }},
+    ]  # fmt: skip
+
+    (chart,) = charts_of(looks)
+
+    assert chart["columns"]["anon"] == [4096.0, 4096.0, 4096.0]
+    assert chart["columns"]["file"] == [8192.0, 8192.0, 8192.0]
+    assert chart["columns"]["anon N1"] == [None, None, 2.0]
+    assert chart["columns"]["some"] == [None, None, 1.5]
+    assert chart["columns"]["full"] == [None, None, 0.25]
+    assert "kernel_stack N0" not in chart["columns"]
+
+
+def test_what_was_counted_since_the_last_look_is_a_mark():
+    looks = [
+        look(1.0, why="new", memory_events="high 3\noom_kill 0\n"),
+        look(2.0, why="event", memory_events="high 10\noom_kill 1\n"),
+        look(3.0, why="gone", memory_current=None),
+    ]
+
+    (chart,) = charts_of(looks)
+
+    assert chart["marks"] == [
+        {"at": 1.0, "what": "high +7"},
+        {"at": 1.0, "what": "oom_kill +1"},
+        {"at": 2.0, "what": "gone"},
+    ]
+
+
+def test_of_more_points_than_can_be_seen_some_are_kept_and_all_that_had_events():
+    looks = [look(float(at), memory_current=f"{at}\n") for at in range(4 * MOST_POINTS)]
+    looks[4001] = look(4001.0, memory_current="4001\n", memory_events="oom_kill 1\n")
+
+    (chart,) = charts_of(looks)
+
+    assert len(chart["times"]) <= MOST_POINTS + 2
+    assert 4001.0 in chart["times"]
+    assert chart["times"][-1] == 4.0 * MOST_POINTS - 1
+    assert chart["looks"] == 4 * MOST_POINTS
+
+
+def test_only_cgroups_near_those_that_were_asked_for():
+    looks = [look(float(at), folder=f"/sys/fs/cgroup/{name}", memory_current="1\n") for at, name in
+             enumerate(["a", "a/b", "a/b/c", "d", "a", "a/b", "a/b/c", "d"])]  # fmt: skip
+
+    assert [chart["cgroup"] for chart in charts_of(looks, frozenset({"/a/b"}))] == ["/a", "/a/b", "/a/b/c"]
+
+
+def test_what_is_no_look_is_passed_over():
+    odd = [
+        {}, {"at": "x", "folder": "f", "files": {}}, {"at": 1, "folder": 3, "files": {}}, look(1.0, memory_max="NaN\n"),
+        look(2.0, memory_max="inf\n", memory_stat="anon\nfile x\n", memory_numa_stat="anon <img>=3 N1=4\n"),
+    ]  # fmt: skip
+
+    assert [chart["columns"] for chart in charts_of(odd)] == [{}]
+
+
+def test_a_recorded_case_has_a_chart_of_its_pod_and_container():
+    folder = next((TRIXIE / "tests").glob("throttling*crossing*"))
+
+    charts = charts_of(CaseEvidence(folder).lines("series.jsonl"))
+
+    assert charts[0]["cgroup"].endswith(".slice")
+    (app,) = (chart for chart in charts if "memory.high" in chart["columns"])
+    assert app["cgroup"].endswith(".scope")
+    assert {"memory.current", "anon", "file", "memory.max", "some", "full"} <= set(app["columns"])
+    assert max(value or 0 for value in app["columns"]["memory.high"]) == 62074880
+    assert any(mark["what"].startswith("high +") for mark in app["marks"])

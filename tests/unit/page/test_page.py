@@ -1,0 +1,181 @@
+"""The report is one file that needs nothing else, says what the results say, and runs nothing that a guest said."""
+
+import base64
+import dataclasses
+import hashlib
+import re
+
+import pytest
+
+from memqos.bundles.reading import Results, read_results
+from memqos.page import building
+from memqos.page.building import page_html
+from memqos.page.cases import columns_of, release_of
+from memqos.report.outcome import Outcome
+from tests.recorded import TRIXIE, copied, deviating
+from tests.unit.page.reading import Page
+from tests.unit.report.sample import BUNDLE, result
+
+EVIL = "<script>alert(1)</script></script><img src=x onerror=alert(2)>\" ' & \x00 \u2028 ]]> -->"
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return Page(page_html(read_results(TRIXIE)))
+
+
+def test_it_asks_for_nothing_from_outside(recorded):
+    asking = {"src", "srcset", "action", "data", "poster", "style"}
+    outward = [
+        (tag, name) for tag, attributes in recorded.elements for name, value in attributes.items()
+        if name in asking or (name == "href" and not value.startswith("#"))
+    ]  # fmt: skip
+
+    assert outward == []
+    assert not {tag for tag, _ in recorded.elements} & {"link", "img", "iframe", "object", "embed", "base"}
+
+
+def test_its_policy_lets_run_its_own_programs_alone(recorded):
+    (policy,) = (
+        attributes["content"] for tag, attributes in recorded.elements
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    )  # fmt: skip
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    run = {
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for attributes, text in recorded.scripts if attributes.get("type") != "text/plain"
+    }  # fmt: skip
+
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert allowed == run
+    assert len(run) == 7
+
+
+def test_no_program_of_it_makes_markup_of_text():
+    for name in building._SCRIPTS:
+        if "vendored" not in name:
+            source = building._source(name)
+            assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", source), (
+                name
+            )
+
+
+def test_no_source_ends_the_element_that_it_stands_in():
+    for name in building._SCRIPTS:
+        assert not re.search(r"</script|<!--", building._source(name), re.IGNORECASE), name
+    for name in building._STYLES:
+        assert "</style" not in building._source(name).lower(), name
+
+
+def test_the_overview_says_verdict_machines_settings_and_chapters(recorded):
+    for text in ("conforms", "4 cases observed, 0 deviate", "runc 1.1.15+ds1", "tcg", "10.0.2", "--results",
+                 "e1dfba0f92f554cf44e8967b2a37a55fb26fcdacbd596be89ee777ff3f281aae", "under test"):  # fmt: skip
+        assert text in recorded.text, text
+
+
+def test_each_case_has_claim_findings_with_reasons_and_evidence(recorded):
+    index = recorded.data("index")
+    case = next(one for one in index["cases"] if "crossing" in one["id"])
+    told = recorded.data("findings-0")
+    mine = told["cases"][index["cases"].index(case)]["findings"]
+    high = next(one for one in mine if one["knob"] == "memory.high" and one["expected"] == "62074880")
+    reason = told["reasons"][high["reason"]]
+
+    assert index["claims"][case["claim"]]["sentence"].startswith("A container that uses more than memory.high")
+    assert "memqos" not in reason["source"]
+    assert any(one["origin"].endswith("over-limit.yaml:14") or ":" in one["origin"] for one in reason["inputs"])
+    evidence = recorded.data(case["evidence"])
+    assert {"tree", "requests", "charts", "files", "folder"} <= set(evidence)
+    assert index["columns"][case["column"]] == {
+        "name": "v1.37", "profile": "trixie", "runtime": "containerd+runc", "driver": "systemd", "release": "1.37"
+    }  # fmt: skip
+
+
+def test_a_deviation_leads_to_its_case_and_says_how_it_is_run_again(tmp_path):
+    page = Page(page_html(read_results(copied(tmp_path / "out", change=deviating))))
+    number, case = next((n, one) for n, one in enumerate(page.data("index")["cases"]) if "crossing" in one["id"])
+
+    assert ("a", {"href": f"#case-{number}"}) in page.elements
+    assert "is max, expected 62074880" in page.text
+    assert case["again"].startswith("memqos run 'throttling/test_throttling.py::test_crossing_memory_high")
+
+
+def test_what_is_missing_is_said(tmp_path):
+    page = Page(page_html(read_results(copied(tmp_path / "killed", killed=True))))
+
+    assert "What is missing" in page.text
+    assert "There is no whole bundle.json" in page.text
+
+
+def test_nothing_that_a_guest_said_becomes_markup(tmp_path):
+    changed = {
+        "id": EVIL,
+        "claim": EVIL,
+        "chapter": EVIL,
+        "reason": EVIL,
+        "text": EVIL,
+        "machine": EVIL,
+        "profile": EVIL,
+    }
+    evil = tuple(dataclasses.replace(one, **changed) for one in BUNDLE.results)
+    bundle = dataclasses.replace(
+        BUNDLE, results=evil, error=EVIL, versions={EVIL: EVIL}, host={EVIL: EVIL}, known_gone=(EVIL,), started=EVIL,
+        settings={EVIL: {"value": EVIL, "origin": EVIL}},
+        machines=({"id": EVIL, EVIL: {str(n): EVIL for n in range(20)}},),
+        claims={EVIL: {"sentence": EVIL, "source": EVIL, "kind": "state", "about": "runtime"}},
+    )  # fmt: skip
+
+    evil_page = Page(page_html(Results(folder=tmp_path / "<script>alert(3)", bundle=bundle, missing=(EVIL,))))
+    plain_page = Page(page_html(Results(folder=tmp_path, bundle=BUNDLE)))
+
+    assert [attributes for tag, attributes in evil_page.elements if tag == "script" and "type" not in attributes] == [
+        {}
+    ] * 5
+    assert not [
+        tag
+        for tag, attributes in evil_page.elements
+        if tag == "img" or any(name.startswith("on") for name in attributes)
+    ]
+    plain = {tag for tag, _ in plain_page.elements} | {"div", "details", "summary", "h2", "pre"}
+    assert {tag for tag, _ in evil_page.elements} - plain == set()
+    assert evil_page.data("index")["cases"][0]["id"] == EVIL
+
+
+def test_the_same_results_make_the_same_file():
+    assert page_html(read_results(TRIXIE)) == page_html(read_results(TRIXIE))
+
+
+def test_of_more_evidence_than_there_is_room_for_that_of_deviations_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "EVIDENCE_BYTES", 1)
+
+    page = Page(page_html(read_results(copied(tmp_path / "out", change=deviating))))
+
+    kept = {case["outcome"] for case in page.data("index")["cases"] if case["evidence"]}
+    assert kept == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("v1.36-tiered-best-effort", "1.36"),
+        ("v1.22", "1.22"),
+        ("trixie-oci:runc-v1.37-tiered", "1.37"),
+        ("update-all", ""),
+    ],
+)
+def test_the_release_of_a_case_is_that_of_its_kubelet(name, release):
+    assert release_of(result(name, Outcome.CONFORMS)) == release
+
+
+def test_columns_are_named_by_what_tells_them_apart():
+    cases = [
+        result("v1.36-a", Outcome.CONFORMS, profile="trixie", runtime="containerd+runc", driver="systemd"),
+        result("v1.36-a", Outcome.CONFORMS, profile="trixie", runtime="oci:runc", driver="systemd"),
+        result("plain", Outcome.CONFORMS, profile="trixie", runtime="oci:runc", driver="systemd"),
+        result("plain", Outcome.CONFORMS),
+    ]
+
+    assert list(columns_of(cases).values()) == ["containerd+runc v1.36", "oci:runc v1.36", "oci:runc any release"]
+    assert list(columns_of(cases[:1]).values()) == ["trixie containerd+runc"]
+    assert columns_of(cases[3:]) == {}
