@@ -93,7 +93,8 @@ def _data(results: Results) -> dict[str, str]:
     for number, result in enumerate(bundle.results):
         command = "" if result.outcome is Outcome.CONFORMS else again(bundle, result)
         case = case_document(result, columns, again=command)
-        cases.append({**case, "evidence": evidence.of_case.get(number, "")})
+        name = evidence.of_case.get(number, "")
+        cases.append({**case, "evidence": name, "charts": evidence.charts.get(name, 0)})
     for start in range(0, len(bundle.results), CASES_AT_ONCE):
         some = bundle.results[start : start + CASES_AT_ONCE]
         packed[f"findings-{start // CASES_AT_ONCE}"] = _packed(findings_document(some))
@@ -102,7 +103,10 @@ def _data(results: Results) -> dict[str, str]:
 
 
 class _Evidence:
-    """The evidence of cases, packed once for all that share it, as long as there is room; of_case: its name by case."""
+    """The evidence of cases, packed once for all that share it, as long as there is room.
+
+    of_case: its name by the number of the case. charts: how many charts there are, by that name.
+    """
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -110,6 +114,7 @@ class _Evidence:
         self._by_folder: dict[Path, str] = {}
         self.packed: dict[str, str] = {}
         self.of_case: dict[int, str] = {}
+        self.charts: dict[str, int] = {}
 
     def keep(self) -> None:
         """Those first that somebody will look for."""
@@ -122,7 +127,9 @@ class _Evidence:
     def _add(self, folder: Path, result: TestResult) -> str:
         name = f"evidence-{len(self._by_folder)}"
         self._by_folder[folder] = name
-        self.packed[name] = _packed(self._document(folder, result))
+        document = self._document(folder, result)
+        self.packed[name] = _packed(document)
+        self.charts[name] = len(document["charts"])
         self._room -= len(self.packed[name])
         return name
 
