@@ -20,6 +20,13 @@ __all__ = ["Column", "ColumnDifference", "Matrix", "Row", "matrix_lines", "matri
 SHORTEST = 2
 """With fewer systems there is nothing to compare."""
 
+MANY = 20
+"""Claims, of which a summary shows those alone that do not conform everywhere."""
+MANY_COLUMNS = 3
+"""Columns that have something in common, and need not be named one by one."""
+BESIDE = 5
+"""Columns of a table, whose names and cells are some twenty characters wide."""
+
 _ORDER = (
     Outcome.DEVIATES,
     Outcome.MACHINERY,
@@ -174,25 +181,56 @@ def _split(rules: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name, text in rules.items() if text == one) for one in dict.fromkeys(rules.values()))
 
 
-def matrix_lines(matrix: Matrix) -> Iterator[str]:
-    """The matrix and the differences as text, line by line; nothing without columns."""
+def matrix_lines(matrix: Matrix, *, whole: bool = True) -> Iterator[str]:
+    """The matrix and the differences as text, line by line; nothing without columns.
+
+    whole: with every claim; without, many claims that conform in every column are counted in one line instead.
+    """
     if not matrix.columns:
         return
-    names = [column.name for column in matrix.columns]
-    table = [["claim", *names]]
-    table += [[row.claim, *(_cell(row.cells.get(name, {})) for name in names)] for row in matrix.rows]
-    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
-    for line in table:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+    rows = matrix.rows if whole or len(matrix.rows) <= MANY else tuple(row for row in matrix.rows if not _is_right(row))
+    for columns in _blocks(matrix.columns):
+        yield from _table(rows, columns)
+    if left := len(matrix.rows) - len(rows):
+        yield f"{left} {'further ' if rows else ''}claims conform in every column that has them: see matrix.txt"
     if matrix.differences:
         yield ""
         yield "differences between the columns:"
     for difference in matrix.differences:
         more = f", and {difference.count - 1} more" if difference.count > 1 else ""
         yield f"  {difference.knob} {difference.what} ({difference.claim}): {difference.example}{more}"
-        for values, columns in _grouped(difference.values):
-            rule = difference.reasons.get(columns[0], "")
-            yield f"    {', '.join(columns)}: {values}" + (f"  [{rule}]" if rule else "")
+        for values, names in _grouped(difference.values):
+            rule = difference.reasons.get(names[0], "")
+            whose = f"the {len(names)} others" if _are_the_others(names, difference.values) else ", ".join(names)
+            yield f"    {whose}: {values}" + (f"  [{rule}]" if rule else "")
+
+
+def _is_right(row: Row) -> bool:
+    """Whether all that was observed of a claim conforms."""
+    return all(set(counts) == {Outcome.CONFORMS.value} for counts in row.cells.values())
+
+
+def _blocks(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
+    """So many columns at a time as fit beside one another, all blocks of nearly the same width."""
+    count = -(-len(columns) // BESIDE)
+    size = -(-len(columns) // count)
+    yield from (columns[first : first + size] for first in range(0, len(columns), size))
+
+
+def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
+    """The rows with these columns, whose names stand part below part."""
+    names = [column.name.split("/") for column in columns]
+    heads = [[line[part] if part < len(line) else "" for line in names] for part in range(max(map(len, names)))]
+    table = [["claim" if not part else "", *head] for part, head in enumerate(heads)]
+    table += [[row.claim, *(_cell(row.cells.get(column.name, {})) for column in columns)] for row in rows]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    for line in table:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _are_the_others(names: Sequence[str], values: Mapping[str, str]) -> bool:
+    """Whether these columns are so many that those are better named which are not of them."""
+    return len(names) > MANY_COLUMNS and 2 * len(names) > len(values)
 
 
 def _cell(counts: Mapping[str, int]) -> str:

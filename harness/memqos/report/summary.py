@@ -42,7 +42,7 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
     """
     yield from _table(bundle)
     yield from _setters(bundle)
-    if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results))):
+    if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results), whole=False)):
         yield from [*lines, ""]
     yield from _section("deviations", _deviations(bundle, suites))
     yield from _section("known deviations", _grouped(bundle, Outcome.KNOWN))

@@ -109,14 +109,57 @@ def test_runtimes_and_drivers_are_columns_named_by_what_tells_them_apart():
     assert document["profiles"] == ["trixie"]
     assert misfits(bundle.to_json(), "bundle") == []
     assert list(matrix_lines(matrix_of(bundle.results))) == [
-        "claim       containerd+runc/systemd  containerd+runc/cgroupfs  oci:crun/systemd  oci:crun/cgroupfs",
-        "values/pod  conforms 1               conforms 1                deviates 1        conforms 1",
+        "claim       containerd+runc  containerd+runc  oci:crun    oci:crun",
+        "            systemd          cgroupfs         systemd     cgroupfs",
+        "values/pod  conforms 1       conforms 1       deviates 1  conforms 1",
         "",
         "differences between the columns:",
         "  memory.high observed (values/pod): container app of pod default/web",
         "    containerd+runc/systemd, containerd+runc/cgroupfs, oci:crun/cgroupfs: 63750144",
         "    oci:crun/systemd: max",
     ]
+
+
+def of_ten(claims):
+    """Results of ten systems, of which oci:crun under cgroupfs alone deviates, and in the first claim alone."""
+    for claim in range(claims):
+        for runtime in ("containerd+runc", "containerd+crun", "docker+runc", "oci:runc", "oci:crun"):
+            for driver in ("systemd", "cgroupfs"):
+                fails = (claim, runtime, driver) == (0, "oci:crun", "cgroupfs")
+                yield result(
+                    f"{claim}-{runtime}-{driver}",
+                    Outcome.DEVIATES if fails else Outcome.CONFORMS,
+                    claim=f"values/{claim}",
+                    profile="trixie",
+                    runtime=runtime,
+                    driver=driver,
+                    findings=(finding(Verdict.DEVIATES if fails else Verdict.CONFORMS),),
+                )
+
+
+def test_many_columns_stand_below_one_another_and_many_claims_are_counted():
+    lines = list(matrix_lines(matrix_of(tuple(of_ten(21))), whole=False))
+    assert lines == [
+        "claim     containerd+runc  containerd+runc  containerd+crun  containerd+crun  docker+runc",
+        "          systemd          cgroupfs         systemd          cgroupfs         systemd",
+        "values/0  conforms 1       conforms 1       conforms 1       conforms 1       conforms 1",
+        "claim     docker+runc  oci:runc    oci:runc    oci:crun    oci:crun",
+        "          cgroupfs     systemd     cgroupfs    systemd     cgroupfs",
+        "values/0  conforms 1   conforms 1  conforms 1  conforms 1  deviates 1",
+        "20 further claims conform in every column that has them: see matrix.txt",
+        "",
+        "differences between the columns:",
+        "  memory.high observed (values/0): container app of pod default/web",
+        "    the 9 others: 63750144",
+        "    oci:crun/cgroupfs: max",
+    ]
+
+
+def test_few_claims_and_the_whole_matrix_have_every_row():
+    few = list(matrix_lines(matrix_of(tuple(of_ten(20))), whole=False))
+    assert [line.split()[0] for line in few if line.startswith("values/")] == [f"values/{n}" for n in range(20)] * 2
+    everything = list(matrix_lines(matrix_of(tuple(of_ten(21)))))
+    assert sum(line.startswith("values/") for line in everything) == 42
 
 
 def test_what_differs_and_conforms_everywhere_is_no_difference():
