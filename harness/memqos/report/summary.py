@@ -163,7 +163,13 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 def _timing(bundle: Bundle) -> list[str]:
     """What each machine's runtime took for a request, where it was asked for any."""
     timed = [(machine, machine["timing"]) for machine in bundle.machines if machine.get("timing")]
-    return [f"{machine.get('id', '?')}: {timing_text(timing)}" for machine, timing in timed]
+    return [f"{_system(machine)}: {timing_text(timing)}" for machine, timing in timed]
+
+
+def _system(machine: Mapping[str, Any]) -> str:
+    """A machine by its id, its runtime and its driver, as far as they are told."""
+    words = [str(machine[key]) for key in ("runtime", "driver") if machine.get(key)]
+    return f"{machine.get('id', '?')} ({' '.join(words)})" if words else str(machine.get("id", "?"))
 
 
 def kept_line(machine: Mapping[str, Any]) -> str:

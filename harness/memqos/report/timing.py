@@ -13,12 +13,15 @@ _STEPS: Mapping[str, str] = {
     "RunPodSandbox": "sandbox",
     "CreateContainer": "create",
     "create": "create",
+    "ContainerCreate": "create",
     "StartContainer": "start",
     "start": "start",
+    "ContainerStart": "start",
     "UpdateContainerResources": "update",
     "update": "update",
+    "ContainerUpdate": "update",
 }
-"""The requests that are timed, by the names that CRI and OCI runtimes have for them."""
+"""The requests that are timed, by the names that CRI, OCI runtimes and the Docker Engine have for them."""
 
 
 @dataclass(slots=True)

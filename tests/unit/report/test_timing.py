@@ -9,13 +9,13 @@ from tests.unit.report.sample import BUNDLE
 
 def timed() -> Timing:
     timing = Timing()
-    for method, seconds in [("StartContainer", 1.0), ("start", 4.0), ("StartContainer", 2.5), ("update", 0.25)]:
+    for method, seconds in [("StartContainer", 1.0), ("start", 4.0), ("ContainerStart", 2.5), ("update", 0.25)]:
         timing.add(method, seconds)
     timing.add("ContainerStatus", 9.0)
     return timing
 
 
-def test_steps_are_counted_by_what_cri_and_oci_call_them():
+def test_steps_are_counted_by_what_cri_oci_and_docker_call_them():
     assert timed().told() == {
         "start": {"count": 3, "median": 2.5, "longest": 4.0},
         "update": {"count": 1, "median": 0.25, "longest": 0.25},
@@ -31,4 +31,7 @@ def test_the_summary_has_a_line_for_each_machine_that_was_timed():
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
     assert "timing (medians, for information):" in lines
     assert f"  {machine['id']}: start 2.50 s (3), update 0.25 s (1)" in lines
+    machine |= {"runtime": "oci:crun", "driver": "cgroupfs"}
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
+    assert f"  {machine['id']} (oci:crun cgroupfs): start 2.50 s (3), update 0.25 s (1)" in lines
     assert timing_text({}) == ""
