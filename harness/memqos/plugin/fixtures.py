@@ -158,7 +158,11 @@ def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
 
 
 @pytest.fixture
-def qos_kubelets_in_turn(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Callable[..., Sequence[Finding]]:
+def qos_kubelets_in_turn(
+    qos_node: NodeUnderTest,
+    qos_standing: None,  # noqa: ARG001 - what stands between one turn and the next
+    qos_catalog: Catalogue,
+) -> Callable[..., Sequence[Finding]]:
     """One kubelet after another over the same pods, one of each QoS class.
 
     Called with their names; the findings are of every level, after each kubelet but the first.

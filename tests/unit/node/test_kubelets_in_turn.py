@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -59,6 +59,34 @@ def test_containers_that_run_on_keep_their_memory_high(kubelets: tuple[str, ...]
         after = node.restart_kubelet(population, CATALOGUE.kubelet(kubelets[1])).judge_all()
     assert {one.cgroup: one.observed for one in after if one.knob == "memory.high"} == before
     assert set(before.values()) != {"max"}
+
+
+TURNS = [
+    ("v1.36-tiered", "v1.36-off"),
+    ("v1.37-tiered", "v1.37-off"),
+    ("v1.37-tiered", "v1.37-off", "v1.37-tiered"),
+    ("v1.36-none", "v1.36-tiered"),
+    ("v1.36-tiered", "v1.36-none"),
+    ("v1.37-tiered", "v1.37-default"),
+    ("v1.27", "v1.36-tiered"),
+]
+
+
+def observed(found: Sequence[Finding]) -> Mapping[tuple[str, str], str]:
+    return {(one.subject, one.knob): one.observed for one in found}
+
+
+def test_turns_over_pods_that_stand_between_them_show_what_turns_from_the_beginning_do() -> None:
+    node = fake_node()
+    with node.keeping_pods():
+        for first, *others in [*TURNS, *reversed(TURNS)]:
+            with node.admitted(PODS, CATALOGUE.kubelet(first)) as admitted:
+                population = admitted
+                for name in others:
+                    population = node.restart_kubelet(population, CATALOGUE.kubelet(name))
+                found = population.judge_all()
+            assert [one for one in found if one.verdict is Verdict.DEVIATES] == []
+            assert observed(found) == observed(tuple(in_turn(first, *others).values()))
 
 
 def test_a_container_that_lost_its_value_deviates() -> None:
