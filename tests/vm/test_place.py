@@ -78,6 +78,9 @@ class Forgetful:
     def reading(self, reading: object) -> None:
         pass
 
+    def weight(self, weight: object) -> None:
+        pass
+
     def look(self, look: object) -> None:
         pass
 

@@ -30,7 +30,7 @@ def machines(folder: Path) -> list[Mapping[str, Any]]:
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:
             machine = json.loads(file.read_text(encoding="utf-8"))
-            beside = {name: file.with_name(f"{name}.json") for name in ("kept", "timing")}
+            beside = {name: file.with_name(f"{name}.json") for name in ("kept", "timing", "overhead")}
             more = {name: json.loads(one.read_text(encoding="utf-8")) for name, one in beside.items() if one.exists()}
             said.append({**machine, **more})
         except (OSError, ValueError, TypeError):

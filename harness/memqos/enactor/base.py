@@ -93,6 +93,13 @@ class Enactment(Protocol):
         """
         ...
 
+    def reconcile(self, plan: Plan) -> None:
+        """Write anew what the cgroups of this plan's pods have to hold, whatever they hold now; it is in force already.
+
+        Raises UsageError where nobody writes, MachineryError for a value that is refused.
+        """
+        ...
+
     def clear(self) -> None:
         """Leave the place as it was before; the first error is raised when all was tried. Twice is nothing."""
         ...

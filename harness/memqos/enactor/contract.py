@@ -58,6 +58,7 @@ def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorC
             if case.other is not None:
                 _makes_true(case, enactment, case.other)
                 _makes_true(case, enactment, case.plan)
+            _reconciles_or_refuses(case, enactment)
             _resizes_or_refuses(case, enactment)
         finally:
             enactment.clear()
@@ -91,6 +92,17 @@ def _holds(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
         found += verdict.judge_pod(plan, pod.planned.uid, reading, enacted_by=case.enactor.setter, ids=ids)
     wrong = [f"{one.knob} of {one.subject}: {one.observed}" for one in found if one.verdict is not Verdict.CONFORMS]
     _promise(not wrong, f"what was enacted shows as planned, and not {'; '.join(wrong[:3])}")
+
+
+def _reconciles_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
+    before = _texts(case.read())
+    try:
+        enactment.reconcile(case.plan)
+    except UsageError:
+        pass
+    else:
+        _holds(case, enactment, case.plan)
+    _promise(_texts(case.read()) == before, "reconciling what is right already changes nothing")
 
 
 def _resizes_or_refuses(case: EnactorCase, enactment: Enactment) -> None:

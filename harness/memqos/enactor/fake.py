@@ -87,6 +87,11 @@ class FakeEnactment:
         self._make(container.cgroup, path)
         self._cgroups.run_in(path, container.oom_score_adj)
 
+    def reconcile(self, plan: Plan) -> None:
+        """All of the pods' cgroups."""
+        for pod in plan.pods:
+            self._make(pod.cgroup, pod.cgroup.path)
+
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """Everything of the pod and above it at once, then each step is told."""
         admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)

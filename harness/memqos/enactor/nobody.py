@@ -94,6 +94,10 @@ class Seen:
             next_step="Resize the pod through its cluster, and read it then.",
         )
 
+    def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
+        """UsageError: whoever made the pods reconciles them."""
+        raise UsageError("nobody writes here: cgroups are only read.", next_step="Have the kubelet write them anew.")
+
     def clear(self) -> None:
         """Forget them."""
         self._pods = {}

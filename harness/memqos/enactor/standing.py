@@ -79,6 +79,11 @@ class Standing:
         self._enforcement.rewrite(cgroup, past_driver=past_driver, deadline=Deadline.after(ENFORCE_SECONDS))
         self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
+    def reconcile(self, plan: Plan) -> None:
+        """Every pod's cgroup, through the driver."""
+        for pod in plan.pods:
+            self._rewrite(pod.cgroup, past_driver=False)
+
     @property
     def pods(self) -> Mapping[str, AdmittedPod]:
         """The pods of the last population, by uid."""

@@ -8,6 +8,7 @@ from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.reading import Reading
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
+from memqos.node.weighing import Weight
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.probe.looks import Look
 
@@ -21,6 +22,9 @@ class _NoRecorder:
         """Forget it."""
 
     def reading(self, reading: Reading) -> None:
+        """Forget it."""
+
+    def weight(self, weight: Weight) -> None:
         """Forget it."""
 
     def look(self, look: Look) -> None:

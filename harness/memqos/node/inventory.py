@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
 from memqos.target.base import Target, checked
 
-__all__ = ["Inventory", "inventory_of"]
+__all__ = ["Inventory", "anonymous_memory_of", "inventory_of"]
 
 LOOKING_SECONDS = 60.0
 
@@ -20,6 +21,10 @@ systemctl list-units --all --plain --no-legend --type=scope,slice,mount 2>/dev/n
     sed 's/^/units /' | cut -d ' ' -f 1,2
 cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
 true
+"""
+_WEIGH = """
+awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
+                    END { print kib * 1024 }' /proc/[0-9]*/status 2>/dev/null || true
 """
 _OF_CONTAINERS = re.compile(r"shim|conmon|runc|crun|runsc|youki|pause|memload")
 """Processes that belong to pods; others come and go on a machine by themselves."""
@@ -58,6 +63,16 @@ def inventory_of(target: Target, folder: str) -> Inventory:
     kinds = {kind: tuple(name for found, name in pairs if found == kind) for kind in ("cgroups", "mounts", "units")}
     programs = (name for found, name in pairs if found == "processes" and _OF_CONTAINERS.search(name))
     return Inventory(**kinds, processes=tuple(programs))
+
+
+def anonymous_memory_of(target: Target, programs: Sequence[str]) -> int:
+    """Bytes of anonymous memory that all processes with these names have together; 0 if there is none.
+
+    Raises MachineryError if they cannot be looked at.
+    """
+    deadline = Deadline.after(LOOKING_SECONDS)
+    argv = ["sh", "-c", _WEIGH, "sh", " ".join(programs)]
+    return int(checked(target.run(argv, deadline=deadline), where=target.address).text)
 
 
 def _more(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,18 +5,19 @@ Every file must hold afterwards what was asked for, as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
+from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import DeadlineError, MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.containers import Containers, observed, soon
-from memqos.node.inventory import Inventory, inventory_of
+from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requesting import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
@@ -31,6 +32,17 @@ ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
 FEW, MANY = 3, 50
 """Pods that come and go one after another."""
+SETTLING, LAST = 20, 5
+"""After how many of them a daemon has all that it keeps, and at how many of the last its memory is looked at."""
+GROWTH = 8 << 20
+"""Bytes that it may have more at the end: a collector of garbage is not always of one mind."""
+
+DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
+    RuntimeName.CONTAINERD: ("containerd",),
+    RuntimeName.CRIO: ("crio",),
+    RuntimeName.DOCKER: ("dockerd", "containerd"),
+}
+"""The processes of a daemon, by the names that the kernel has for them."""
 
 _NOTHING = ContainerResources()
 
@@ -106,32 +118,51 @@ class Life(Containers):
         """The same of many."""
         return [self._left_over(kind, self._after_many)]
 
+    def daemon_after_many(self) -> Sequence[Finding]:
+        """The daemon's anonymous memory while many pods came and went: it does not grow with them."""
+        cri = self.kubelet.runtimes.cri
+        if cri.called or cri.runtime not in DAEMONS:
+            return [_grown("", f"which processes are the daemon of {self.runtime.name} is not known")]
+        _, sizes = self._many
+        before, after = max(sizes[:SETTLING]), min(sizes[-LAST:])
+        if not before:
+            return [_grown("", f"no process is called {' or '.join(DAEMONS[cri.runtime])}")]
+        return [_grown("no" if after <= before + GROWTH else f"from {before} to {after} bytes")]
+
     def _left_over(self, kind: str, left: Inventory) -> Finding:
         return observed(kind, "nothing left", ", ".join(getattr(left, kind)) or "nothing left")
 
     @cached_property
     def _after_few(self) -> Inventory:
-        return self._churned(FEW)
+        return self._churned(FEW)[0]
+
+    @property
+    def _after_many(self) -> Inventory:
+        return self._many[0]
 
     @cached_property
-    def _after_many(self) -> Inventory:
+    def _many(self) -> tuple[Inventory, Sequence[int]]:
         return self._churned(MANY)
 
-    def _churned(self, times: int) -> Inventory:
-        """What is there after so many sandboxes and containers and was not before them."""
-        before = self._inventory()
+    def _churned(self, times: int) -> tuple[Inventory, Sequence[int]]:
+        """What so many sandboxes and containers left behind, and the daemon's size after each of them."""
+        before, sizes = self._inventory(), list[int]()
+        programs = DAEMONS.get(self.kubelet.runtimes.cri.runtime, ())
         for number in range(times):
             with self._second_sandbox(f"churn-{number}") as sandbox, self._running(_NOTHING, sandbox=sandbox):
                 pass
+            if programs:
+                sizes.append(anonymous_memory_of(self.tree.target, programs))
         try:
-            return wait(
+            left = wait(
                 "nothing is left of pods that are gone",
                 lambda: self._inventory().beyond(before),
                 until=lambda left: not left,
                 deadline=Deadline.after(GONE_SECONDS),
             )
         except DeadlineError:
-            return self._inventory().beyond(before)
+            left = self._inventory().beyond(before)
+        return left, sizes
 
     def _inventory(self) -> Inventory:
         return inventory_of(self.tree.target, self.tree.hierarchy.folder(self._pod.planned.cgroup.path))
@@ -178,6 +209,11 @@ class Life(Containers):
             return True
 
         wait("the runtime's daemon answers again", answers, deadline=deadline)
+
+
+def _grown(seen: str, why_not: str = "") -> Finding:
+    expected = f"no, or by {GROWTH >> 20} MiB at most"
+    return observed("growth of the daemon", expected, expected if seen == "no" else seen, why_not=why_not)
 
 
 def _without_groups_beside(findings: Sequence[Finding]) -> Sequence[Finding]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from memqos.engine.plan import Plan
 from memqos.model.reading import Reading
+from memqos.node.weighing import Weight
 from memqos.probe.looks import Look
 
 __all__ = ["Recorder"]
@@ -20,6 +21,10 @@ class Recorder(Protocol):
 
     def reading(self, reading: Reading) -> None:
         """A reading that findings are made from."""
+        ...
+
+    def weight(self, weight: Weight) -> None:
+        """What memory the runtime itself takes for a pod."""
         ...
 
     def look(self, look: Look) -> None:

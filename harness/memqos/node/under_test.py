@@ -13,6 +13,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactment, Enactor
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
+from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -26,6 +27,7 @@ from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
+from memqos.node.drifting import drift_finding, write_over
 from memqos.node.needs import lacking
 from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
@@ -38,6 +40,7 @@ from memqos.node.tracing import Tracing
 from memqos.node.vital import Vital
 from memqos.node.watched import WatchedContainer
 from memqos.node.watching import Watch
+from memqos.node.weighing import weight_of
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Runtime
@@ -86,6 +89,7 @@ class NodeUnderTest:
         self._tidying = Tidying(disposable=disposable, leaves=leaves, lingers=lingers)
         self._vital = vital or Vital()
         self._enactor = enactor
+        self._weighed = False
         self._kept: Enactment | None = None
         self._standing: Enactment | None = None
 
@@ -173,7 +177,14 @@ class NodeUnderTest:
         """As `requests`, with the verbs of this kind."""
         with self.admitted([pod], kubelet) as population:
             population.require(pod.uid)
+            self._weigh(population)
             yield kind(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
+
+    def _weigh(self, population: Population) -> None:
+        """Once for a node: what the runtime costs is the same the next time, and no finding rests on it."""
+        if not self._weighed:
+            self._weighed = True
+            self._recorder.weight(weight_of(self.tree, self._runtimes.layout(self.driver), population))
 
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
         """The same pods, running on, after the kubelet came back with another configuration or release.
@@ -206,6 +217,21 @@ class NodeUnderTest:
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
         with self._vital.guarded():
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
+
+    def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
+        """A foreign write to the pod's cgroup is seen in that file alone, and is gone once the cgroup is reconciled.
+
+        Raises UsageError for a pod that is not on the node, or whose cgroup has nothing of memory planned.
+        """
+        standing = self._standing
+        if standing is None or pod.uid not in standing.pods:
+            raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
+        with self._vital.guarded():
+            knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup)
+            drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
+            standing.reconcile(population.plan)
+            restored = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
+        return [drift_finding(drifted, pod, knob, self._enactor.setter), *restored]
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
+from memqos.node.weighing import Weight
 from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
 from memqos.probe.looks import Look
@@ -79,6 +80,7 @@ class MachineLog:
         self._own = own
         self._current = own
         self.timing = Timing()
+        self.overhead: Mapping[str, int] = {}
 
     @property
     def current(self) -> Folder:
@@ -96,6 +98,10 @@ class MachineLog:
     def reading(self, reading: Reading) -> None:
         """Keep one reading more."""
         self._current.append("readings.jsonl", reading)
+
+    def weight(self, weight: Weight) -> None:
+        """Keep what the runtime itself weighs."""
+        self.overhead = weight.document()
 
     def look(self, look: Look) -> None:
         """Keep what changed in a cgroup that is watched."""

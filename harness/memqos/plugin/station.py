@@ -133,6 +133,8 @@ def _station(
         finally:
             if told := log.timing.told():
                 folder.write("timing.json", told)
+            if log.overhead:
+                folder.write("overhead.json", log.overhead)
 
 
 def _node(

@@ -15,7 +15,7 @@ from memqos.known import EVIDENCE
 from memqos.report import matrix
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.timing import timing_text
+from memqos.report.timing import overhead_text, timing_text
 
 __all__ = ["again", "finding_line", "known_line", "summary_lines", "verdict_line"]
 
@@ -52,6 +52,7 @@ def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> I
     yield from _section("usage", _grouped(bundle, Outcome.USAGE))
     yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
     yield from _section("timing (medians, for information)", _timing(bundle))
+    yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
     yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
     yield from _left_out(bundle)
@@ -170,6 +171,12 @@ def _system(machine: Mapping[str, Any]) -> str:
     """A machine by its id, its runtime and its driver, as far as they are told."""
     words = [str(machine[key]) for key in ("runtime", "driver") if machine.get(key)]
     return f"{machine.get('id', '?')} ({' '.join(words)})" if words else str(machine.get("id", "?"))
+
+
+def _overhead(bundle: Bundle) -> list[str]:
+    """What each machine's runtime costs a pod."""
+    weighed = [(machine, machine["overhead"]) for machine in bundle.machines if machine.get("overhead")]
+    return [f"{_system(machine)}: {overhead_text(overhead)}" for machine, overhead in weighed]
 
 
 def kept_line(machine: Mapping[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""How long a runtime takes for what it is asked: information that is shown side by side, and no verdict."""
+"""How long a runtime takes for what it is asked, and what memory it takes for itself.
+
+That is information, shown side by side, and no verdict.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Timing", "timing_text"]
+__all__ = ["Timing", "overhead_text", "timing_text"]
 
 _STEPS: Mapping[str, str] = {
     "RunPodSandbox": "sandbox",
@@ -22,6 +25,8 @@ _STEPS: Mapping[str, str] = {
     "ContainerUpdate": "update",
 }
 """The requests that are timed, by the names that CRI, OCI runtimes and the Docker Engine have for them."""
+
+_MIB = 1 << 20
 
 
 @dataclass(slots=True)
@@ -51,3 +56,13 @@ class Timing:
 def timing_text(told: Mapping[str, Mapping[str, Any]]) -> str:
     """One machine's timing in one line."""
     return ", ".join(f"{step} {one['median']:.2f} s ({one['count']})" for step, one in told.items())
+
+
+def overhead_text(told: Mapping[str, int]) -> str:
+    """What one machine's runtime weighs, in one line."""
+    words = {
+        "beside": "{} in the pod beside its container",
+        "starting": "at most {} in a container until it ran",
+        "monitor": "{} for each shim or monitor",
+    }
+    return ", ".join(text.format(f"{told[name] / _MIB:.1f} MiB") for name, text in words.items() if name in told)

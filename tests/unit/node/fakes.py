@@ -22,6 +22,7 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
+from memqos.node.weighing import Weight
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look
@@ -80,6 +81,9 @@ class Log:
 
     def reading(self, reading: Reading) -> None:
         self.readings.append(reading)
+
+    def weight(self, weight: Weight) -> None:
+        pass
 
     def look(self, look: Look) -> None:
         self.looks.append(look)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.fake import _NoRecorder
-from memqos.node.inventory import Inventory, inventory_of
+from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.living import Life
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
@@ -40,11 +41,16 @@ class Lives(Asked):
     def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
         super().__init__(place, driver)
         self.left: list[str] = []
+        self.looks = 0
         self.down = 0
         place.target.on(("systemctl",), self.systemctl)
         ends = place.target._commands[("sh", "-c")]
         place.target._commands[("sh", "-c")] = lambda words, stdin, deadline: (
-            self.look() if "mountinfo" in words[2] else ends(words, stdin, deadline)
+            self.look()
+            if "mountinfo" in words[2]
+            else self.daemon(words[4])
+            if "RssAnon" in words[2] and len(words) > 4
+            else ends(words, stdin, deadline)
         )
 
     def systemctl(self, words: Sequence[str], _: bytes, __: Deadline) -> tuple[int, bytes, bytes]:
@@ -58,6 +64,14 @@ class Lives(Asked):
 
     def look(self) -> tuple[int, bytes, bytes]:
         return 0, "".join(f"{line}\n" for line in ["mounts /", *self.left]).encode(), b""
+
+    def daemon(self, names: str) -> tuple[int, bytes, bytes]:
+        self.looks += 1
+        return 0, b"%d\n" % self.size(names), b""
+
+    def size(self, names: str) -> int:
+        """The anonymous memory of its daemon, which goes up and down."""
+        return (40 << 20) + (self.looks % 3 << 20)
 
     def status(self, handle: Any, *, deadline: Any) -> Any:
         if self.down:
@@ -96,6 +110,43 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
     found = asked(VERBS[name], driver=driver)
     assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
     assert found
+
+
+class GrowsWithEveryPod(Lives):
+    def size(self, names: str) -> int:
+        assert names == "containerd"
+        return (40 << 20) + self.looks * (4 << 20)
+
+
+class HasNoProcess(Lives):
+    def size(self, names: str) -> int:
+        return 0
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods in memory are not worth the time of fifty."""
+    for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
+        monkeypatch.setattr(f"memqos.node.living.{name}", value)
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_only_settles_conforms() -> None:
+    [found] = asked(lambda it: it.daemon_after_many())
+    assert (found.verdict, found.observed) == (Verdict.CONFORMS, "no, or by 8 MiB at most")
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_grows_with_every_pod_is_found() -> None:
+    [found] = asked(lambda it: it.daemon_after_many(), GrowsWithEveryPod)
+    assert (found.verdict, found.knob) == (Verdict.DEVIATES, "growth of the daemon")
+    assert found.observed == "from 54525952 to 67108864 bytes"
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_nobody_knows_is_not_observable() -> None:
+    [found] = asked(lambda it: it.daemon_after_many(), HasNoProcess)
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no process is called containerd")
 
 
 class ForgottenBySystemd(Lives):
@@ -223,3 +274,9 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
     found = inventory_of(LocalTarget(), str(tmp_path))
     assert set(found.cgroups) == {f"{tmp_path}/one", f"{tmp_path}/one/two"}
     assert "/" in found.mounts
+
+
+def test_the_memory_of_processes_is_found_by_their_names() -> None:
+    names = [Path("/proc/self/comm").read_text().strip(), "no-such-program"]
+    assert anonymous_memory_of(LocalTarget(), names) >= 1 << 20
+    assert anonymous_memory_of(LocalTarget(), ["no-such-program"]) == 0

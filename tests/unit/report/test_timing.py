@@ -35,3 +35,13 @@ def test_the_summary_has_a_line_for_each_machine_that_was_timed():
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
     assert f"  {machine['id']} (oci:crun cgroupfs): start 2.50 s (3), update 0.25 s (1)" in lines
     assert timing_text({}) == ""
+
+
+def test_the_summary_says_what_each_runtime_weighs():
+    overhead = {"beside": 1 << 20, "starting": 10 << 20, "monitors": 2, "monitor": 12 << 20}
+    machine = {**BUNDLE.machines[0], "id": "main-0", "runtime": "crio+crun", "driver": "systemd", "overhead": overhead}
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
+    assert lines[lines.index("memory of the runtime itself (for information):") + 1] == (
+        "  main-0 (crio+crun systemd): 1.0 MiB in the pod beside its container, at most 10.0 MiB in a container until "
+        "it ran, 12.0 MiB for each shim or monitor"
+    )
