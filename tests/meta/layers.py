@@ -71,6 +71,7 @@ LAYERS: dict[str, frozenset[str]] = {
             "place.discovery", "place.sources", "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
+    "place.cached": frozenset({"vm"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
@@ -88,12 +89,13 @@ LAYERS: dict[str, frozenset[str]] = {
     "page": frozenset(
         {"errors", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
     ),
+    "face": frozenset({"errors", "clock", "engine", "report", "third:click", "third:rich"}),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
             "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
-            "known", "node", "place", "report", "bundles", "page",
+            "known", "node", "place", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),

@@ -96,7 +96,7 @@ def test_what_is_not_listed_fails_beside_it(ran, finding):
     result, bundle = ran(f'finding("deviates"), {finding}')
     assert result.ret == 1
     assert bundle["counts"]["findings"] == {"conforms": 1, "deviates": 1, "known": 1, "not observable": 0}
-    result.stdout.fnmatch_lines(["known: memory.high of *(runc issue 1)", "verdict: deviates (*"])
+    result.stdout.fnmatch_lines(["known deviations:", "  memory.high of *(runc issue 1)", "verdict: deviates (*"])
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--memqos-strict-known",), 1)], ids=["told", "strict"])

@@ -163,7 +163,7 @@ def test_kubelets_are_those_of_the_cgroup_version_and_one_that_would_not_start_i
 
     assert legacy.ret == 0
     legacy.stdout.fnmatch_lines(["*the kubelet of 1.36 does not start on cgroup v1 while failCgroupV1 is true*"])
-    legacy.stdout.fnmatch_lines(["*2 passed, 1 not observable*"])
+    legacy.stdout.fnmatch_lines(["demo: 2 conform, 1 not observable, in *"])
     named = [line for line in unified.outlines if "::" in line]
     assert [name.partition("[")[2] for name in named] == ["v1.27-documented]", "v1.27]", "v1.36-none]"]
 

@@ -8,8 +8,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.status import Status
 
-from memqos.cli.terminal import harmless
 from memqos.clock import SYSTEM_CLOCK
+from memqos.face.text import harmless
 from memqos.vm.host.progress import Progress
 
 __all__ = ["ShownProgress", "shown_progress"]

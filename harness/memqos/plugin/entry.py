@@ -15,6 +15,7 @@ from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.budget import Budget
+from memqos.plugin.facing import Facing
 from memqos.plugin.given import settings_given
 from memqos.plugin.interrupting import Interrupting
 from memqos.plugin.keys import BUILDS, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
@@ -112,6 +113,8 @@ def pytest_configure(config: pytest.Config) -> None:
     interrupting = Interrupting()
     manager.register(interrupting, "memqos-interrupting")
     if not is_worker:
-        manager.register(Recording(config, interrupting.interruption), "memqos-recording")
+        recording = Recording(config, interrupting.interruption)
+        manager.register(recording, "memqos-recording")
+        manager.register(Facing(config, recording), "memqos-facing")
     if config.getoption("dist", "no") == "loadgroup" and not is_worker:
         manager.register(Sharing(), "memqos-sharing")

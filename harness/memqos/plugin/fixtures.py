@@ -13,7 +13,6 @@ from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.plugin.citing import about_of, claim_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
-from memqos.plugin.telling import Telling
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
@@ -241,8 +240,6 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.
         notes.folder = folder.path
         station.log.go_to(folder)
-    if item.get_closest_marker("behaviour"):
-        Telling(config).line(f"{item.name} …")
     yield Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
     if station is not None:
         station.log.go_to(None)

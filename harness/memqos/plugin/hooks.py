@@ -1,4 +1,4 @@
-"""Hooks that a conftest.py or another plugin can implement; each is called only when a suite needs a machine."""
+"""Hooks that a conftest.py or another plugin can implement; none is called in a run without memqos tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 if TYPE_CHECKING:
     from memqos.engine.answer.finding import Finding
     from memqos.model.node import NodeFacts
+    from memqos.report.outcome import TestResult
 
-__all__ = ["pytest_memqos_finding", "pytest_memqos_node_facts"]
+__all__ = ["pytest_memqos_finding", "pytest_memqos_node_facts", "pytest_memqos_result"]
 
 
 @pytest.hookspec(firstresult=True)
@@ -27,3 +28,8 @@ def pytest_memqos_finding(finding: Finding, item: pytest.Item) -> Finding | None
 
     Return the finding to record, or None to leave it as it is. The first answer wins.
     """
+
+
+@pytest.hookspec
+def pytest_memqos_result(result: TestResult, worker: str) -> None:
+    """A case is over; called in the controller, as it comes. worker: pytest-xdist's name of it, "" without xdist."""

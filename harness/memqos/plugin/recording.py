@@ -77,6 +77,11 @@ class Recording:
         return self._roster.has_ours or bool(self._results) or is_run_of_suites(self._config)
 
     @property
+    def results(self) -> tuple[TestResult, ...]:
+        """The results so far, in their order."""
+        return tuple(self._results)
+
+    @property
     def folder(self) -> Path | None:
         """The folder of the results; None if none was made."""
         return self._folder if self._made else None
@@ -141,13 +146,9 @@ class Recording:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """The results' folder is made before any machine; suites tell in lines of their own where they are."""
-        if not is_run_of_suites(self._config):
-            return
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.showfspath = False
-        self._make_folder()
+        """The results' folder is made before any machine."""
+        if is_run_of_suites(self._config):
+            self._make_folder()
 
     def _make_folder(self) -> None:
         if self._made or self._config.getoption("collectonly"):
@@ -178,13 +179,14 @@ class Recording:
         self._phases.setdefault(nodeid, []).append(phase)
         self._seconds[nodeid] = self._seconds.get(nodeid, 0.0) + report.duration
         if report.when not in {"setup", "call"}:
-            self._finish(nodeid)
+            self._finish(nodeid, getattr(report, "worker_id", ""))
 
-    def _finish(self, nodeid: str) -> None:
+    def _finish(self, nodeid: str, worker: str = "") -> None:
         result = result_of(nodeid, self._phases.pop(nodeid), seconds=self._seconds[nodeid])
         if result is None:
             return
         self._results.append(result)
+        self._config.hook.pytest_memqos_result(result=result, worker=worker)
         try:
             Folder(self._folder).append("findings.jsonl", result)
         except MemqosError as error:
@@ -274,7 +276,7 @@ class Recording:
             self._conclude()
         with contextlib.suppress(OSError, ValueError):
             if not self._summarised:
-                sys.stdout.writelines(f"{line}\n" for line in self._summary())
+                sys.stdout.writelines(f"{line}\n" for line in self.summary())
         if frame.flush() is not None or self._ending.closed_pipe:
             frame.lead_nowhere(sys.stdout)
         self._held.close()
@@ -308,26 +310,30 @@ class Recording:
                     cited[result.claim] = claims_below(file.parent.parent)[result.claim].to_json()
         return cited
 
-    def _summary(self) -> Iterator[str]:
-        """The table, what went wrong, and the verdict."""
+    def summary(self, *, verbosity: int = 0) -> Iterator[str]:
+        """The verdict, and what is behind it; nothing of a run without a bundle. verbosity: as pytest counts it."""
         self._summarised = True
+        if self._usage:
+            yield f"ERROR: {self._usage}"
+        if self._bundle is None:
+            return
         here, root = self._config.invocation_params.dir, self._config.rootpath
         # Where `memqos run` finds cases by their ids alone.
         found = {here, here / "suites", data_root() / "suites"}
         suites = os.path.relpath(root, here) if claims.is_suites_root(root) and root not in found else ""
-        if self._bundle is not None:
-            folder = os.path.relpath(self._folder, here)
-            yield from summary.summary_lines(self._bundle, results_folder=folder, suites=suites)
+        folder = os.path.relpath(self._folder, here)
+        page = self._folder / "report.html"
+        yield from summary.summary_lines(
+            self._bundle,
+            results_folder=folder,
+            suites=suites,
+            report=os.path.relpath(page, here) if page.exists() else "",
+            verbosity=verbosity,
+        )
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, what went wrong, and the verdict."""
-        if self._usage:
-            terminalreporter.write_line(f"ERROR: {self._usage}", red=True)
-        if self._bundle is None:
-            return
-        terminalreporter.section("memqos")
-        for line in self._summary():
-            good = self._bundle.exit_code == ExitCode.CONFORMS
-            markup = {"bold": True, "green" if good else "red": True} if line.startswith("verdict:") else {}
-            terminalreporter.write_line(line, **markup)
+    def summarise(self, reporter: pytest.TerminalReporter) -> None:
+        """The summary at the end of what pytest says, in a run that is not of suites alone."""
+        if self._bundle is not None:
+            reporter.section("memqos")
+        for line in self.summary():
+            reporter.write_line(line)

@@ -1,7 +1,7 @@
-"""Saying what goes on while tests run: one calm line per step, past pytest's capture, and past xdist's processes.
+"""Saying what goes on while tests run: to the face of a run of suites, past pytest's capture, past xdist's processes.
 
-A worker has no terminal. Its lines travel to the controller as reports of the test that is running, which say nothing
-of that test.
+A worker has no terminal. What it says travels to the controller as reports of the test that is running, which say
+nothing of that test.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from memqos.clock import SYSTEM_CLOCK
-from memqos.plugin.keys import worker_id
+from memqos.plugin.keys import plain_id, worker_id
+
+if TYPE_CHECKING:
+    from memqos.face.showing import Face
 
 __all__ = ["Relay", "Telling"]
 
@@ -21,11 +25,14 @@ _TOLD = pytest.StashKey[set[str]]()
 _RUNNING = pytest.StashKey[pytest.Item]()
 
 LINE = "memqos_line"
-"""The name under which a report carries a worker's line."""
+"""The name under which a report carries what a worker says."""
+
+_CASE, _STEP, _LINE, _NOTE = "case", "step", "line", "note"
+"""What sort of thing is said: that a case begins, what is done in it, what happened, what the reader should know."""
 
 
 class Telling:
-    """Writes lines to pytest's terminal, also from an xdist worker; it is a Progress of vm, too."""
+    """Says things in a run of pytest, also from an xdist worker; it is a Progress of vm, too."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -33,14 +40,19 @@ class Telling:
 
     def line(self, text: str) -> None:
         """One line of its own."""
-        self._tell(text)
+        self._tell(text, _LINE)
 
-    def _tell(self, text: str, *, once: bool = False) -> None:
-        """once: said by several workers, it is still worth one line."""
-        if self._config.get_verbosity() < 0:
-            return
+    def _tell(self, text: str, sort: str) -> None:
         if hasattr(self._config, "workerinput") and (item := self._config.stash.get(_RUNNING, None)) is not None:
-            self._config.hook.pytest_runtest_logreport(report=_carrying(item, {"text": text, "once": once}))
+            self._config.hook.pytest_runtest_logreport(report=_carrying(item, {"text": text, "sort": sort}))
+        elif (face := _face_of(self._config)) is not None:
+            _show(face, "", text, sort)
+        elif sort in {_LINE, _NOTE}:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        """Among what pytest says."""
+        if self._config.get_verbosity() < 0:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         with self.uncaptured():
@@ -53,11 +65,12 @@ class Telling:
     def start(self, name: str) -> None:
         """A step begins."""
         self._began[name] = SYSTEM_CLOCK.now()
-        self.line(f"{name} …")
+        self._tell(name, _STEP)
 
     def done(self, name: str) -> None:
         """A step that took long enough to be wondered about has ended."""
         seconds = SYSTEM_CLOCK.now() - self._began.pop(name, SYSTEM_CLOCK.now())
+        self._tell("", _STEP)
         if seconds >= 1:
             self.line(f"{name}: done in {seconds:.0f} s")
 
@@ -66,7 +79,12 @@ class Telling:
         told = self._config.stash.setdefault(_TOLD, set())
         if text not in told:
             told.add(text)
-            self._tell(text, once=True)
+            self._tell(text, _NOTE)
+
+    def begins(self, item: pytest.Item) -> None:
+        """A worker begins a case; without workers pytest says so itself."""
+        if hasattr(self._config, "workerinput"):
+            self._tell(plain_id(item.nodeid), _CASE)
 
     @contextlib.contextmanager
     def uncaptured(self) -> Iterator[None]:
@@ -77,34 +95,56 @@ class Telling:
 
 
 class Relay:
-    """Hands workers' lines on; registered in every process."""
+    """Hands on what workers say; registered in every process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        """Remember which test runs: a line has to be somebody's."""
+        """Remember which test runs: what is said has to be somebody's."""
         self._config.stash[_RUNNING] = item
+        Telling(self._config).begins(item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """In the controller: a line that a worker sent."""
-        line = getattr(report, LINE, None)
-        if line is None or hasattr(self._config, "workerinput"):
+        """In the controller: something that a worker said."""
+        told = getattr(report, LINE, None)
+        if told is None or hasattr(self._config, "workerinput"):
             return
-        telling = Telling(self._config)
-        if line["once"]:
-            telling.note(line["text"])
-        else:
-            telling.line(f"[{getattr(report, 'worker_id', '?')}] {line['text']}")
+        worker, face = getattr(report, "worker_id", "?"), _face_of(self._config)
+        if told["sort"] == _NOTE:
+            Telling(self._config).note(told["text"])
+        elif face is not None:
+            _show(face, worker, told["text"], told["sort"])
+        elif told["sort"] == _LINE:
+            Telling(self._config).line(f"[{worker}] {told['text']}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """A line is not an outcome."""
+        """What a worker says is not an outcome."""
         return ("", "", "") if hasattr(report, LINE) else None
 
 
-def _carrying(item: pytest.Item, line: dict[str, object]) -> pytest.TestReport:
+def _face_of(config: pytest.Config) -> Face | None:
+    """The face of this run; None in a worker, and in a run that is not of suites."""
+    facing = config.pluginmanager.get_plugin("memqos-facing")
+    face: Face | None = facing.face if facing is not None else None
+    return face
+
+
+def _show(face: Face, worker: str, text: str, sort: str) -> None:
+    match sort:
+        case "case":
+            face.starts(worker, text)
+        case "step":
+            face.does(worker, text)
+        case "note":
+            face.note(text)
+        case _:
+            face.line(worker, text)
+
+
+def _carrying(item: pytest.Item, told: dict[str, object]) -> pytest.TestReport:
     """A report of no phase of a test, for which pytest counts nothing."""
     report = pytest.TestReport(
         nodeid=item.nodeid,
@@ -114,5 +154,5 @@ def _carrying(item: pytest.Item, line: dict[str, object]) -> pytest.TestReport:
         longrepr=None,
         when="told",  # type: ignore[arg-type]
     )
-    setattr(report, LINE, line)
+    setattr(report, LINE, told)
     return report

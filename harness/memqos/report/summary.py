@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memqos.config.runtimes import DIRECTLY
+from memqos.engine.answer import explain
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 from memqos.known import EVIDENCE
 from memqos.report import matrix
 from memqos.report.bundle import Bundle
+from memqos.report.causes import Cause, causes_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import overhead_text, timing_text
 
@@ -27,7 +30,12 @@ _COLUMNS = (
     Outcome.MACHINERY,
     Outcome.USAGE,
 )
-_LISTED_AT_MOST = 40
+_LISTED_AT_MOST = 120
+"""Lines of a list in the summary."""
+_SLOWEST = 5
+_ONLY_WRONG = -1
+"""The verbosity with which only what went wrong is told."""
+_WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcome.USAGE: "usage"}
 _SET_BY = "findings, by who set it"
 _LISTS = {"profile", "runtime", "driver"}
 """Settings whose values are one option, separated by commas: what a case is named by."""
@@ -35,28 +43,41 @@ _NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget", "all"}
 """Settings that are about a whole run, and not about one test of it."""
 
 
-def summary_lines(bundle: Bundle, *, results_folder: str, suites: str = "") -> Iterator[str]:
-    """Lines: chapters by outcomes, what went wrong, the machines, where the results are, and the verdict.
+def summary_lines(
+    bundle: Bundle, *, results_folder: str, suites: str = "", report: str = "", verbosity: int = 0
+) -> Iterator[str]:
+    """Lines: the verdict, chapters by outcomes, what went wrong by its causes, the machines, the results, the verdict.
 
-    suites: the folder that the cases are in, "" for memqos's own suites.
+    suites: the folder that the cases are in, "" for memqos's own suites. report: the file for a browser, "" for none.
+    verbosity: below 0 what went wrong and the verdict alone, below -1 only that; from 1 on no list is cut.
     """
-    yield from _table(bundle)
-    yield from _setters(bundle)
-    if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results), whole=False)):
-        yield from [*lines, ""]
-    yield from _section("deviations", _deviations(bundle, suites))
-    yield from _section("known deviations", _grouped(bundle, Outcome.KNOWN))
-    yield from _section("known, and not seen any more", list(bundle.known_gone))
-    yield from _section("not observable", _grouped(bundle, Outcome.NOT_OBSERVABLE))
-    yield from _section("machinery", _grouped(bundle, Outcome.MACHINERY))
-    yield from _section("usage", _grouped(bundle, Outcome.USAGE))
-    yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
-    yield from _section("timing (medians, for information)", _timing(bundle))
-    yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
-    yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
-    yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
-    yield from _left_out(bundle)
-    yield f"results: {results_folder}"
+    if verbosity >= _ONLY_WRONG:
+        yield from [verdict_line(bundle), ""]
+    most = _LISTED_AT_MOST if verbosity < 1 else sys.maxsize
+    if verbosity >= 0:
+        yield from _table(bundle)
+        yield from _setters(bundle)
+        if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results), whole=False)):
+            yield from [*lines, ""]
+    if verbosity >= _ONLY_WRONG:
+        wrong = list(_causes(bundle, results_folder=results_folder, suites=suites))
+        for outcome, title in _WRONG.items():
+            yield from _section(title, _listed([entry for of, entry in wrong if of is outcome], most=most))
+        yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
+        yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
+    if verbosity >= 0:
+        known = [*_grouped(bundle, Outcome.KNOWN), *_known_beside(bundle)]
+        yield from _section("known deviations", _cut(known, most=most))
+        yield from _section("known, and not seen any more", list(bundle.known_gone))
+        yield from _section("not observable", _cut(_grouped(bundle, Outcome.NOT_OBSERVABLE), most=most))
+        yield from _section("slowest cases", _slowest(bundle))
+        yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
+        yield from _section("timing (medians, for information)", _timing(bundle))
+        yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
+        yield from _left_out(bundle)
+        yield f"results: {results_folder}"
+        if report:
+            yield f"report: {report}"
     yield verdict_line(bundle)
 
 
@@ -209,17 +230,17 @@ def _releases(bundle: Bundle, result: TestResult) -> list[str]:
 
 
 def _table(bundle: Bundle) -> Iterator[str]:
+    """Chapters by outcomes; an outcome that no case had has no column, but for the two that a verdict is about."""
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
+    seen = {result.outcome for result in bundle.results} | {Outcome.CONFORMS, Outcome.DEVIATES}
+    columns = [outcome for outcome in _COLUMNS if outcome in seen]
     width = max([len("chapter"), *(len(chapter) for chapter in chapters)])
-    yield (
-        f"{'chapter':<{width}}  "
-        + "  ".join(f"{outcome.value:>{_width(outcome)}}" for outcome in _COLUMNS)
-        + "  seconds"
-    )
+    heads = "  ".join(f"{outcome.value:>{_width(outcome)}}" for outcome in columns)
+    yield f"{'chapter':<{width}}  {heads}  seconds"
     rows = [(chapter, [result for result in bundle.results if result.chapter == chapter]) for chapter in chapters]
     for name, results in [*rows, ("all", list(bundle.results))]:
-        counts = (sum(result.outcome is outcome for result in results) for outcome in _COLUMNS)
-        cells = "  ".join(f"{count:>{_width(outcome)}}" for outcome, count in zip(_COLUMNS, counts, strict=True))
+        counts = (sum(result.outcome is outcome for result in results) for outcome in columns)
+        cells = "  ".join(f"{count:>{_width(outcome)}}" for outcome, count in zip(columns, counts, strict=True))
         yield f"{name:<{width}}  {cells}  {sum(result.seconds for result in results):>7.1f}"
     yield ""
 
@@ -250,23 +271,76 @@ def _width(outcome: Outcome) -> int:
 def _section(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
         yield f"{title}:"
-        yield from (f"  {line}" if line else "" for line in lines[:_LISTED_AT_MOST])
-        if len(lines) > _LISTED_AT_MOST:
-            yield f"  … and {len(lines) - _LISTED_AT_MOST} more lines: see bundle.json"
+        yield from (f"  {line}" if line else "" for line in lines)
         yield ""
 
 
-def _deviations(bundle: Bundle, suites: str) -> list[str]:
-    lines = []
-    for result in bundle.results:
-        if result.outcome is not Outcome.DEVIATES:
-            continue
-        lines.append(result.id)
-        lines += [f"  {finding_line(finding)}" for finding in result.deviations] or [f"  {result.reason}"]
-        lost_by = dict.fromkeys(finding.lost.by for finding in result.deviations if finding.lost and finding.lost.by)
-        lines += [f"  first lost by {by}" for by in lost_by]
-        lines.append(f"  again: {again(bundle, result, suites=suites)}")
+def _cut(lines: list[str], *, most: int) -> list[str]:
+    """The first of many lines, and how many there are more."""
+    more = len(lines) - most
+    return lines if more <= 0 else [*lines[:most], f"… and {more} more: see bundle.json"]
+
+
+def _listed(entries: list[list[str]], *, most: int) -> list[str]:
+    """Entries of several lines, with an empty one between them: as many as fit, but always one."""
+    lines: list[str] = []
+    for number, entry in enumerate(entries):
+        if lines and len(lines) + len(entry) > most:
+            return [*lines, f"… and {len(entries) - number} more: see bundle.json"]
+        lines += [*([""] if lines else []), *entry]
     return lines
+
+
+def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tuple[Outcome, list[str]]]:
+    """What went wrong, each cause once: its first example in full, how many are like it, and how to see it again."""
+    for cause in causes_of(bundle.results):
+        first = cause.results[0]
+        lines = _plain(cause_text(cause)).split("\n")
+        number = max(len(cause.findings), len(cause.results))
+        if number > 1:
+            findings = f"{_counted(len(cause.findings), 'finding')} in " if cause.findings else ""
+            lines.append(f"  alike    {findings}{_counted(len(cause.results), 'case')}: {_examples(cause.results)}")
+        lines.append(f"  case     {first.id}")
+        lines.append(f"  again: {again(bundle, first, suites=suites)}")
+        if first.folder:
+            lines.append(f"  evidence: {results_folder}/{first.folder}")
+        yield cause.outcome, lines
+
+
+def cause_text(cause: Cause) -> str:
+    """The first example of a cause, with everything that is known of why."""
+    if cause.example is not None:
+        return explain.failure(cause.example)
+    first = cause.results[0]
+    head, *more = (first.text or first.outcome.value).strip().split("\n")
+    if first.reason and head != first.reason:
+        head, more = first.reason, [head, *more] if first.text else []
+    return "\n".join([head, *(f"  {line}" for line in more)])
+
+
+_SHOWN = 3
+"""How many cases of a cause are named; the others are in the bundle."""
+
+
+def _known_beside(bundle: Bundle) -> list[str]:
+    """Known deviations in cases that have others, each once."""
+    others = [result for result in bundle.results if result.outcome is not Outcome.KNOWN]
+    return list(dict.fromkeys(_plain(known_line(finding)) for result in others for finding in result.known))
+
+
+def _examples(results: Sequence[TestResult]) -> str:
+    more = f" and {len(results) - _SHOWN} more" if len(results) > _SHOWN else ""
+    several = len({result.chapter for result in results}) > 1
+    names = [f"{result.chapter} " * several + result.id.rpartition("::")[2] for result in results[:_SHOWN]]
+    return ", ".join(names) + more
+
+
+def _slowest(bundle: Bundle) -> list[str]:
+    """Those that took longest, where there are enough to compare."""
+    if len(bundle.results) <= _SLOWEST:
+        return []
+    slowest = sorted(bundle.results, key=lambda result: -result.seconds)[:_SLOWEST]
+    return [f"{result.seconds:>7.1f} s  {result.id}" for result in slowest if result.seconds >= 1]
 
 
 def _plain(text: str) -> str:

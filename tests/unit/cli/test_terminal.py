@@ -12,7 +12,7 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.cli.main import run
-from memqos.cli.terminal import for_terminal, harmless
+from memqos.face.text import for_terminal, harmless
 from tests.unit.cli.audit.recordings import TIERED
 
 HIDDEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"

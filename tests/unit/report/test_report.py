@@ -10,6 +10,7 @@ import pytest
 
 from memqos.engine.answer.document import finding_from
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.loss import Loss
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
@@ -17,10 +18,11 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from memqos.report import junit, summary
 from memqos.report.as_json import as_json
+from memqos.report.causes import causes_of
 from memqos.report.outcome import Outcome, exit_code, outcome_of
 from memqos.report.phase import Phase, result_of
 from tests.documents import misfits
-from tests.unit.report.sample import BUNDLE, RESULTS, finding, result
+from tests.unit.report.sample import BUNDLE, REASON, RESULTS, finding, result
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 
@@ -230,11 +232,75 @@ def test_the_end_says_how_a_kept_machine_is_entered():
     assert lines[lines.index("kept running:") + 1] == told
 
 
-def test_a_long_list_is_cut_and_says_so():
-    many = tuple(result(str(n), Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES),)) for n in range(30))
-    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
+def test_many_findings_with_one_cause_are_one_entry_and_a_count():
+    pods = [finding(Verdict.DEVIATES, subject=f"container app of pod default/web{n}") for n in range(30)]
+    many = tuple(result(str(n), Outcome.DEVIATES, findings=(one,)) for n, one in enumerate(pods))
+    bundle = dataclasses.replace(BUNDLE, results=many)
+    lines = list(summary.summary_lines(bundle, results_folder="r"))
 
-    assert "  … and 50 more lines: see bundle.json" in lines
+    assert [line for line in lines if " is max, expected " in line] == [
+        "  memory.high of container app of pod default/web0 is max, expected 63750144"
+    ]
+    assert "    alike    30 findings in 30 cases: test_pod[0], test_pod[1], test_pod[2] and 27 more" in lines
+
+
+def test_what_is_wrong_for_another_reason_is_another_entry():
+    other = dataclasses.replace(REASON, rule="another rule")
+    lost = Loss(by="the daemon", told="first lost: the daemon")
+    found = (
+        finding(Verdict.DEVIATES),
+        finding(Verdict.DEVIATES, knob="memory.max"),
+        finding(Verdict.DEVIATES, reason=other),
+        finding(Verdict.DEVIATES, lost=lost),
+        finding(Verdict.DEVIATES, reason=None),
+        finding(Verdict.CONFORMS),
+    )
+    causes = causes_of([result("a", Outcome.DEVIATES, findings=found), result("b", Outcome.CONFORMS)])
+    assert [cause.key for cause in causes] == [
+        ("memory.high", "memory.high lies between request and limit", ""),
+        ("memory.max", "memory.high lies between request and limit", ""),
+        ("memory.high", "another rule", ""),
+        ("memory.high", "memory.high lies between request and limit", "the daemon"),
+        ("memory.high", "values/pod", ""),
+    ]
+
+
+def test_a_case_that_says_itself_that_it_failed_is_a_cause_by_its_reason():
+    said = [result(name, Outcome.DEVIATES, reason=why) for name, why in (("a", "one"), ("b", "two"), ("c", "one"))]
+    assert [[one.id[-3:] for one in cause.results] for cause in causes_of(said)] == [["[a]", "[c]"], ["[b]"]]
+
+
+def test_a_long_list_is_cut_and_says_so_unless_all_is_asked_for():
+    knobs = [f"memory.{n}" for n in range(60)]
+    many = tuple(result(knob, Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES, knob=knob),)) for knob in knobs)
+    bundle = dataclasses.replace(BUNDLE, results=many)
+    cut = list(summary.summary_lines(bundle, results_folder="r"))
+    whole = list(summary.summary_lines(bundle, results_folder="r", verbosity=1))
+
+    shown = sum(" is max, expected " in line for line in cut)
+    assert 0 < shown < 60
+    assert f"  … and {60 - shown} more: see bundle.json" in cut
+    assert sum(" is max, expected " in line for line in whole) == 60
+
+
+def test_quiet_is_what_went_wrong_and_twice_quiet_the_verdict():
+    quiet = list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-1))
+    assert [line for line in quiet if line and not line.startswith(" ")] == [
+        summary.verdict_line(BUNDLE), "deviations:", "machinery:", "usage:", summary.verdict_line(BUNDLE),
+    ]  # fmt: skip
+    assert list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-2)) == [summary.verdict_line(BUNDLE)]
+
+
+def test_the_slowest_cases_are_named_where_there_are_enough_to_compare():
+    many = tuple(dataclasses.replace(result(str(n), Outcome.CONFORMS), seconds=float(n)) for n in range(7))
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
+    assert lines[lines.index("slowest cases:") + 1] == "      6.0 s  values/test_values.py::test_pod[6]"
+    few = summary.summary_lines(dataclasses.replace(BUNDLE, results=many[:5]), results_folder="r")
+    assert "slowest cases:" not in list(few)
+
+
+def test_the_end_says_where_the_report_for_a_browser_is():
+    assert "report: r/report.html" in list(summary.summary_lines(BUNDLE, results_folder="r", report="r/report.html"))
 
 
 def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():

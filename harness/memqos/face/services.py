@@ -1,0 +1,133 @@
+"""What services that run jobs take out of a log: parts that fold, and notes at a line of a file. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["GitHub", "GitLab", "NoService", "Service", "service_of"]
+
+_OTHERS = ("BUILDKITE", "CIRCLECI", "JENKINS_URL", "PROW_JOB_ID", "TEAMCITY_VERSION", "TF_BUILD", "TRAVIS")
+"""Variables that name services which take neither."""
+
+
+class Service(Protocol):
+    """A service with a language of its own; each answer is whole lines, "" for nothing to write."""
+
+    def opens(self, name: str, title: str, *, at: int) -> str:
+        """A part begins; at: seconds since 1970."""
+        ...
+
+    def closes(self, name: str, *, at: int) -> str:
+        """It ends."""
+        ...
+
+    def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:
+        """Something is wrong; file, line: what it is about, None for no file. line: 1 or more."""
+        ...
+
+    def tamed(self, text: str) -> str:
+        """A text in which nothing is a command to the service: a guest may have written it."""
+        ...
+
+
+class NoService:
+    """A log that somebody reads as it is."""
+
+    def opens(self, name: str, title: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
+        """Nothing folds."""
+        return ""
+
+    def closes(self, name: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
+        """Nothing folds."""
+        return ""
+
+    def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:  # noqa: ARG002 - as above
+        """What is wrong stands in the log."""
+        return ""
+
+    def tamed(self, text: str) -> str:
+        """The text: there are no commands."""
+        return text
+
+
+class GitHub:
+    """GitHub's workflow commands: groups, and errors that are shown at a file's line.
+
+    workspace: the checkout; files in it are named from there, since no others can be shown.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def opens(self, name: str, title: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
+        """A group; there is none in another."""
+        return f"::group::{_data(title)}\n"
+
+    def closes(self, name: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
+        """The group's end."""
+        return "::endgroup::\n"
+
+    def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:
+        """An error with the title and the text, at the line if the file is in the checkout."""
+        named = ""
+        if file is not None and file.is_relative_to(self._workspace):
+            named = f"file={_property(file.relative_to(self._workspace).as_posix())},line={line},"
+        return f"::error {named}title={_property(title)}::{_data(chr(10).join(lines))}\n"
+
+    def tamed(self, text: str) -> str:
+        """Without commands: the runner takes `::` at the beginning of a line, after blanks, and `##[` anywhere."""
+        return re.sub(r"(?m)^(\s*):(?=:)", r"\1\\:", text).replace("##[", "#\\#[")
+
+
+class GitLab:
+    """GitLab's sections, which need control characters: its own page takes them out."""
+
+    def opens(self, name: str, title: str, *, at: int) -> str:
+        """A section, folded when it is over."""
+        return f"\x1b[0Ksection_start:{at}:{_identifier(name)}[collapsed=true]\r\x1b[0K{title}\n"
+
+    def closes(self, name: str, *, at: int) -> str:
+        """The section's end."""
+        return f"\x1b[0Ksection_end:{at}:{_identifier(name)}\r\x1b[0K\n"
+
+    def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:  # noqa: ARG002 - as above
+        """GitLab reads what is wrong from the JUnit file."""
+        return ""
+
+    def tamed(self, text: str) -> str:
+        """The text: commands begin with a control character, and harmless text has none."""
+        return text
+
+
+def service_of(environment: Mapping[str, str], *, here: Path) -> Service | None:
+    """Whose job these variables say that this is, None outside of CI; here: the checkout where no variable names it."""
+    if _is_on(environment.get("GITLAB_CI")):
+        return GitLab()
+    if _is_on(environment.get("GITHUB_ACTIONS")) or _is_on(environment.get("CI")):
+        if any(environment.get(name) for name in _OTHERS):
+            return NoService()
+        workspace = environment.get("GITHUB_WORKSPACE", "")
+        return GitHub(Path(workspace) if workspace else here)
+    return None
+
+
+def _is_on(value: str | None) -> bool:
+    return (value or "").lower() in {"1", "true", "yes"}
+
+
+def _data(text: str) -> str:
+    """As GitHub's toolkit escapes what stands behind a command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """As it escapes a value of a command's properties."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _identifier(name: str) -> str:
+    """GitLab takes letters, digits, the underscore, the dot and the hyphen."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)

@@ -1,0 +1,117 @@
+"""A run's face: what is told of it goes into its accounts, and from there to the screen, as much as was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from memqos.clock import SYSTEM_CLOCK, Clock
+from memqos.face.screen import Screen, Tone
+from memqos.face.services import NoService, Service
+from memqos.face.tally import Tally
+from memqos.face.text import harmless
+from memqos.face.words import told
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["ClaimPlaces", "Face"]
+
+ClaimPlaces = Callable[[TestResult], tuple[Path | None, int]]
+
+
+class Face:
+    """What a person sees of one run.
+
+    verbosity: as pytest counts it: below 0 only what went wrong, from 1 on a line for each case, from 2 on the whole
+    text of what went wrong. places: the file and line of the claim of a case, for services that show such.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        verbosity: int = 0,
+        service: Service | None = None,
+        places: ClaimPlaces = lambda _: (None, 1),
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._screen = screen
+        self._verbosity = verbosity
+        self._service = service or NoService()
+        self._places = places
+        self._clock = clock
+        self._causes: dict[object, int] = {}
+        self._told: set[str] = set()
+        self._tally = Tally({}, expected={}, began=clock.now())
+        self._opened = False
+
+    @property
+    def tally(self) -> Tally:
+        """The accounts."""
+        return self._tally
+
+    def head(self, lines: list[str]) -> None:
+        """What is going to be done, before it is."""
+        if self._verbosity >= 0:
+            self._screen.say([self.plain(line) for line in lines])
+
+    def expects(self, rows: Mapping[str, str], *, expected: Mapping[str, float], workers: int) -> None:
+        """The cases are known, with their rows and the seconds that they took before."""
+        self._tally = Tally(rows, expected=expected, began=self._clock.now(), workers=workers)
+
+    def starts(self, worker: str, case: str) -> None:
+        """A worker begins a case."""
+        if not self._opened and self._verbosity >= 0:
+            self._opened = True
+            self._screen.open(lambda: self._tally)
+        row = self._tally.starts(worker, case, now=self._clock.now())
+        if row is not None and self._verbosity >= 0:
+            self._screen.row_begins(row)
+
+    def does(self, worker: str, step: str) -> None:
+        """What it is at now, which is nothing to keep."""
+        self._tally.does(worker, self.plain(step))
+
+    def line(self, worker: str, text: str) -> None:
+        """Something that happened."""
+        if self._verbosity >= 0:
+            who = f"[{worker}] " if worker else ""
+            self._screen.say([who + self.plain(text)], Tone.STEP)
+
+    def note(self, text: str) -> None:
+        """Something that the reader should know; said once."""
+        if self._verbosity >= 0 and text not in self._told:
+            self._told.add(text)
+            self._screen.say([self.plain(text)], Tone.NOTE)
+
+    def ends(self, worker: str, result: TestResult) -> None:
+        """A case is over."""
+        row = self._tally.ends(worker, result.id, result.outcome, seconds=result.seconds)
+        self._tell(worker, result)
+        if row is not None and self._verbosity >= 0:
+            self._screen.row_ends(row)
+
+    def close(self) -> None:
+        """Nothing goes on any more."""
+        self._screen.close()
+
+    def plain(self, text: str) -> str:
+        """A text that does nothing to a terminal, and nothing to the service that keeps the log."""
+        return self._service.tamed(harmless(text))
+
+    def _tell(self, worker: str, result: TestResult) -> None:
+        if self._verbosity > 0:
+            who = f"[{worker}] " if worker else ""
+            why = f": {result.reason}" if result.outcome is Outcome.NOT_OBSERVABLE else ""
+            self._screen.say([self.plain(f"{who}{result.outcome}  {result.id}{why}".replace("\n", "\\n"))], Tone.STEP)
+        if self._verbosity < -1:
+            return
+        for cause, lines in told(result, self._causes):
+            self._causes[cause.key] = 1
+            shown = [self.plain(line.replace("\n", "\\n")) for line in lines]
+            if self._verbosity > 1 and result.text:
+                shown += [f"  {line}" for line in self.plain(result.text).splitlines()]
+            file, line = self._places(result)
+            mark = self._service.marks(shown[0], [one.strip() for one in shown[1:]], file=file, line=line)
+            if mark:
+                self._screen.say([mark.rstrip("\n")])
+            self._screen.say(shown, Tone.WRONG)

@@ -1,0 +1,88 @@
+"""The stream that a face writes to: standard output as it was before pytest's capture, whatever that does meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import select
+import threading
+from typing import TextIO
+
+__all__ = ["Output"]
+
+_FALLBACK = (80, 24)
+
+
+class Output(io.TextIOBase):
+    """Writes to a duplicate of a stream's file, so that it reaches a reader from any thread, at any time.
+
+    A reader that went away, or a disk that is full, raises once, in the main thread, for the run to end by; what comes
+    after is lost, and so is what other threads cannot write.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._lost = False
+        stream.flush()
+        try:
+            handle = os.dup(stream.fileno())
+        except (OSError, ValueError):  # a stream in memory
+            self._own, self._stream = False, stream
+        else:
+            self._own = True
+            self._stream = open(handle, "w", encoding=stream.encoding, errors="backslashreplace", newline="")  # noqa: SIM115, PTH123
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's own."""
+        return self._stream.encoding or "ascii"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal as they are now; 80 and 24 of anything else."""
+        with contextlib.suppress(OSError, ValueError):
+            columns, lines = os.get_terminal_size(self._stream.fileno())
+            if columns and lines:
+                return columns, lines
+        return _FALLBACK
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The duplicate's number; raises as a stream in memory does."""
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        """Write and flush."""
+        with self._lock:
+            if not self._lost:
+                try:
+                    self._stream.write(text)
+                    self._stream.flush()
+                except (OSError, ValueError):
+                    if threading.current_thread() is threading.main_thread():
+                        self._lost = True
+                        raise
+        return len(text)
+
+    def check(self) -> None:
+        """BrokenPipeError, once, if nobody can read any more; nothing has to be written to find that out."""
+        if self._own and not self._lost and not self.isatty():
+            poll = select.poll()
+            poll.register(self._stream.fileno(), 0)
+            if any(event & select.POLLERR for _, event in poll.poll(0)):
+                self._lost = True
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    def close(self) -> None:
+        """Give the duplicate back."""
+        if self._own:
+            self._own = False
+            with contextlib.suppress(OSError, ValueError):
+                self._stream.close()
+        super().close()

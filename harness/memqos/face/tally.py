@@ -1,0 +1,138 @@
+"""How far a run is: cases by row and by worker, what each worker is at, and the time that is gone and left. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from memqos.report.outcome import Outcome
+
+__all__ = ["AtWork", "Tally", "TallyRow", "span"]
+
+_MINUTE, _HOUR = 60, 60
+"""Seconds of a minute, minutes of an hour."""
+
+
+@dataclass(slots=True)
+class TallyRow:
+    """A chapter, or a system where there are several: how many cases it has, and how those that are over ended."""
+
+    name: str
+    total: int = 0
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """How many of its cases are over."""
+        return self.counts.total()
+
+
+@dataclass(slots=True)
+class AtWork:
+    """A worker: how its cases ended, and the one that it is at since `since`, "" for none; step: what is done there."""
+
+    name: str
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    case: str = ""
+    since: float = 0.0
+    step: str = ""
+
+
+class Tally:
+    """The accounts of one run: one thread keeps them, others may read them at any time.
+
+    rows: the id of each case with the name of its row; other cases are counted nowhere. expected: seconds by id, as
+    they were taken before. began: the clock's time at the beginning. workers: how many cases run at a time, 1 or more.
+    """
+
+    def __init__(
+        self, rows: Mapping[str, str], *, expected: Mapping[str, float], began: float, workers: int = 1
+    ) -> None:
+        self._row_of = dict(rows)
+        self._expected = expected
+        self._began = began
+        self.at_a_time = max(1, workers)
+        self._left = dict.fromkeys(rows)
+        self.rows: dict[str, TallyRow] = {}
+        for name in rows.values():
+            self.rows.setdefault(name, TallyRow(name)).total += 1
+        self.workers: dict[str, AtWork] = {}
+        self.all = TallyRow("all", total=len(rows))
+
+    def starts(self, worker: str, case: str, *, now: float) -> TallyRow | None:
+        """A worker begins a case; its row if this is the row's first."""
+        at_work = self._at_work(worker)
+        at_work.case, at_work.since, at_work.step = case, now, ""
+        row = self.rows.get(self._row_of.get(case, ""))
+        is_first = row is not None and row.done == 0 and case in self._left
+        return row if is_first else None
+
+    def does(self, worker: str, step: str) -> None:
+        """What a worker is at within its case."""
+        self._at_work(worker).step = step
+
+    def ends(self, worker: str, case: str, outcome: Outcome, *, seconds: float) -> TallyRow | None:
+        """A case is over; its row if that is over, too."""
+        at_work = self._at_work(worker)
+        at_work.counts[outcome] += 1
+        if at_work.case == case:
+            at_work.case = at_work.step = ""
+        if case not in self._left:
+            return None
+        del self._left[case]
+        row = self.rows[self._row_of[case]]
+        for one in (row, self.all):
+            one.counts[outcome] += 1
+            one.seconds += seconds
+        return row if row.done == row.total else None
+
+    def gone(self, now: float) -> float:
+        """Seconds since the beginning."""
+        return max(0.0, now - self._began)
+
+    def left(self, now: float) -> float | None:
+        """Seconds until the end, about; None while nothing is known of what is left."""
+        estimates = [self._estimate(case) for case in list(self._left)]
+        known = [seconds for seconds in estimates if seconds is not None]
+        if len(known) < len(estimates):
+            return None
+        running = [one for one in self.running() if one.case in self._left]
+        done = sum(min(now - one.since, self._estimate(one.case) or 0.0) for one in running)
+        return max(0.0, sum(known) - done) / min(self.at_a_time, max(1, len(known)))
+
+    @property
+    def unknown(self) -> int:
+        """How many cases were never timed."""
+        return sum(case not in self._expected for case in self._row_of)
+
+    def running(self) -> Iterator[AtWork]:
+        """Those who are at a case."""
+        return (one for one in list(self.workers.values()) if one.case)
+
+    def _at_work(self, worker: str) -> AtWork:
+        return self.workers.setdefault(worker, AtWork(worker))
+
+    def _estimate(self, case: str) -> float | None:
+        """What a case takes: what it took before, or what those of its row, or else all, have taken in this run."""
+        if case in self._expected:
+            return self._expected[case]
+        row = self.rows[self._row_of[case]]
+        for like in (row, self.all):
+            if like.done:
+                return like.seconds / like.done
+        if self._expected:
+            return sum(self._expected.values()) / len(self._expected)
+        return None
+
+
+def span(seconds: float) -> str:
+    """A time as one says it: 48 s, 3 min, 1 h 20 min; below a minute in seconds, below an hour in minutes."""
+    if round(seconds) < _MINUTE:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / _MINUTE)
+    if minutes < _HOUR:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, _HOUR)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"

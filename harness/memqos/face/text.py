@@ -1,0 +1,83 @@
+"""Text for people: nothing in it can move a cursor or colour a screen, and a terminal gets it wrapped and coloured.
+
+Names, values and notes come out of files. Whatever they hold, a control character is shown by its number, and so
+is a character that turns the direction of the text round, behind which another text could hide.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+__all__ = ["for_terminal", "harmless", "takes_colours"]
+
+_HARMFUL = re.compile(
+    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f"  # controls, but for the line feed
+    "\\xad\\u061c\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\U000e0000-\\U000e007f"  # unseen
+    "\\u2028\\u2029\\ud800-\\udfff]"  # other ends of lines, and halves of characters
+)
+
+
+_NARROWEST = 40
+"""Narrower than this nothing can be read, whatever the terminal says of itself."""
+
+_LABEL = re.compile(r" *(?:source|given|sum|rounding|cgroup|expected|look|seen|not written:) +")
+_STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
+    (re.compile(r"^memqos: (?:error|finding): "), {"fg": "red"}),
+    (re.compile(r"^memqos: note: |^not observable: |^not judged|^taken to run on "), {"fg": "yellow"}),
+    (re.compile(r"^verdict: conforms "), {"fg": "green", "bold": True}),
+    (re.compile(r"^verdict: (?:interrupted|nothing was observed) "), {"fg": "yellow", "bold": True}),
+    (re.compile(r"^verdict: "), {"fg": "red", "bold": True}),
+    (re.compile(r"^ *\S.* (?:is .*, expected |is refused: )"), {"fg": "red", "bold": True}),
+    (re.compile(r": \d+ conform, 0 deviate, \d+ not observable$"), {"fg": "green", "bold": True}),
+    (re.compile(r": \d+ conform, \d+ deviate, \d+ not observable$"), {"fg": "red", "bold": True}),
+    (re.compile(r"^ +(?:source|given|sum|rounding|because|look|not written:)(?: |$)"), {"dim": True}),
+    (re.compile(r"^ *container \S+ of pod |^pod \S+/\S+ \("), {"bold": True}),
+)
+"""What a line of an answer is, by how it reads, and how it looks then; the first that fits."""
+
+
+def harmless(text: str) -> str:
+    """The text with every control character but the line feed written out, as Python writes it."""
+    return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def takes_colours(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a terminal is to be coloured: NO_COLOR is not set to anything, and it is not a dumb one."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def for_terminal(text: str, *, width: int, colours: bool) -> str:
+    """A text, which must be harmless, as a terminal of so many columns shows it."""
+    lines = [_coloured(line, _wrapped(line, max(width, _NARROWEST)), colours=colours) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, width: int) -> str:
+    """What goes on stands a little further in, below the text that it goes on with."""
+    if len(line) <= width:
+        return line
+    label = _LABEL.match(line)
+    hanging = " " * (label.end() if label else len(line) - len(line.lstrip()) + 4)
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line.lstrip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _coloured(line: str, wrapped: str, *, colours: bool) -> str:
+    if colours:
+        for form, style in _STYLES:
+            if form.search(line):
+                return "\n".join(click.style(one, **style) for one in wrapped.split("\n"))
+    return wrapped

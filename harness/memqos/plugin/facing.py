@@ -1,0 +1,239 @@
+"""Where pytest's run meets its face: in a run of suites memqos speaks, and pytest's reporter is silent."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import pytest
+
+from memqos import claims
+from memqos.config.systems import systems_of
+from memqos.plugin.keys import SETTINGS_KEY, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
+from memqos.report.outcome import TestResult
+
+if TYPE_CHECKING:
+    from memqos.face.showing import Face
+    from memqos.face.stream import Output
+    from memqos.plugin.recording import Recording
+
+__all__ = ["Facing", "is_faced"]
+
+
+def is_faced(config: pytest.Config) -> bool:
+    """Whether a run of suites is to have memqos's face: not where pytest is asked for something else than running."""
+    option = config.option
+    others = ("collectonly", "setuponly", "setupplan", "setupshow", "showfixtures", "show_fixtures_per_test")
+    return is_run_of_suites(config) and not any(getattr(option, name, False) for name in others)
+
+
+class Facing:
+    """Shows a run of suites as it goes on; registered in the controller only. face: None in any other run."""
+
+    def __init__(self, config: pytest.Config, recording: Recording) -> None:
+        self._config = config
+        self._recording = recording
+        self._silenced: Any = None
+        self._output: Output | None = None
+        self._is_told = False
+        self.face: Face | None = None
+
+    @pytest.hookimpl
+    def pytest_sessionstart(self) -> None:
+        """What is going to be done, and nothing of pytest's own before it; the results' folder is there."""
+        if not is_faced(self._config) or self._reporter is None:
+            return
+        # Rich and the screens are imported only in a run that has a face.
+        from memqos.face.opening import opened_face
+        from memqos.face.stream import Output
+
+        option = self._config.option
+        self._output = Output(sys.stdout)
+        self.face = opened_face(
+            self._output,
+            os.environ,
+            verbosity=self._config.get_verbosity(),
+            is_plain=option.capture == "no" or bool(option.usepdb) or bool(option.trace) or option.color == "no",
+            several=self._is_distributed,
+            places=self._place_of,
+        )
+        self._silence()
+        header = [*self._recording.pytest_report_header(), self._config.stash.get(WORKERS, "")]
+        self.face.head([line for line in header if line])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Say how much there is to do; under xdist workers tell it."""
+        if self.face is None or self._is_distributed:
+            return
+        from memqos.plugin.collecting import system_of
+
+        settings = self._config.stash[SETTINGS_KEY]
+        ours = [item for item in session.items if is_ours(item)]
+        systems = {item.nodeid: system_of(item, settings) for item in ours}
+        every = tuple(dict.fromkeys(systems.values()))
+        crossed = len({(system.profile, system.runtime, system.driver) for system in every}) > 1
+        names = {nodeid: system.named(apart_from=every) for nodeid, system in systems.items()} if crossed else {}
+        self._tell({item.nodeid: names.get(item.nodeid) or item.path.parent.name for item in ours})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """The same for workers, who all have the same cases."""
+        if self.face is not None and not self._is_told:
+            self._tell({nodeid: Path(nodeid.partition("::")[0]).parent.name for nodeid in map(plain_id, ids)})
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A case begins here, if anybody still reads; workers tell of theirs themselves."""
+        if self._output is not None:
+            self._output.check()
+        if self.face is not None and not self._is_distributed:
+            self.face.starts("", nodeid)
+
+    def pytest_memqos_result(self, result: TestResult, worker: str) -> None:
+        """A case is over."""
+        if self.face is not None:
+            self.face.ends(worker, result)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_internalerror(self) -> None:
+        """What pytest says of an error of its own is heard."""
+        if self.face is not None:
+            self.face.close()
+            self._unsilence()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """The terminal is left as it was, at once; why a run was ended is told."""
+        if self.face is not None:
+            self.face.close()
+            self.face.note(f"interrupted: {reason}" if (reason := str(excinfo.value)) else "interrupted")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Nothing runs any more; what cases took is kept for the next run."""
+        if self.face is None:
+            return (yield)
+        from memqos.plugin.durations import keep_durations
+
+        self.face.close()
+        if session.shouldfail:
+            self.face.note(f"ended early: {session.shouldfail}")
+        result = yield
+        keep_durations(self._recording.results)
+        return result
+
+    @pytest.hookimpl(tryfirst=True, specname="pytest_terminal_summary")
+    def pytest_terminal_summary_begins(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """What only pytest knows: files that cannot be collected, failures of tests that are none of ours."""
+        if self.face is None:
+            return
+        self._unsilence()
+        everything = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
+        for report in _untold(terminalreporter, everything=everything):
+            terminalreporter.write_line(f"{report.nodeid}:")
+            report.toterminal(terminalreporter._tw)  # noqa: SLF001 - the one way to a report's text as pytest has it
+            for title, text in report.sections:
+                terminalreporter.write_line(f"{title}:\n{text.rstrip()}")
+        if self._config.get_verbosity() > 0:
+            terminalreporter.summary_warnings()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The verdict, what is behind it, and the verdict again."""
+        if self.face is None or self._output is None:
+            self._recording.summarise(terminalreporter)
+            return
+        terminalreporter.flush()
+        from memqos.face.text import for_terminal, takes_colours
+
+        is_terminal = self._output.isatty()
+        colours = takes_colours() and self._config.option.color != "no"
+        for line in self._recording.summary(verbosity=self._config.get_verbosity()):
+            text = self.face.plain(line)
+            if is_terminal:
+                text = for_terminal(text, width=self._output.size[0], colours=colours)
+            self._output.write(f"{text}\n")
+        self._silence()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Whatever came, the terminal is as it was."""
+        if self.face is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.face.close()
+        if self._output is not None:
+            self._output.close()
+        self._unsilence()
+
+    @property
+    def _reporter(self) -> Any:
+        return self._config.pluginmanager.get_plugin("terminalreporter")
+
+    @property
+    def _is_distributed(self) -> bool:
+        return self._config.pluginmanager.has_plugin("dsession")
+
+    def _tell(self, rows: Mapping[str, str]) -> None:
+        """Cases, machines, and the time that they took before."""
+        if self.face is None:
+            return
+        from memqos.face.opening import outlook
+        from memqos.plugin.durations import stored_durations
+
+        self._is_told = True
+        option = self._config.option
+        chapters = len({Path(case.partition("::")[0]).parent for case in rows})
+        workers = len(getattr(option, "tx", None) or ()) or int(getattr(option, "numprocesses", None) or 1)
+        self.face.expects(rows, expected=stored_durations(), workers=workers)
+        systems = systems_of(self._config.stash[SETTINGS_KEY])
+        machines = tuple(dict.fromkeys("/".join(filter(None, system.place)) for system in systems))
+        self.face.head(outlook(self.face.tally, chapters=chapters, machines=machines, workers=workers))
+
+    def _place_of(self, result: TestResult) -> tuple[Path | None, int]:
+        """The file and the line of a case's claim; of a case without one its own file."""
+        file = self._config.rootpath / result.id.partition("::")[0]
+        claimed = file.parent / claims.FILE_NAME
+        name = result.claim.partition("/")[2]
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for number, line in enumerate(claimed.read_text(encoding="utf-8").splitlines(), start=1):
+                if name and re.fullmatch(rf"\s*\[\s*[\"']?{re.escape(name)}[\"']?\s*\]\s*(?:#.*)?", line):
+                    return claimed, number
+        return (file, 1) if file.is_file() else (None, 1)
+
+    def _silence(self) -> None:
+        """Pytest's reporter keeps its accounts, and writes to nobody; so do the lines of xdist that go through it."""
+        reporter = self._reporter
+        if self._silenced is None and reporter is not None:
+            from _pytest._io import TerminalWriter
+
+            reporter.flush()
+            self._silenced = reporter._tw  # noqa: SLF001 - pytest has no public way to keep its reporter quiet
+            reporter._tw = TerminalWriter(cast("TextIO", _Nowhere()))  # noqa: SLF001
+
+    def _unsilence(self) -> None:
+        if self._silenced is not None and self._reporter is not None:
+            self._reporter._tw, self._silenced = self._silenced, None  # noqa: SLF001
+
+
+class _Nowhere(io.TextIOBase):
+    """What is written here nobody reads."""
+
+    def write(self, text: str) -> int:
+        """Nothing is written."""
+        return len(text)
+
+
+def _untold(
+    reporter: pytest.TerminalReporter, *, everything: bool
+) -> Iterable[pytest.CollectReport | pytest.TestReport]:
+    """Reports of what failed and is in no result; everything: those of results too, as pytest tells them."""
+    for category in ("error", "failed"):
+        for report in reporter.stats.get(category, []):
+            if everything or isinstance(report, pytest.CollectReport) or phase_of(report) is None:
+                yield report

@@ -1,0 +1,72 @@
+"""Deviations and errors by what they have in common: many pods with one thing wrong are one cause. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["Cause", "causes_of"]
+
+_WRONG = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One thing that is wrong.
+
+    key: what makes it one: of findings the knob, the rule behind what was expected, and who lost the value; of a case
+    without any the outcome and its reason. results: the cases that have it, in their order, at least one.
+    findings: those of them all, none where a case says so itself.
+    """
+
+    key: tuple[str, ...]
+    outcome: Outcome
+    results: tuple[TestResult, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def example(self) -> Finding | None:
+        """Its first finding."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def headline(self) -> str:
+        """What is wrong, in a few words."""
+        if self.example is not None:
+            return f"{self.example.knob} of {self.example.subject} deviates"
+        return f"{self.outcome}: {self.results[0].reason or self.results[0].id}"
+
+
+def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
+    """Every cause, in the order in which they were first seen; a case with several things wrong is of several."""
+    cases: dict[tuple[str, ...], dict[str, TestResult]] = {}
+    findings: dict[tuple[str, ...], list[Finding]] = {}
+    for result in results:
+        if result.outcome not in _WRONG:
+            continue
+        deviating = [one for one in result.findings if one.verdict is Verdict.DEVIATES]
+        if result.outcome is not Outcome.DEVIATES or not deviating:
+            cases.setdefault((result.outcome.value, result.reason), {})[result.id] = result
+        for finding in deviating if result.outcome is Outcome.DEVIATES else ():
+            key = _key(finding, result)
+            cases.setdefault(key, {})[result.id] = result
+            findings.setdefault(key, []).append(finding)
+    return tuple(
+        Cause(
+            key=key,
+            outcome=next(iter(of_key.values())).outcome,
+            results=tuple(of_key.values()),
+            findings=tuple(findings.get(key, ())),
+        )
+        for key, of_key in cases.items()
+    )
+
+
+def _key(finding: Finding, result: TestResult) -> tuple[str, ...]:
+    """A behaviour that no rule computes is its claim's own."""
+    rule = finding.reason.rule if finding.reason is not None and finding.reason.rule else result.claim
+    lost = finding.lost.by if finding.lost is not None else ""
+    return (finding.knob, rule, str(lost))

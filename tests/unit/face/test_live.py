@@ -1,0 +1,178 @@
+"""Rows on a terminal: what a terminal emulator shows of them, at several sizes."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import termios
+
+import pyte
+import pytest
+
+from memqos.face.live import LiveScreen
+from memqos.face.screen import Tone
+from memqos.face.stream import Output
+from memqos.face.tally import Tally
+from memqos.report.outcome import Outcome
+from tests.unit.face.made import HandClock
+
+LONG = "a line that is longer than the terminal is wide, and so is wrapped at a word"
+
+
+class Terminal:
+    """A pseudo-terminal, what was written to it, and what an emulator makes of that."""
+
+    def __init__(self, columns, lines):
+        self.there, here = pty.openpty()
+        self.stream = os.fdopen(here, "w", encoding="utf-8")
+        self.resize(columns, lines)
+        self.raw = b""
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self.there, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.size = columns, lines
+
+    def shown(self):
+        os.set_blocking(self.there, False)
+        while True:
+            try:
+                self.raw += os.read(self.there, 1 << 16)
+            except BlockingIOError:
+                break
+        self.screen = pyte.Screen(*self.size)
+        pyte.ByteStream(self.screen).feed(self.raw)
+        return [line.rstrip() for line in self.screen.display if line.strip()]
+
+    def close(self):
+        self.stream.close()
+        os.close(self.there)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    opened = []
+
+    def make(columns, lines):
+        opened.append(Terminal(columns, lines))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def some_run(workers=1):
+    cases = {f"values/test_values.py::test_pod[{n}]": "values" for n in range(4)}
+    cases |= {f"numa/test_numa.py::test_zone[{n}]": "numa" for n in range(2)}
+    tally = Tally(cases, expected=dict.fromkeys(cases, 30.0), began=0.0, workers=workers)
+    names = ["gw0", "gw1"] if workers > 1 else [""]
+    for number, outcome in enumerate((Outcome.CONFORMS, Outcome.DEVIATES)):
+        worker = names[number % len(names)]
+        tally.starts(worker, f"values/test_values.py::test_pod[{number}]", now=number * 30.0)
+        tally.ends(worker, f"values/test_values.py::test_pod[{number}]", outcome, seconds=30.0)
+    tally.starts(names[0], "values/test_values.py::test_pod[2]", now=60.0)
+    tally.does(names[0], "kubelet v1.36: 17 pods")
+    return tally
+
+
+def shown_on(one, tally):
+    output = Output(one.stream)
+    screen = LiveScreen(output, clock=HandClock(70.0))
+    screen.say([LONG], Tone.STEP)
+    screen.open(lambda: tally)
+    try:
+        return screen, one.shown()
+    finally:
+        screen.close()
+        one.after = one.shown()
+        output.close()
+
+
+def test_eighty_columns(terminal):
+    one = terminal(80, 24)
+    _, lines = shown_on(one, some_run())
+    assert lines == [
+        LONG,
+        "values ━━━━━━━━━━────────── 2/4 1 conforms 1 deviates",
+        "numa   ──────────────────── 0/2",
+        "10 s test_pod[2]: kubelet v1.36: 17 pods",
+        "2 of 6, 1 deviates, 1 min gone, about 2 min left",
+    ]
+
+
+def test_forty_columns_are_enough(terminal):
+    one = terminal(40, 24)
+    _, lines = shown_on(one, some_run())
+    assert lines == [
+        "a line that is longer than the terminal",
+        "is wide, and so is wrapped at a word",
+        "values 2/4 1+ 1x",
+        "numa   0/2",
+        "10 s test_pod[2]: kubelet v1.36: 17 pods",
+        "2 of 6, 1 deviates, 1 min gone, about 2…",
+    ]
+
+
+def test_a_row_a_worker(terminal):
+    _, lines = shown_on(terminal(80, 24), some_run(workers=2))
+    assert lines[1:] == [
+        "all ━━━━━━────────────── 2/6 1 conforms 1 deviates",
+        "gw0 1 conforms 10 s test_pod[2]: kubelet v1.36: 17 pods",
+        "gw1 1 deviates waits",
+        "2 of 6, 1 deviates, 1 min gone, about 55 s left",
+    ]
+
+
+def test_more_rows_than_lines_are_those_that_matter_and_a_count(terminal):
+    cases = {f"c{n}/test.py::test": f"c{n}" for n in range(30)}
+    tally = Tally(cases, expected={}, began=0.0)
+    for n in range(10):
+        tally.ends("", f"c{n}/test.py::test", Outcome.CONFORMS, seconds=1.0)
+    tally.starts("", "c10/test.py::test", now=65.0)
+    one = terminal(80, 12)
+    _, lines = shown_on(one, tally)
+    assert len(lines) <= 12
+    assert [line.split()[0] for line in lines[1:7]] == ["c10", "c11", "c12", "c13", "c14", "c15"]
+    assert lines[-3:] == ["and 24 more", "5 s test", "10 of 30, 1 min gone, about 19 s left"]
+
+
+def test_rows_leave_nothing_behind_and_the_cursor_is_there_again(terminal):
+    one = terminal(80, 24)
+    shown_on(one, some_run())
+    assert one.after == [LONG]
+    assert not one.screen.cursor.hidden
+
+
+def test_lines_go_above_the_rows_whose_width_is_that_of_the_window(terminal):
+    one = terminal(100, 24)
+    output = Output(one.stream)
+    screen = LiveScreen(output, clock=HandClock(70.0))
+    screen.open(some_run)
+    assert one.shown()[0] == "values ━━━━━━━━━━────────── 2/4 1 conforms 1 deviates"
+    one.resize(40, 24)
+    one.raw = b""
+    screen.say(["memory.high deviates", "  expected 1, observed max"], Tone.WRONG)
+    lines = one.shown()
+    screen.close()
+    output.close()
+    assert lines[:3] == ["memory.high deviates", "  expected 1, observed max", "values 2/4 1+ 1x"]
+    assert max(map(len, lines)) <= 40
+
+
+def test_no_color_has_no_colour(terminal, monkeypatch):
+    coloured, plain = terminal(80, 24), terminal(80, 24)
+    shown_on(coloured, some_run())
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown_on(plain, some_run())
+    colour = re.compile(rb"\x1b\[[0-9;]*3[0-7][;m]")
+    assert colour.search(coloured.raw)
+    assert not colour.search(plain.raw)
+
+
+def test_a_terminal_without_unicode_gets_other_bars(terminal):
+    one = terminal(80, 24)
+    one.stream.reconfigure(encoding="ascii", errors="backslashreplace")
+    _, lines = shown_on(one, some_run())
+    assert lines[1] == "values ##########---------- 2/4 1 conforms 1 deviates"

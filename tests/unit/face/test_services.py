@@ -1,0 +1,73 @@
+"""What GitHub and GitLab take out of a log, by their documents, and that nobody else's text is taken for it."""
+
+from pathlib import Path
+
+import pytest
+
+from memqos.face.services import GitHub, GitLab, NoService, service_of
+
+HERE = Path("/here")
+
+
+@pytest.mark.parametrize(
+    ("environment", "kind"),
+    [
+        ({"GITHUB_ACTIONS": "true", "CI": "true"}, GitHub),
+        ({"CI": "true"}, GitHub),
+        ({"CI": "1"}, GitHub),
+        ({"GITLAB_CI": "true", "CI": "true"}, GitLab),
+        ({"CI": "true", "JENKINS_URL": "http://ci"}, NoService),
+        ({"CI": "false"}, type(None)),
+        ({}, type(None)),
+    ],
+)
+def test_a_service_is_known_by_its_variables(environment, kind):
+    assert type(service_of(environment, here=HERE)) is kind
+
+
+def test_githubs_errors_name_a_file_of_the_checkout_and_its_line():
+    service = service_of({"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": "/work"}, here=HERE)
+    file = Path("/work/suites/values/claims.toml")
+    assert service.marks("memory.high deviates", ["expected 1", "because 100 %"], file=file, line=7) == (
+        "::error file=suites/values/claims.toml,line=7,title=memory.high deviates::expected 1%0Abecause 100 %25\n"
+    )
+
+
+def test_what_would_end_a_property_or_a_command_is_escaped():
+    marked = GitHub(HERE).marks("a, b: c%\r\n", ["one\r\ntwo"], file=HERE / "a,b:c.toml", line=1)
+    assert marked == "::error file=a%2Cb%3Ac.toml,line=1,title=a%2C b%3A c%25%0D%0A::one%0D%0Atwo\n"
+
+
+def test_a_file_outside_of_the_checkout_is_not_named():
+    assert (
+        GitHub(HERE).marks("title", ["text"], file=Path("/usr/lib/claims.toml"), line=1)
+        == "::error title=title::text\n"
+    )
+    assert GitHub(HERE).marks("title", ["text"], file=None, line=1) == "::error title=title::text\n"
+
+
+def test_githubs_groups_open_and_close():
+    assert GitHub(HERE).opens("values", "values (2 cases)", at=5) == "::group::values (2 cases)\n"
+    assert GitHub(HERE).closes("values", at=9) == "::endgroup::\n"
+
+
+def test_gitlabs_sections_have_their_time_and_a_name_that_it_takes():
+    assert GitLab().opens("trixie containerd+runc", "Title", at=5) == (
+        "\x1b[0Ksection_start:5:trixie_containerd_runc[collapsed=true]\r\x1b[0KTitle\n"
+    )
+    assert GitLab().closes("trixie containerd+runc", at=9) == "\x1b[0Ksection_end:9:trixie_containerd_runc\r\x1b[0K\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "tamed"),
+    [
+        ("::set-env name=PATH::x", "\\::set-env name=PATH::x"),
+        ("fine\n   ::stop-commands::x", "fine\n   \\::stop-commands::x"),
+        ("late ##[add-path]/tmp", "late #\\#[add-path]/tmp"),
+        ("test.py::test_it", "test.py::test_it"),
+    ],
+)
+def test_what_a_guest_wrote_is_no_command(text, tamed):
+    """The runner looks for `::` at the beginning of a line without its blanks, and for `##[` anywhere in it."""
+    assert GitHub(HERE).tamed(text) == tamed
+    assert GitLab().tamed(text) == NoService().tamed(text) == text

@@ -1,0 +1,120 @@
+"""What a face says of a run: each thing that is wrong once, in three lines, and as much else as was asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from memqos.face.screen import Tone
+from memqos.face.services import GitHub
+from memqos.face.showing import Face
+from memqos.report.outcome import Outcome
+from tests.unit.face.made import HandClock, Remembering, deviating
+from tests.unit.report.sample import result
+
+THREE = [
+    (Tone.WRONG, "memory.high of container app of pod default/web deviates"),
+    (Tone.WRONG, "  expected 63750144, observed max"),
+    (Tone.WRONG, "  because the limit is the sum of the containers' (pod sums v1.22)"),
+]
+
+
+def face(**options):
+    screen = Remembering()
+    return Face(screen, clock=HandClock(), **options), screen
+
+
+def test_a_deviation_is_told_when_it_is_found_in_three_lines():
+    shown, screen = face()
+    shown.ends("", deviating("a"))
+    assert screen.said == THREE
+
+
+def test_what_has_the_same_cause_is_told_once():
+    shown, screen = face()
+    shown.ends("", deviating("a"))
+    shown.ends("", deviating("b", subject="container app of pod default/other"))
+    assert screen.said == THREE
+
+    shown.ends("", deviating("c", knob="memory.max"))
+    assert screen.said[3] == (Tone.WRONG, "memory.max of container app of pod default/web deviates")
+
+
+def test_an_error_of_the_machinery_is_told_with_its_next_line_and_its_case():
+    shown, screen = face()
+    shown.ends("", result("a", Outcome.MACHINERY, reason="QEMU ended.", text="QEMU ended.\nLook at qemu.log.\nmore"))
+    assert screen.said == [
+        (Tone.WRONG, "machinery: QEMU ended."),
+        (Tone.WRONG, "  Look at qemu.log."),
+        (Tone.WRONG, "  in values/test_values.py::test_pod[a]"),
+    ]
+
+
+def test_nothing_is_said_of_what_conforms_unless_it_is_asked_for():
+    quiet, silent = face()
+    asked, screen = face(verbosity=1)
+    hidden = result("b", Outcome.NOT_OBSERVABLE, reason="no\nswap")
+    for shown in (quiet, asked):
+        shown.ends("gw0", result("a", Outcome.CONFORMS))
+        shown.ends("gw1", hidden)
+    assert silent.said == []
+    assert [line for _, line in screen.said] == [
+        "[gw0] conforms  values/test_values.py::test_pod[a]",
+        "[gw1] not observable  values/test_values.py::test_pod[b]: no\\nswap",
+    ]
+
+
+def test_twice_verbose_is_the_whole_text():
+    shown, screen = face(verbosity=2)
+    shown.ends("", deviating("a"))
+    assert [line for _, line in screen.said][-2:] == ["  the whole text", "  of it"]
+
+
+@pytest.mark.parametrize(("verbosity", "told"), [(-1, THREE), (-2, [])])
+def test_quiet_is_only_what_is_wrong_and_twice_quiet_is_nothing(verbosity, told):
+    shown, screen = face(verbosity=verbosity)
+    shown.head(["memqos 1"])
+    shown.expects({"values/test_values.py::test_pod[a]": "values"}, expected={}, workers=1)
+    shown.starts("", "values/test_values.py::test_pod[a]")
+    shown.line("", "boots")
+    shown.note("no KVM")
+    shown.ends("", deviating("a"))
+    assert screen.said == told
+    assert (screen.opened, screen.rows) == (0, [])
+
+
+def test_rows_begin_and_end_and_a_note_is_said_once():
+    shown, screen = face()
+    shown.expects({f"values/test_values.py::test_pod[{name}]": "values" for name in "ab"}, expected={}, workers=1)
+    for name in "ab":
+        shown.starts("", f"values/test_values.py::test_pod[{name}]")
+        shown.note("no KVM")
+        shown.ends("", result(name, Outcome.CONFORMS))
+    assert (screen.opened, screen.rows) == (1, ["values begins", "values ends"])
+    assert screen.said == [(Tone.NOTE, "no KVM")]
+
+
+def test_what_a_guest_wrote_moves_no_cursor_and_is_no_command():
+    shown, screen = face(service=GitHub(Path("/here")))
+    shown.line("", "::error::from\x1b[2J the guest")
+    text = "QEMU ended.\n::add-path::/tmp\n\x1b]0;title\x07"
+    shown.ends("", result("a", Outcome.MACHINERY, reason="\x1b[31mQEMU\nended.", text=text))
+    said = [line for _, line in screen.said]
+    assert said[0] == "\\::error::from\\x1b[2J the guest"
+    assert not any("\x1b" in line or "\n" in line for line in said)
+    assert [line for line in said if line.lstrip().startswith("::")] == [
+        "::error title=machinery%3A \\x1b[31mQEMU\\nended.::\\::add-path::/tmp%0Ain values/test_values.py::test_pod[a]"
+    ]
+
+
+def test_each_cause_is_marked_once_where_its_claim_stands():
+    places = {"values/pod": (Path("/here/suites/values/claims.toml"), 12)}
+    shown, screen = face(service=GitHub(Path("/here")), places=lambda one: places[one.claim])
+    for name in "ab":
+        shown.ends("", deviating(name))
+    [marked] = [line for _, line in screen.said if line.startswith("::")]
+    assert marked == (
+        "::error file=suites/values/claims.toml,line=12,"
+        "title=memory.high of container app of pod default/web deviates::"
+        "expected 63750144, observed max%0A"
+        "because the limit is the sum of the containers' (pod sums v1.22)"
+    )

@@ -1,0 +1,98 @@
+"""Accounts of a run: what is over, what runs, and how long the rest takes, from earlier runs or from this one."""
+
+import pytest
+
+from memqos.face.tally import Tally, span
+from memqos.report.outcome import Outcome
+
+CASES = {"a::1": "a", "a::2": "a", "b::1": "b"}
+
+
+def tally(expected=(), workers=1):
+    return Tally(CASES, expected=dict(expected), began=100.0, workers=workers)
+
+
+def test_what_is_left_is_what_cases_took_before_less_what_ran_already():
+    accounts = tally({"a::1": 10.0, "a::2": 20.0, "b::1": 30.0})
+    assert accounts.left(100.0) == 60.0
+
+    accounts.starts("", "a::1", now=100.0)
+    assert accounts.left(104.0) == 56.0
+    assert accounts.left(1000.0) == 50.0
+
+    accounts.ends("", "a::1", Outcome.CONFORMS, seconds=9.0)
+    assert accounts.left(109.0) == 50.0
+
+
+def test_cases_run_at_the_same_time_but_not_more_than_there_are():
+    times = {"a::1": 10.0, "a::2": 20.0, "b::1": 30.0}
+    assert tally(times, workers=2).left(100.0) == 30.0
+    assert tally(times, workers=100).left(100.0) == 20.0
+
+
+def test_a_case_that_never_ran_is_taken_to_be_like_those_of_its_row_then_like_all():
+    accounts = tally()
+    assert (accounts.left(100.0), accounts.unknown) == (None, 3)
+
+    accounts.starts("", "a::1", now=100.0)
+    accounts.ends("", "a::1", Outcome.CONFORMS, seconds=4.0)
+    assert accounts.left(104.0) == 4.0 + 4.0
+
+    accounts.ends("", "b::1", Outcome.CONFORMS, seconds=8.0)
+    assert accounts.left(112.0) == 4.0
+
+
+def test_with_some_times_known_the_others_are_like_their_mean():
+    assert tally({"a::1": 10.0, "elsewhere::1": 30.0}).left(100.0) == 10.0 + 20.0 + 20.0
+
+
+def test_nothing_left_is_no_time():
+    accounts = tally()
+    for case in CASES:
+        accounts.ends("", case, Outcome.CONFORMS, seconds=1.0)
+    assert accounts.left(200.0) == 0.0
+
+
+def test_a_row_begins_with_its_first_case_and_is_over_with_its_last():
+    accounts = tally()
+    assert accounts.starts("gw0", "a::1", now=100.0).name == "a"
+    assert accounts.ends("gw0", "a::1", Outcome.DEVIATES, seconds=1.0) is None
+    assert accounts.starts("gw0", "a::2", now=101.0) is None
+    over = accounts.ends("gw0", "a::2", Outcome.CONFORMS, seconds=2.0)
+    assert (over.name, over.done, over.total, over.seconds) == ("a", 2, 2, 3.0)
+    assert (accounts.all.done, accounts.all.counts[Outcome.DEVIATES]) == (2, 1)
+
+
+def test_workers_are_at_their_own_cases():
+    accounts = tally()
+    accounts.starts("gw0", "a::1", now=100.0)
+    accounts.starts("gw1", "b::1", now=101.0)
+    accounts.does("gw1", "boots")
+    assert [(one.name, one.case, one.step) for one in accounts.running()] == [
+        ("gw0", "a::1", ""),
+        ("gw1", "b::1", "boots"),
+    ]
+
+    accounts.ends("gw1", "b::1", Outcome.CONFORMS, seconds=1.0)
+    assert [one.name for one in accounts.running()] == ["gw0"]
+    assert accounts.workers["gw1"].step == ""
+
+
+def test_a_case_that_nobody_knew_of_counts_nowhere():
+    accounts = tally()
+    assert accounts.starts("", "x::1", now=100.0) is None
+    assert accounts.ends("", "x::1", Outcome.CONFORMS, seconds=1.0) is None
+    assert accounts.all.done == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min"), (3540, "59 min"), (3600, "1 h"), (4800, "1 h 20 min"), (7199, "2 h")],
+)
+def test_times_are_said_as_one_says_them(seconds, said):
+    assert span(seconds) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(59.6, "1 min"), (3599, "1 h")])
+def test_a_time_is_rounded_before_its_unit_is_chosen(seconds, said):
+    assert span(seconds) == said
