@@ -47,6 +47,10 @@ Reply = TypeVar("Reply", bound=Message)
 _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retries", 0))
 
 
+_BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
+"""How gRPC itself words an answer that is none, with codes that a server might have given."""
+
+
 @contextlib.contextmanager
 def connect(
     socket: Path, *, name: str, handler: str = "", record: CallRecorder = keep_none, deadline: Deadline
@@ -139,13 +143,14 @@ class CriRuntime:
         """RunPodSandbox with the spec's handler, or this adapter's where the spec names none."""
         request = cri_wire.sandbox_request(spec, spec.handler or self._handler)
         reply = self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, deadline)
-        return SandboxHandle(id=reply.pod_sandbox_id, spec=spec)
+        return SandboxHandle(id=unanswered.usable_id(self._name, "RunPodSandbox", reply.pod_sandbox_id), spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """CreateContainer."""
         request = cri_wire.create_request(sandbox, spec)
         reply = self._call("CreateContainer", request, cri_pb2.CreateContainerResponse, deadline)
-        return cri_wire.container_handle(sandbox, spec, reply.container_id)
+        container_id = unanswered.usable_id(self._name, "CreateContainer", reply.container_id)
+        return cri_wire.container_handle(sandbox, spec, container_id)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """StartContainer."""
@@ -289,6 +294,6 @@ def _translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: De
     data = {"method": method, "code": code.name, "details": details}
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return unanswered.late(runtime, method, deadline, data=data)
-    if code is grpc.StatusCode.UNAVAILABLE:
+    if code is grpc.StatusCode.UNAVAILABLE or details.startswith(_BROKEN_OFF):
         return unanswered.gone(runtime, method, details, data=data)
     return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)

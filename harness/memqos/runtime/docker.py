@@ -37,6 +37,7 @@ from memqos.runtime.base import (
     keep_none,
 )
 from memqos.runtime.docker_errors import in_memqos_terms, passing_over, refusal
+from memqos.runtime.unanswered import usable_id
 
 __all__ = ["DockerRuntime", "connect_docker"]
 
@@ -149,7 +150,7 @@ class DockerRuntime:
         answer = self._call(
             "ContainerCreate", document, lambda client: client.create_container_from_config(document), deadline
         )
-        container_id = str(answer["Id"])
+        container_id = usable_id(self.name, "ContainerCreate", str(answer["Id"]))
         log_path = docker_words.log_path_of(self._data_root, container_id)
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log_path)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -245,3 +248,94 @@ def test_each_daemon_keeps_bundles_at_its_own_place(daemon: str, config: tuple[s
         state=ContainerState.RUNNING, exit_code=None, reason="", message="", resources=None, info={}
     )
     assert traces_of(daemon, "c1", status).config == config
+
+
+class Passage:
+    """A socket before the server's, which passes on what is said until it is cut."""
+
+    def __init__(self, place: Path, behind: Path) -> None:
+        self.place, self._behind = place, behind
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(place))
+        self._listener.listen()
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(self._behind))
+                self._ends += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+
+    def cut(self, *, saying: bytes = b"") -> None:
+        """Hang up on everybody, after these bytes, and let nobody in again."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                if saying:
+                    end.sendall(saying)
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.fixture
+def passage(service: Service, tmp_path: Path) -> Iterator[Passage]:
+    passage = Passage(tmp_path / "passage.sock", tmp_path / "cri.sock")
+    yield passage
+    passage.cut()
+
+
+@pytest.mark.parametrize("saying", [b"", b"HTTP/1.1 500 Internal Server Error\r\n\r\n", bytes(4096)])
+def test_a_server_that_dies_in_mid_call_is_machinery_and_the_call_is_kept(
+    service: Service, passage: Passage, records: list[CallRecord], saying: bytes
+) -> None:
+    """Nothing that it said of the request came: a runtime that refuses says so."""
+
+    def dies(_: object, context: grpc.ServicerContext) -> object:
+        passage.cut(saying=saying)
+        return cri_pb2.StartContainerResponse()
+
+    service.answers["StartContainer"] = dies
+    with connect(passage.place, name="containerd+runc", record=records.append, deadline=soon()) as runtime:
+        for _ in range(2):
+            with pytest.raises(MachineryError) as caught:
+                runtime.start(CONTAINER, deadline=Deadline.after(5))
+            assert not isinstance(caught.value, RuntimeCallError)
+    kept = [record for record in records if record.method == "StartContainer"]
+    assert [(record.request, record.reply) for record in kept] == [({"container_id": "c1"}, None)] * 2
+    assert all(record.error for record in kept)
+
+
+def test_words_of_many_megabytes_are_an_error_of_the_runtime(service: Service, runtime: CriRuntime) -> None:
+    service.answers["StartContainer"] = lambda _, context: context.abort(grpc.StatusCode.UNKNOWN, "x" * (64 << 20))
+    with pytest.raises(MachineryError) as caught:
+        runtime.start(CONTAINER, deadline=soon())
+    assert len(str(caught.value)) < 10_000
+    service.answers["StartContainer"] = lambda *_: cri_pb2.StartContainerResponse()
+    runtime.start(CONTAINER, deadline=soon())
+
+
+@pytest.mark.parametrize("given", ["", "..", "a/b", "../../x", "-f", "a b", "a\nb", "a\0b", "é", "x" * 4096])
+def test_an_id_that_no_cgroup_can_have_is_machinery(service: Service, runtime: CriRuntime, given: str) -> None:
+    """It would become part of paths."""
+    service.answers["RunPodSandbox"] = lambda *_: cri_pb2.RunPodSandboxResponse(pod_sandbox_id=given)
+    service.answers["CreateContainer"] = lambda *_: cri_pb2.CreateContainerResponse(container_id=given)
+    for method, ask in (
+        ("RunPodSandbox", lambda: runtime.run_sandbox(SPEC, deadline=soon())),
+        ("CreateContainer", lambda: runtime.create(SANDBOX, ContainerSpec(name="a", image="i"), deadline=soon())),
+    ):
+        with pytest.raises(MachineryError, match=f"{method}: containerd.runc answered with .*which is no id") as caught:
+            ask()
+        assert not isinstance(caught.value, RuntimeCallError)
+        assert len(str(caught.value)) < 400
