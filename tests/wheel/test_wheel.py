@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import test_documentation as documentation
+from tests.docs.snippets import DOCS
+
 pytestmark = pytest.mark.wheel
 
 TOP = Path(__file__).parents[2]
@@ -98,3 +101,22 @@ def test_lets_users_import_in_an_empty_folder(installed, tmp_path):
 
     assert done.stderr == ""
     assert done.stdout.startswith("Burstable ")
+
+
+VENDORS = {
+    "work-from-your-repository.md": 4,
+    "check-your-kernel.md": 2,
+    "check-your-distribution.md": 2,
+    "bring-your-own.md": 1,
+    "write-your-own-test.md": 3,
+    "run-in-ci.md": 1,
+}
+"""The pages for those who have the wheel and no checkout, with how many commands each shows."""
+
+
+@pytest.mark.parametrize(("page", "count"), VENDORS.items())
+def test_a_vendors_page_works_in_an_empty_folder(installed, tmp_path, monkeypatch, page, count):
+    monkeypatch.setattr(documentation, "HERE", installed.parent)
+    for name in [name for name in os.environ if name.startswith("PYTHON")]:
+        monkeypatch.delenv(name)
+    assert documentation.play(DOCS / "how-to" / page, tmp_path, flag="") >= count
