@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from memqos.bundles.verifying import verify
+
 pytest_plugins = ["pytester"]
 
 MANY = """
@@ -132,6 +134,41 @@ def test_findings_are_on_disk_before_the_run_ends(suite, run_apart, pytester):
         "demo/test_demo.py::test_it[0]",
         "demo/test_demo.py::test_it[1]",
     ]
+
+
+def test_a_run_ends_with_its_report_its_hashes_and_a_summary_for_the_ci_system(suite, run, pytester, monkeypatch):
+    suite(MANY)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    (pytester.path / "summary.md").write_text("# Job\n")
+
+    run()
+
+    out = pytester.path / "out"
+    assert "test_it[0-deviates]" in (out / "report.html").read_text()
+    found = verify(out)
+    assert found.is_whole
+    assert found.checked == sum(path.is_file() for path in out.rglob("*")) - 1
+    summary = (pytester.path / "summary.md").read_text()
+    assert summary.startswith("# Job\n## ❌ memqos out: deviates\n")
+    claims = bundle(pytester)["claims"]
+    assert claims["demo/one"]["sentence"] == "One thing holds."
+
+
+def test_a_summary_that_cannot_be_written_changes_nothing(suite, run, pytester, monkeypatch):
+    suite(MANY)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path))
+
+    assert run("-k", "conforms").ret == 0
+
+
+def test_a_run_says_what_it_is_to_be_before_its_first_case(suite, run, pytester):
+    suite(MANY)
+
+    run()
+
+    written = json.loads((pytester.path / "out/run.json").read_text())
+    assert written["schema"] == "memqos-bundle/2"
+    assert written["settings"] == bundle(pytester)["settings"]
 
 
 def test_results_of_an_earlier_run_are_replaced(suite, run, pytester):

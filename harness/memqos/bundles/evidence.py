@@ -13,7 +13,7 @@ from pathlib import Path
 from memqos.engine.translate.explain import Document
 from memqos.report.outcome import TestResult
 
-__all__ = ["CaseEvidence", "folder_of"]
+__all__ = ["CaseEvidence", "folder_of", "inside"]
 
 
 LOG_BYTES = 24 << 10
@@ -147,7 +147,7 @@ def folder_of(results: Path, result: TestResult) -> Path | None:
 
     A folder is only taken within the results: what names it was read from a file.
     """
-    own = _within(results, result.folder) if result.folder else None
+    own = inside(results, result.folder) if result.folder else None
     if own is not None:
         return own
     parameters = result.id.partition("[")[2].removesuffix("]")
@@ -163,7 +163,8 @@ def folder_of(results: Path, result: TestResult) -> Path | None:
     return populations / max(fitting, key=len) if fitting else None
 
 
-def _within(results: Path, name: str) -> Path | None:
+def inside(results: Path, name: str) -> Path | None:
+    """A folder by its name below the results; None if there is none, or it leads out of them."""
     try:
         folder = (results / name).resolve()
         return folder if folder.is_relative_to(results.resolve()) and folder.is_dir() else None

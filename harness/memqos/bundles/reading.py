@@ -19,7 +19,7 @@ from memqos.engine.answer.document import finding_from
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
 from memqos.errors import ExitCode, MemqosError, UsageError
-from memqos.report.bundle import SCHEMA, Bundle, LeftOut
+from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Merged, Part
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["Results", "read_results"]
@@ -211,7 +211,19 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
         known_gone=tuple(map(str, head.get("known_gone", ()))),
         left_out=LeftOut(claims=int(left.get("claims", 0)), cases=int(left.get("cases", 0))),
         claims=_object(head.get("claims")) or _claims_brought(results),
+        merged=_merged(head.get("merged")),
     )
+
+
+def _merged(value: object) -> Merged | None:
+    """What it was merged of; None if it was not, or if that is damaged."""
+    said = _object(value)
+    try:
+        parts = tuple(Part(**one) for one in said["parts"])
+    except (KeyError, TypeError):
+        return None
+    doubles, contradictions = (tuple(map(str, said.get(name, ()))) for name in ("doubles", "contradictions"))
+    return Merged(parts=parts, doubles=doubles, contradictions=contradictions)
 
 
 def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupted: bool) -> int:

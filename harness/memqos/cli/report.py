@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from memqos import frame
+from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import write
-from memqos.bundles.reading import read_results
-from memqos.cli.terminal import say
-from memqos.errors import UsageError
+from memqos.bundles.merging import merge
+from memqos.bundles.reading import Results, read_results
+from memqos.bundles.verifying import Verification, seal, sign, signed_by, verify
+from memqos.cli.terminal import say, say_document
+from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
+from memqos.report import junit, markdown, summary
 
 __all__ = ["command"]
 
-HELP = """Make reports of the folder that a run left, also of a run that was killed.
+HELP = """Make reports of the folders that runs left, also of a run that was killed. Several folders are read as one.
 
 \b
   memqos report html results/TIME -o report.html     one file to look at, which needs nothing else
+  memqos report show results/TIME                    what the run said at its end
+  memqos report compare results/OLD results/NEW      what got better, and what worse
+  memqos report merge shard-1 shard-2 -o results     one folder of several
+  memqos report verify results/TIME                  is it as the run left it?
 """
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_results = click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
+
+
+def _output(default: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "-o", "--output", default=default, show_default=True, metavar="FILE", help="The file; - is standard output."
+    )
 
 
 @click.group(name="report", help=HELP)
@@ -29,20 +51,189 @@ def command() -> None:
 
 
 @command.command(name="html")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The file; - is standard output."
-)
-def html(results: Path, output: str) -> None:
+@_results
+@_output("report.html")
+def html(results: tuple[Path, ...], output: str) -> None:
     """Write one HTML file to look at: overview, matrix, cases with their reasons and charts.
 
-    It opens without a network, and holds no more than what is in RESULTS, a folder that a run wrote.
+    It opens without a network, and holds no more than what is in RESULTS, folders that runs wrote.
 
     \b
     Examples:
       memqos report html results/TIME -o report.html
     """
-    _put(page_html(read_results(results)), output)
+    with _read(results) as read:
+        _put(page_html(read), output)
+
+
+@command.command(name="show")
+@_results
+def show(results: tuple[Path, ...]) -> None:
+    """Print what a run says at its end: the table, what went wrong and why, and the verdict.
+
+    \b
+    Examples:
+      memqos report show results/TIME
+    """
+    with _read(results) as read:
+        for one in read.missing:
+            say(f"memqos: note: {one}", err=True)
+        place = str(results[0]) if len(results) == 1 else ", ".join(map(str, results))
+        for line in summary.summary_lines(read.bundle, results_folder=place):
+            say(line)
+
+
+@command.command(name="junit")
+@_results
+@_output("-")
+def as_junit(results: tuple[Path, ...], output: str) -> None:
+    """Write JUnit XML for a CI system.
+
+    \b
+    Examples:
+      memqos report junit shard-1 shard-2 -o junit_01.xml
+    """
+    with _read(results) as read:
+        _put(junit.junit_xml(read.bundle), output)
+
+
+@command.command(name="markdown")
+@_results
+@_output("-")
+def as_markdown(results: tuple[Path, ...], output: str) -> None:
+    """Write Markdown for the summary of a CI job, or a pull request.
+
+    \b
+    Examples:
+      memqos report markdown results/TIME >> "$GITHUB_STEP_SUMMARY"
+    """
+    with _read(results) as read:
+        _put(markdown.markdown(read.bundle, name=read.name, missing=read.missing), output)
+
+
+@command.command(name="badge")
+@_results
+@_output("-")
+@click.option("--label", default="memory QoS", show_default=True, metavar="TEXT", help="What the badge is about.")
+def badge(results: tuple[Path, ...], output: str, label: str) -> None:
+    """Write one line of JSON that shields.io draws a badge of.
+
+    \b
+    Examples:
+      memqos report badge results/TIME --label "runc 1.3" -o badge.json
+    """
+    with _read(results) as read:
+        _put(markdown.badge_json(read.bundle, label=label), output)
+
+
+@command.command(name="compare")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--fail-on",
+    type=click.Choice(["new-deviations"]),
+    help="Answer 1 if something deviates in NEW that did not in OLD; else the answer is 0 whatever differs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all that differs as JSON.")
+def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) -> int:
+    """Say what differs between two runs: findings by claim and system, settings, versions, hashes, and timing.
+
+    \b
+    Examples:
+      memqos report compare results/main results/pull-request --fail-on new-deviations
+    """
+    read = [read_results(place) for place in (old, new)]
+    for results in read:
+        for one in results.missing:
+            say(f"memqos: note: {results.name}: {one}", err=True)
+    comparison = compare(read[0].bundle, read[1].bundle)
+    if as_json:
+        say_document(comparison.to_json())
+    else:
+        for line in comparison_lines(comparison):
+            say(line)
+    return ExitCode.DEVIATES if fail_on and comparison.new_deviations else ExitCode.CONFORMS
+
+
+@command.command(name="merge")
+@_results
+@click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
+def merge_runs(results: tuple[Path, ...], output: Path) -> None:
+    """Put shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
+
+    A case that several have for the same system is there once if they agree; if not, all are, and it is named.
+
+    \b
+    Examples:
+      memqos report merge shard-1 shard-2 -o results/all
+    """
+    with _written(str(output)):
+        merged = merge([read_results(place) for place in results], output)
+        write(output / "junit_01.xml", junit.junit_xml(merged.bundle))
+        write(output / "report.html", page_html(merged))
+        write(output / "bundle.json", merged.bundle.to_text())
+        seal(output)
+    told = merged.bundle.merged
+    if told is not None:
+        for line in told.doubles:
+            say(f"double: {line}")
+        for line in told.contradictions:
+            say(f"contradiction: {line}")
+    say(f"results: {output}")
+    say(summary.verdict_line(merged.bundle))
+
+
+@command.command(name="verify")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--sign-with", metavar="KEY", type=click.Path(path_type=Path), help="Sign with this ssh key, if all is whole."
+)
+@click.option(
+    "--allowed-signers", metavar="FILE", type=click.Path(path_type=Path), help="Who may have signed (ssh-keygen(1))."
+)
+@click.option("--signer", default="", metavar="NAME", help="By which name of that file it must be signed.")
+def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
+    """Say whether every file is as the run left it, by SHA256SUMS, and who signed that.
+
+    Answers 0 if so, and 1 if a file was changed, is missing or was added.
+
+    \b
+    Examples:
+      memqos report verify results/TIME --sign-with ~/.ssh/id_ed25519
+      memqos report verify results/TIME --allowed-signers signers --signer release@example.org
+    """
+    read_results(results)
+    found = verify(results)
+    for line in _verification_lines(found):
+        say(line)
+    if not found.is_whole:
+        return ExitCode.DEVIATES
+    if sign_with is not None:
+        with _written(str(results)):
+            sign(results, sign_with)
+    said = signed_by(results, allowed=allowed_signers, identity=signer)
+    say(f"signed: {said or 'no'}")
+    return ExitCode.CONFORMS
+
+
+def _verification_lines(found: Verification) -> Iterator[str]:
+    if not found.sealed:
+        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
+        return
+    for title, names in (("changed", found.changed), ("missing", found.missing), ("added", found.added)):
+        yield from (f"{title}: {name}" for name in names)
+    yield f"{found.checked} files are as the run left them"
+
+
+@contextlib.contextmanager
+def _read(places: tuple[Path, ...]) -> Iterator[Results]:
+    """The results of one folder, or of several merged."""
+    read = [read_results(place) for place in places]
+    if len(read) == 1:
+        yield read[0]
+        return
+    with tempfile.TemporaryDirectory(prefix="memqos-") as folder:
+        yield merge(read, Path(folder) / "merged")
 
 
 def _put(text: str, output: str) -> None:
@@ -50,9 +241,16 @@ def _put(text: str, output: str) -> None:
     if output == "-":
         sys.stdout.write(text)
         return
-    try:
+    with _written(output):
         write(Path(output), text)
-    except OSError as error:
-        refused = frame.of_the_host(error, where=output, next_step="Name another file with --output.")
-        raise refused or UsageError(f"'{output}' cannot be written: {error.strerror}.", where="--output") from error
     say(f"report: {Path(output).resolve()}")
+
+
+@contextlib.contextmanager
+def _written(output: str) -> Iterator[None]:
+    """What the host refuses to write is told as that."""
+    try:
+        yield
+    except OSError as error:
+        refused = frame.of_the_host(error, where=output, next_step="Name another place with --output.")
+        raise refused or UsageError(f"'{output}' cannot be written: {error.strerror}.", where="--output") from error

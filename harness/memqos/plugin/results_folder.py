@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from memqos import frame
+from memqos.bundles.verifying import SIGNATURE, SUMS
 from memqos.clock import utc_now
 from memqos.config.settings import Settings
 from memqos.errors import MemqosError, NoSpaceError, UsageError
@@ -26,8 +27,8 @@ NEEDED_BYTES = 64 << 20
 
 _OWN_NAMES = frozenset(
     {
-        "bundle.json", CRASH_FILE, "findings.jsonl", "junit_01.xml", "machines", "matrix.txt", "populations",
-        "report.html", "run.json", "tests",
+        SIGNATURE, SUMS, "bundle.json", CRASH_FILE, "findings.jsonl", "junit_01.xml", "machines", "matrix.txt",
+        "populations", "report.html", "run.json", "tests",
     }
 )  # fmt: skip
 _NOT_A_PLACE = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT})

@@ -18,7 +18,7 @@ from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import Matrix, matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["SCHEMA", "Bundle", "LeftOut"]
+__all__ = ["SCHEMA", "Bundle", "LeftOut", "Merged", "Part"]
 
 SCHEMA = "memqos-bundle/2"
 
@@ -32,14 +32,42 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of the runs that were merged: what it is called, and its own head. cases: how many results it had."""
+
+    name: str
+    started: str
+    ended: str
+    exit_code: int
+    cases: int
+    versions: Mapping[str, str]
+    host: Mapping[str, Any]
+    settings: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a bundle was merged of. Machines and folders of a part begin with its name.
+
+    doubles: cases that several parts have for the same system, and agree on, a line each; they are there once.
+    contradictions: those on which the parts do not agree; they are there once for each part.
+    """
+
+    parts: tuple[Part, ...]
+    doubles: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """One run.
+    """One run, or several that were merged.
 
     started, ended: UTC, ISO 8601. interrupted: whether the run was broken off, so that tests are missing.
     versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
     settings: name to value and origin. exit_code: what the process answered.
     left_out: what whole suites have beyond the default, and this run had not.
     known_gone: the known deviations of the machines' runtimes that were looked for and not seen, one line each.
+    merged: what it was merged of; None for one run.
     claims: id to sentence, source, kind and about of each claim that a result cites.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
@@ -58,6 +86,7 @@ class Bundle:
     known_gone: tuple[str, ...] = ()
     left_out: LeftOut = LeftOut()
     claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    merged: Merged | None = None
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -113,6 +142,7 @@ class Bundle:
             "claims": as_json(self.claims),
             "results": [result.to_json() for result in self.results],
             **({"matrix": _matrix_document(matrix)} if matrix.columns else {}),
+            **({"merged": as_json(self.merged)} if self.merged is not None else {}),
         }
 
     def to_text(self) -> str:

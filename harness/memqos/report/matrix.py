@@ -15,7 +15,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["Column", "ColumnDifference", "Matrix", "Row", "matrix_lines", "matrix_of"]
+__all__ = ["Column", "ColumnDifference", "Matrix", "Row", "cell_text", "matrix_lines", "matrix_of", "without_system"]
 
 SHORTEST = 2
 """With fewer systems there is nothing to compare."""
@@ -132,7 +132,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
     for result in results:
         if result.profile:
             for finding in result.findings:
-                key = (result.claim, _without_system(result), finding.subject, finding.knob)
+                key = (result.claim, without_system(result), finding.subject, finding.knob)
                 same.setdefault(key, {})[columns[_system(result)].name] = finding
     names = [column.name for column in columns.values()]
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
@@ -160,7 +160,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
         )
 
 
-def _without_system(result: TestResult) -> str:
+def without_system(result: TestResult) -> str:
     """The test's id without the parameters that name its system."""
     name, bracket, parameters = result.id.partition("[")
     for part in filter(None, _system(result)):
@@ -222,7 +222,7 @@ def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
     names = [column.name.split("/") for column in columns]
     heads = [[line[part] if part < len(line) else "" for line in names] for part in range(max(map(len, names)))]
     table = [["claim" if not part else "", *head] for part, head in enumerate(heads)]
-    table += [[row.claim, *(_cell(row.cells.get(column.name, {})) for column in columns)] for row in rows]
+    table += [[row.claim, *(cell_text(row.cells.get(column.name, {})) for column in columns)] for row in rows]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -233,8 +233,8 @@ def _are_the_others(names: Sequence[str], values: Mapping[str, str]) -> bool:
     return len(names) > MANY_COLUMNS and 2 * len(names) > len(values)
 
 
-def _cell(counts: Mapping[str, int]) -> str:
-    """A cell: the worst outcome, and of how many cases it is if not of all."""
+def cell_text(counts: Mapping[str, int]) -> str:
+    """A cell's counts by outcome: the worst, and of how many cases it is if not of all; "-" for no case."""
     total = sum(counts.values())
     worst = next((outcome.value for outcome in _ORDER if counts.get(outcome.value)), "")
     if not worst:

@@ -1,0 +1,118 @@
+"""Several runs become one folder, in which each part keeps its machines, its evidence and its provenance."""
+
+import json
+
+import pytest
+
+from memqos.bundles.evidence import folder_of
+from memqos.bundles.merging import merge
+from memqos.bundles.reading import read_results
+from memqos.errors import ExitCode, UsageError
+from memqos.page.building import page_html
+from tests.documents import misfits
+from tests.recorded import copied, deviating
+from tests.unit.page.reading import Page
+
+
+def shard(tmp_path, name, cases, **options):
+    """A copy with some of the cases."""
+    folder = copied(tmp_path / name, **options)
+    lines = (folder / "findings.jsonl").read_text().splitlines()
+    kept = [json.loads(lines[number]) for number in cases]
+    (folder / "findings.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in kept))
+    if (folder / "bundle.json").exists():
+        bundle = json.loads((folder / "bundle.json").read_text())
+        (folder / "bundle.json").write_text(json.dumps({**bundle, "results": kept}))
+    return read_results(folder)
+
+
+def test_shards_become_one_run(tmp_path):
+    merged = merge([shard(tmp_path, "one", [0, 1]), shard(tmp_path, "two", [2, 3])], tmp_path / "all")
+
+    assert [result.machine for result in merged.bundle.results] == ["one-main-0"] * 2 + ["two-main-0"] * 2
+    assert merged.bundle.exit_code == ExitCode.CONFORMS
+    assert [(part.name, part.cases) for part in merged.bundle.merged.parts] == [("one", 2), ("two", 2)]
+    assert merged.bundle.merged.doubles == merged.bundle.merged.contradictions == ()
+    assert misfits(merged.bundle.to_json(), "bundle") == []
+    for result in merged.bundle.results:
+        assert folder_of(tmp_path / "all", result) is not None, result.id
+
+
+def test_what_was_merged_is_read_back_and_has_a_report_with_all_evidence(tmp_path):
+    merged = merge([shard(tmp_path, "one", [0, 1]), shard(tmp_path, "two", [2, 3])], tmp_path / "all")
+    (tmp_path / "all" / "bundle.json").write_text(merged.bundle.to_text())
+
+    again = read_results(tmp_path / "all")
+
+    assert again.bundle == merged.bundle
+    assert all(case["evidence"] for case in Page(page_html(again)).data("index")["cases"])
+
+
+def test_a_double_is_there_once_and_named(tmp_path):
+    merged = merge([shard(tmp_path, "one", [0, 1]), shard(tmp_path, "two", [1, 2])], tmp_path / "all")
+
+    assert len(merged.bundle.results) == 3
+    (line,) = merged.bundle.merged.doubles
+    assert line.endswith(" (one: conforms, two: conforms)")
+
+
+def test_a_contradiction_is_named_and_both_are_kept(tmp_path):
+    parts = [shard(tmp_path, "one", range(4)), shard(tmp_path, "two", range(4), change=deviating)]
+
+    merged = merge(parts, tmp_path / "all")
+
+    assert len(merged.bundle.results) == 5
+    (line,) = merged.bundle.merged.contradictions
+    assert "crossing_memory_high" in line
+    assert line.endswith(" (one: conforms, two: deviates)")
+    assert merged.bundle.exit_code == ExitCode.DEVIATES
+
+
+def test_the_same_case_on_another_kernel_is_no_double(tmp_path):
+    first, second = shard(tmp_path, "one", [0]), shard(tmp_path, "two", [0])
+    second.bundle.machines[0]["kernel"] = "7.0"
+
+    merged = merge([first, second], tmp_path / "all")
+
+    assert len(merged.bundle.results) == 2
+    assert merged.bundle.merged.doubles == ()
+
+
+def test_a_part_that_was_killed_is_said(tmp_path):
+    parts = [shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1], killed=True)]
+
+    merged = merge(parts, tmp_path / "all")
+
+    assert merged.missing[1].startswith("two: There is no whole bundle.json")
+    assert merged.bundle.interrupted
+    assert merged.bundle.exit_code == ExitCode.INTERRUPTED
+
+
+def test_folders_of_one_name_are_told_apart_by_those_above(tmp_path):
+    parts = [shard(tmp_path, f"{host}/results", [number]) for number, host in enumerate(("a", "b"))]
+
+    merged = merge(parts, tmp_path / "all")
+
+    assert [part.name for part in merged.bundle.merged.parts] == ["a-results", "b-results"]
+
+
+def test_nothing_is_merged_with_itself_or_over_what_is_there(tmp_path):
+    one = shard(tmp_path, "one", [0])
+
+    with pytest.raises(UsageError, match="is named twice"):
+        merge([one, one], tmp_path / "all")
+    with pytest.raises(UsageError, match="is not empty"):
+        merge([one], one.folder)
+    with pytest.raises(UsageError, match="no results to merge"):
+        merge([], tmp_path / "all")
+
+
+def test_a_link_out_of_the_results_is_not_followed(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("private")
+    one = shard(tmp_path, "one", [0])
+    (one.folder / "tests" / "led-out").symlink_to(tmp_path / "secret")
+
+    merge([one], tmp_path / "all")
+
+    assert not (tmp_path / "all" / "tests" / "one-led-out").exists()

@@ -1,0 +1,123 @@
+"""`memqos report` as a person calls it: each verb on recorded results, bad input, and its exit codes."""
+
+import json
+import subprocess
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from memqos.cli.main import run
+from tests.documents import misfits
+from tests.recorded import TRIXIE, copied, deviating
+
+
+@pytest.fixture
+def said(capsys):
+    def call(*words):
+        code = run(["report", *map(str, words)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call
+
+
+def test_show_prints_what_the_run_said_and_notes_what_is_missing(said, tmp_path):
+    code, out, err = said("show", copied(tmp_path / "killed", change=deviating, killed=True))
+
+    assert code == 0
+    assert "throttling         1         1" in " ".join(out.split("\n")).replace("  ", " ") or "throttling" in out
+    assert out.splitlines()[-1].startswith("verdict: deviates (4 cases observed, 1 deviate")
+    assert "memqos: note: There is no whole bundle.json" in err
+
+
+def test_html_junit_markdown_and_badge_are_written_or_printed(said, tmp_path):
+    assert said("html", TRIXIE, "-o", tmp_path / "r.html")[:2] == (0, f"report: {tmp_path / 'r.html'}\n")
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert ET.fromstring(said("junit", TRIXIE)[1]).get("tests") == "4"  # noqa: S314 - it is our own
+    assert said("markdown", TRIXIE)[1].startswith("## ✅ memqos trixie: conforms")
+    assert json.loads(said("badge", TRIXIE, "--label", "x")[1])["label"] == "x"
+
+
+def test_several_folders_are_read_as_one(said, tmp_path):
+    code, out, _ = said("junit", TRIXIE, copied(tmp_path / "other", change=deviating))
+
+    root = ET.fromstring(out)  # noqa: S314 - it is our own
+    assert (code, root.get("tests"), root.get("failures")) == (0, "5", "1")
+
+
+def test_compare_fails_only_if_asked_to_and_something_got_worse(said, tmp_path):
+    worse = copied(tmp_path / "worse", change=deviating)
+
+    assert said("compare", TRIXIE, worse)[0] == 0
+    assert said("compare", TRIXIE, worse, "--fail-on", "new-deviations")[0] == 1
+    assert said("compare", worse, TRIXIE, "--fail-on", "new-deviations")[0] == 0
+    assert said("compare", worse, worse, "--fail-on", "new-deviations")[0] == 0
+    document = json.loads(said("compare", TRIXIE, worse, "--json")[1])
+    assert document["new_deviations"] == 1
+    assert misfits(document, "comparison") == []
+
+
+def test_merge_writes_a_folder_that_verifies(said, tmp_path):
+    code, out, _ = said("merge", TRIXIE, copied(tmp_path / "other", change=deviating), "-o", tmp_path / "all")
+
+    assert code == 0
+    assert out.count("double: ") == 3
+    assert out.count("contradiction: ") == 1
+    assert {path.name for path in (tmp_path / "all").iterdir()} >= {"bundle.json", "junit_01.xml", "report.html"}
+    assert said("verify", tmp_path / "all")[0] == 0
+    (tmp_path / "all" / "junit_01.xml").write_text("")
+    code, out, _ = said("verify", tmp_path / "all")
+    assert code == 1
+    assert "changed: junit_01.xml" in out
+
+
+def test_verify_signs_what_is_whole_and_nothing_else(said, tmp_path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    said("merge", TRIXIE, "-o", tmp_path / "all")
+
+    code, out, _ = said("verify", tmp_path / "all", "--sign-with", tmp_path / "key")
+    assert code == 0
+    assert 'signed: Good "memqos" signature' in out
+    (tmp_path / "all" / "findings.jsonl").write_text("")
+    (tmp_path / "all" / "SHA256SUMS.sig").unlink()
+    assert said("verify", tmp_path / "all", "--sign-with", tmp_path / "key")[0] == 1
+    assert not (tmp_path / "all" / "SHA256SUMS.sig").exists()
+
+
+def test_results_without_hashes_do_not_verify(said):
+    code, out, _ = said("verify", TRIXIE)
+
+    assert code == 1
+    assert out == "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos\n"
+
+
+@pytest.mark.parametrize("verb", ["html", "show", "junit", "markdown", "badge", "verify"])
+def test_a_folder_without_results_is_the_users_mistake(said, tmp_path, verb):
+    code, _, err = said(verb, tmp_path)
+
+    assert code == 4
+    assert "holds no results of memqos: it has neither bundle.json nor findings.jsonl." in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("html", TRIXIE, "-o", "{there}"), 4, "cannot be written: Is a directory"),
+        (("html", TRIXIE, "-o", "{there}/no/r.html"), 4, "cannot be written: No such file or directory"),
+        (("html", TRIXIE, "-o", "/dev/full/x"), 4, "cannot be written"),
+        (("merge", TRIXIE, "-o", "{there}"), 4, "is not empty"),
+        (("merge", TRIXIE, TRIXIE, "-o", "{there}/new"), 4, "is named twice"),
+        (("html",), 4, "RESULTS"),
+        (("compare", TRIXIE), 4, "NEW"),
+        (("verify", TRIXIE, "--sign-with", "{there}/none"), 1, ""),
+        (("fly", TRIXIE), 4, "fly"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(said, tmp_path, words, code, says):
+    (tmp_path / "file").write_text("")
+
+    answered, _, err = said(*(str(word).format(there=tmp_path) for word in words))
+
+    assert answered == code
+    assert says in err
