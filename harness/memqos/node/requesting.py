@@ -189,8 +189,8 @@ class Requests:
             )
         except DeadlineError:
             now = self._below(pod)
-        self.left.extend(sorted(now - below))
-        left = ", ".join(sorted(now - below))
+        left = sorted(now - below)
+        self.left.extend(left)
         return Finding(
             verdict=_verdict(not left),
             subject=SUBJECT,
@@ -198,7 +198,9 @@ class Requests:
             knob="cgroup",
             set_by=Setter.RUNTIME,
             expected="nothing left",
-            observed=left or "nothing left",
+            # Names of containers are never the same: what is left is told beside it.
+            observed="a cgroup is left" if left else "nothing left",
+            evidence={"left": ", ".join(left)} if left else {},
         )
 
     def _below(self, pod: AdmittedPod) -> frozenset[str]:

@@ -379,6 +379,12 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
     assert [seconds for seconds in granted if seconds in {10.0, 1.0}] == [10.0, 1.0, 1.0]
 
 
+def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requesting.REMOVED_SECONDS", 0.1)
+    [left] = [one for one in findings("refuses-swap-below-limit", LeavesItsCgroup) if one.verdict is Verdict.DEVIATES]
+    assert (left.observed, left.evidence) == ("a cgroup is left", {"left": "cri-containerd-left.scope"})
+
+
 @pytest.mark.parametrize(("kind", "knob"), [(LeavesItsCgroup, "cgroup"), (TakesNothingAfterARefusal, "create")])
 def test_a_refusal_that_leaves_something_deviates(
     kind: type[Asked], knob: str, monkeypatch: pytest.MonkeyPatch
