@@ -68,8 +68,9 @@ def in_the_copy(source: str, files: list[int]) -> int:
     except BaseException:  # noqa: BLE001 - nothing may get into the copy's own loop
         traceback.print_exc()
         status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
     return status
 
 

@@ -80,8 +80,9 @@ def test_a_program_of_python_is_run_in_a_copy_of_the_attendant(tmp_path: Path) -
         broken = target.run([*PYTHON, "1/0"], deadline=soon())
         assert broken.status == 1
         assert "ZeroDivisionError" in broken.error_text
-        silent = target.run([*PYTHON, "open(0).close()"], deadline=soon())
-        assert (silent.status, silent.stdout) == (0, b"")
+        for source in ("open(0).close()", "import sys; sys.stdout.close()", "import os; os.close(1); os.close(2)"):
+            silent = target.run([*PYTHON, source], deadline=soon())
+            assert (silent.status, silent.stdout, silent.stderr) == (0, b"", b"")
     assert len(host.opened) == 1
     assert host.ran == []
 
