@@ -43,6 +43,8 @@ from memqos.target.base import CommandResult, Target
 __all__ = ["OciRuntime"]
 
 _KILLED = 137
+_ROOM, _WORDS = 1 << 16, 2000
+"""Characters of what a runtime printed that are kept of each call, and those that are told."""
 
 _OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
 """As little as memory needs: no stack of network of its own, and files on the disk that a bundle has."""
@@ -242,11 +244,7 @@ class OciRuntime:
         try:
             result = self._target.run(argv, deadline=deadline, stdin=stdin)
         finally:
-            reply = (
-                None
-                if result is None
-                else {"status": result.status, "stdout": result.text, "stderr": result.error_text}
-            )
+            reply = None if result is None else _answer(result)
             record = CallRecord(
                 method=method,
                 at=at,
@@ -265,7 +263,13 @@ class OciRuntime:
 
 
 def _answer(result: CommandResult) -> dict[str, object]:
-    return {"status": result.status, "stdout": result.text, "stderr": result.error_text}
+    return {"status": result.status, "stdout": _kept(result.text), "stderr": _kept(result.error_text)}
+
+
+def _kept(text: str, room: int = _ROOM) -> str:
+    """A text as it is, or its beginning and its end where a runtime said more than anybody reads."""
+    left_out = len(text) - room
+    return text if left_out <= 0 else f"{text[: room // 2]}\n… {left_out} characters …\n{text[-room // 2 :]}"
 
 
 def _lacking(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
@@ -287,8 +291,9 @@ def _accepted(method: str, translation: OciTranslation) -> OciResources:
 
 
 def _refusal(method: str, code: str, details: str) -> RuntimeCallError:
+    said = _kept(details, _WORDS)
     return RuntimeCallError(
-        f"{method} ended in an error ({code}): {details}",
+        f"{method} ended in an error ({code}): {said}",
         where=method,
-        data={"method": method, "code": code, "details": details},
+        data={"method": method, "code": code, "details": said},
     )

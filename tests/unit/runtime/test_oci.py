@@ -138,6 +138,20 @@ def test_the_runtimes_own_words_are_in_its_refusal_and_nothing_is_left(host: Hos
     assert [argv[3] for argv, _ in host.asked] == ["memqos-create", "memqos-delete"]
 
 
+@pytest.mark.parametrize("printed", ["by conmon", "by itself"])
+def test_of_a_hundred_megabytes_the_beginning_and_the_end_are_kept(host: Host, printed: str) -> None:
+    words = b"why " + b"x" * 100_000_000 + b" so"
+    host.answers["memqos-create"] = (0, b'{"pid": -1, "message": "%s"}\n' % words, b"") if printed == "by conmon" else (
+        1, words, words
+    )  # fmt: skip
+    with pytest.raises(RuntimeCallError, match=r"(?s) so$") as caught:
+        host.container()
+    assert len(str(caught.value)) + len(str(caught.value.data)) < 5_000
+    [created, *_] = host.records
+    assert len(str(created.reply)) < 300_000
+    assert "… 999" in str(created.reply)
+
+
 def test_conmon_that_fails_itself_is_told_with_its_words(host: Host) -> None:
     host.answers["memqos-create"] = (0, b"", b"[conmon:e]: Failed to open log")
     with pytest.raises(RuntimeCallError, match="Failed to open log"):
