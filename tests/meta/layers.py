@@ -60,7 +60,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.guard": frozenset({"errors", "clock", "cgroupfs", "target.base", "enforce", "runtime"}),
     "place.bringing": frozenset(
-        {"errors", "clock", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
+        {"errors", "clock", "model", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
     ),
     "place.there": frozenset(
         {"errors", "clock", "ownership", "model", "place", "probe", "runtime.base", "target"}

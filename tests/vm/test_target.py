@@ -1,16 +1,23 @@
 """`memqos run --target` on one of our own machines as the machine that is there, and what it leaves: nothing."""
 
 import contextlib
+import io
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memqos.clock import Deadline, wait
+from memqos.place.vm import opened_vm
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
 from tests.vm.machines import output, soon, start, url_of
 
@@ -129,4 +136,91 @@ def test_a_machine_that_is_not_free_is_refused_and_left_alone(
     machine.target.run(["sh", "-c", undo], deadline=soon())
     assert done.returncode == 6, done
     assert told in done.stdout
+    assert after == before
+
+
+DOCKER_STATE = """
+cd /; find sys/fs/cgroup -maxdepth 3 -type d -not -name 'session-*' -not -path '*/user.slice/*' |
+  grep -v 'system.slice/'
+ls -A run var/lib var/log/pods 2>/dev/null
+python3 -c "
+import http.client, socket
+for what in ('containers/json?all=1', 'images/json'):
+    one = http.client.HTTPConnection('localhost'); one.sock = socket.socket(socket.AF_UNIX)
+    one.sock.connect('/run/docker.sock'); one.request('GET', '/' + what); print(one.getresponse().read())
+"
+"""
+
+
+@pytest.mark.profiles
+def test_docker_and_other_runtimes_of_a_machine_that_is_there_are_crossed(tmp_path: Path) -> None:
+    """Values and a kill under two daemons in one run; the machine is as it was, Docker's store too."""
+    with opened_vm(
+        ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+    ) as place:
+        machine = place._machine
+        output(machine, "systemctl", "start", "memqos-docker@systemd.service")
+        output(machine, "ln", "-s", "/run/memqos-docker/systemd.sock", "/run/docker.sock")
+        before = output(machine, "sh", "-c", DOCKER_STATE)
+        assert "memqos.local" not in before
+        argv = command(machine, tmp_path, "--runtime", "docker+runc,containerd+crun", "swap", "docker", "lifecycle")
+        argv[argv.index(CASE)] = "no_swap_is_used or docker-oom-score-docker or (lifecycle and test_drift_of_pod)"
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=tmp_path)
+        after = output(machine, "sh", "-c", DOCKER_STATE)
+    assert done.returncode == 0, done
+    told = json.loads((tmp_path / "out/bundle.json").read_text())
+    assert {one["runtime"] for one in told["machines"]} == {"docker+runc", "containerd+crun"}
+    assert after == before
+
+
+NODE = (
+    *("--privileged", "--pid=host", "--network=host", "--cgroupns=host", "--volume=/sys/fs/cgroup:/sys/fs/cgroup"),
+    *(f"--volume={folder}:{folder}:rslave" for folder in ("/usr", "/etc", "/run", "/var")),
+)
+"""The machine itself, seen from a container of its own: its programs, its containerd, its cgroups."""
+
+
+def node_root() -> bytes:
+    """A root file system with nothing but the links of a merged /usr."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in ("bin", "sbin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            archive.addfile(link)
+        folder = tarfile.TarInfo("tmp")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+        archive.addfile(folder)
+    return buffer.getvalue()
+
+
+@pytest.mark.profiles
+@pytest.mark.skipif(shutil.which("docker") is None, reason="this host has no docker, the program (package docker-cli)")
+def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) -> None:
+    """A real dockerd, whose socket is forwarded, and the real program docker; kind makes its nodes in this way."""
+    with (
+        opened_vm(
+            ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+        ) as place,
+        place.target.forward("/run/memqos-docker/systemd.sock") as socket,
+    ):
+        output(place._machine, "systemctl", "start", "memqos-docker@systemd.service")
+        environment = {**os.environ, "DOCKER_HOST": f"unix://{socket}", "DOCKER_CONFIG": str(tmp_path)}
+
+        def docker(*words: str, given: bytes = b"") -> str:
+            done = subprocess.run(["docker", *words], env=environment, input=given, capture_output=True, check=False)
+            assert done.returncode == 0, done
+            return done.stdout.decode()
+
+        docker("import", "-", "node:1", given=node_root())
+        docker("run", "--detach", "--name", "node", *NODE, "node:1", "sleep", "infinity")
+        before = state_of(place._machine)
+        argv = [sys.executable, "-m", "memqos", "run", "--results", f"{tmp_path}/out", "--target", "docker://node"]
+        done = subprocess.run(
+            [*argv, "-k", CASE], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        )
+        after = state_of(place._machine)
+    assert done.returncode == 0, done
+    [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
+    assert (told["profile"], told["target"]) == ("docker://node", "docker://node")
     assert after == before

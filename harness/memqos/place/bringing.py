@@ -10,17 +10,19 @@ from pathlib import Path
 from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UnfitFileError
+from memqos.model.node import CgroupDriver
 from memqos.place.base import OfferedRuntime
 from memqos.place.guard import FOLDER, Guard
 from memqos.probe.sampler import MEMWATCH
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.runtime.docker import connect_docker
 from memqos.target.base import Target, checked
 from memqos.vm.host.programs import find_program
-from memqos.vm.image.container_image import container_image, container_image_name
+from memqos.vm.image.container_image import container_image, container_image_name, root_of
 from memqos.vm.image.recipe import compile_arguments
 from memqos.vm.profile import Program
 
-__all__ = ["bring_images", "bring_images_served", "bring_memwatch"]
+__all__ = ["bring_images", "bring_images_served", "bring_images_to_docker", "bring_memwatch"]
 
 PROFILE = "trixie"
 """Whose programs are brought; all profiles have the same."""
@@ -84,6 +86,21 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
                     where="--cri-socket",
                     next_step="Have it loaded, or served by a registry in the machine, by a unit of --guest-unit.",
                 ) from error
+
+
+def bring_images_to_docker(target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, deadline: Deadline) -> None:
+    """Put the images that the engine's store lacks into it; by their label the guard takes them out at the end."""
+    with (
+        target.forward(offer.docker_sockets[driver]) as local,
+        connect_docker(
+            local, name=offer.name, oci_runtime=offer.handlers[driver], driver=driver, deadline=deadline
+        ) as engine,
+    ):
+        for program in load_profile(PROFILE).programs:
+            name = container_image_name(program.name)
+            if program.name != "pause" and not engine.has_image(name, deadline=deadline):
+                root = root_of(program.name, _compiled(program))
+                engine.import_image(name, program.name, root, deadline=deadline)
 
 
 def _ctr(socket: str) -> tuple[str, ...]:

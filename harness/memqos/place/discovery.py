@@ -10,13 +10,17 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, MachineryError, UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OciProgram, OfferedRuntime
+from memqos.runtime.base import keep_none
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.runtime.docker import DockerRuntime
+from memqos.runtime.docker_words import cgroup_driver_of
 from memqos.target.base import Target, checked
 from memqos.target.programs import version_in
 
 __all__ = ["CRIO_SOCKET", "SOCKETS", "discovered", "offers_of", "served_at"]
 
 CRIO_SOCKET = "/run/crio/crio.sock"
+DOCKER_SOCKET = "/run/docker.sock"
 SOCKETS = ("/run/containerd/containerd.sock", CRIO_SOCKET)
 
 ALIVE_SECONDS = 20.0
@@ -38,8 +42,12 @@ _CALLED = {"cri-o": "crio"}
 _RUNC_SHIM = "io.containerd.runc.v2"
 
 
-def discovered(target: Target, *, first: str = "", deadline: Deadline) -> Mapping[str, OfferedRuntime]:
+def discovered(
+    target: Target, *, first: str = "", engine: bool = False, deadline: Deadline
+) -> Mapping[str, OfferedRuntime]:
     """The runtimes that answer, by name; what listens on the first socket goes before the usual ones.
+
+    engine: whether the Docker Engine is asked too.
 
     EnvironmentNotAbleError if none does, MachineryError for one that hangs.
     """
@@ -50,6 +58,11 @@ def discovered(target: Target, *, first: str = "", deadline: Deadline) -> Mappin
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
             for offer in _offers(target, runtime, socket, deadline=deadline):
                 found.setdefault(offer.name, offer)
+    if engine:
+        listening = target.run(["sh", "-c", _LISTENING, "sh", DOCKER_SOCKET], deadline=deadline)
+        sockets = (*sockets, DOCKER_SOCKET)
+        for socket in listening.text.split():
+            found.update({offer.name: offer for offer in _below_docker(target, socket, deadline=deadline)})
     if not found:
         raise EnvironmentNotAbleError(
             f"no container runtime listens on {' or '.join(sockets)}.",
@@ -57,6 +70,30 @@ def discovered(target: Target, *, first: str = "", deadline: Deadline) -> Mappin
             next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
         )
     return found
+
+
+def _below_docker(target: Target, socket: str, *, deadline: Deadline) -> Iterator[OfferedRuntime]:
+    """What the Docker Engine has below it, under the one cgroup driver that it has."""
+    with target.forward(socket) as local:
+        asked = DockerRuntime(local, name="docker", oci_runtime="", driver=CgroupDriver.SYSTEMD, record=keep_none)
+        info = asked.info(deadline=deadline)
+    driver = next((one for one in CgroupDriver if one == cgroup_driver_of(info)), None)
+    if driver is None:
+        return
+    seen: set[str] = set()
+    for name, runtime in sorted((info.get("Runtimes") or {}).items()):
+        path = str(runtime.get("path") or "")
+        program = path.rpartition("/")[2]
+        if program and program not in seen:
+            seen.add(program)
+            yield OfferedRuntime(
+                name=f"docker+{program}",
+                socket="",
+                docker_sockets={driver: socket},
+                handlers={driver: name},
+                oci=_oci_program(target, program, path, deadline=deadline),
+                hugetlb=False,
+            )
 
 
 def served_at(

@@ -14,6 +14,7 @@ from memqos.clock import Deadline
 from memqos.enforce.apply import program as agent_program
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.runtime.cri_wire import MADE_BY_LABEL
+from memqos.runtime.docker_words import SANDBOX_LABEL
 from memqos.target.base import Target
 
 __all__ = ["FOLDER", "Guard", "guarded"]
@@ -65,11 +66,17 @@ class Guard:
 
 @contextlib.contextmanager
 def guarded(
-    target: Target, *, socket: str, hierarchy: Hierarchy, is_lost: Callable[[], bool] = lambda: False
+    target: Target,
+    *,
+    socket: str,
+    hierarchy: Hierarchy,
+    engine: str = "",
+    is_lost: Callable[[], bool] = lambda: False,
 ) -> Iterator[Guard]:
     """A machine under guard: when the context ends, or we or the connection do, nothing of ours is left on it.
 
-    socket: of the runtime that sandboxes are made with. What an earlier run left is taken back first. is_lost: whether
+    socket: of the runtime that sandboxes are made with, "" for none. engine: of the Docker Engine that containers are
+    made with, the same. What an earlier run left is taken back first. is_lost: whether
     the machine is known not to be reached any more: then its guard does its work unheard.
     Raises EnvironmentNotAbleError if another run is on the machine or it cannot be guarded, and at the end TargetError
     with what could not be taken back.
@@ -81,6 +88,8 @@ def guarded(
         "patience": PATIENCE_SECONDS,
         "socket": socket,
         "label": MADE_BY_LABEL,
+        "engine": engine,
+        "sandbox": SANDBOX_LABEL,
         "agent": agent_program(),
         "mounts": dict(hierarchy.mounts),
         "folders": MADE_IN,

@@ -6,7 +6,8 @@ input. The first is a JSON object:
     lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
     patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
     silence   seconds without a line after which whoever sent it counts as gone
-    socket    where CRI is spoken; label: the key of the label that our sandboxes have
+    socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
+    engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
     agent     the program of enforcement, which finds and takes back our cgroups; mounts: the cgroup hierarchies
     folders   [folder, beginning]: names that begin so, and were not there before, go at the end
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import http.client
 import json
 import os
 import select
@@ -28,6 +30,7 @@ import signal
 import socket
 import struct
 import subprocess
+import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -151,7 +154,8 @@ def clean(request: dict[str, Any], undo: list[list[str]], before: dict[str, list
     """Take everything back, whatever of it fails; what could not be."""
     troubles: list[str] = []
     acts: list[Callable[[], object]] = [
-        lambda: remove_sandboxes(request),
+        lambda: remove_sandboxes(request) if request["socket"] else None,
+        lambda: remove_from_engine(request) if request["engine"] else None,
         lambda: sweep(request),
         lambda: remove_folders(request, before),
         *(functools.partial(run, argv, b"") for argv in reversed(undo)),
@@ -173,6 +177,30 @@ def remove_sandboxes(request: dict[str, Any]) -> None:
     left = sandboxes(path, label)
     if left:
         raise OSError(f"sandboxes are left: {', '.join(left)}")
+
+
+def remove_from_engine(request: dict[str, Any]) -> None:
+    """Remove every container and every image of ours from the Docker Engine."""
+    path = request["engine"]
+    for kind, label, key in (("containers", request["sandbox"], "Id"), ("images", request["label"], "Id")):
+        query = urllib.parse.urlencode({"all": "1", "filters": json.dumps({"label": [label]})})
+        for one in json.loads(engine(path, "GET", f"/{kind}/json?{query}") or b"[]"):
+            engine(path, "DELETE", f"/{kind}/{one[key]}?force=1&v=1")
+
+
+def engine(path: str, method: str, url: str) -> bytes:
+    """One request to the Docker Engine; what is gone is no error."""
+    connection = http.client.HTTPConnection("localhost", timeout=CALL_SECONDS)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.settimeout(CALL_SECONDS)
+    with contextlib.closing(connection):
+        connection.sock.connect(path)
+        connection.request(method, url)
+        answer = connection.getresponse()
+        said = answer.read()
+    if answer.status >= http.client.BAD_REQUEST and answer.status != http.client.NOT_FOUND:
+        raise OSError(f"Docker answered {method} {url} with {answer.status}: {said[:200]!r}")
+    return b"" if answer.status == http.client.NOT_FOUND else said
 
 
 def sweep(request: dict[str, Any]) -> None:

@@ -87,7 +87,8 @@ class Places:
 
     @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
-        with opened_there(url, cri_socket=cri_socket(self._settings)) as place:
+        engine = any(map(below_docker, self._settings.runtime))
+        with opened_there(url, cri_socket=cri_socket(self._settings), engine=engine) as place:
             found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(

@@ -52,7 +52,7 @@ def require_free(target: Target, hierarchy: Hierarchy, offers: Iterable[OfferedR
             where=target.address,
             next_step="Remove what a kubelet left (kubeadm reset), or name a machine that never had one.",
         )
-    for socket in sorted({offer.socket for offer in offers}):
+    for socket in sorted({offer.socket for offer in offers} - {""}):
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
             if others := runtime.foreign_sandboxes(deadline=deadline):
                 more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""

@@ -13,7 +13,7 @@ from memqos.errors import MachineryError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.ownership import ProcessGroup
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
-from memqos.place.bringing import bring_images, bring_memwatch
+from memqos.place.bringing import bring_images, bring_images_to_docker, bring_memwatch
 from memqos.place.connecting import runtime_connected
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
@@ -81,11 +81,15 @@ class PlaceThere:
         with guarded(
             target,
             socket=offer.socket,
+            engine=offer.docker_sockets.get(driver, ""),
             hierarchy=self._facts.hierarchy,
             is_lost=lambda: not self.condition.is_usable,
         ) as guard:
             require_free(target, self._facts.hierarchy, self._runtimes.values(), deadline=deadline)
-            bring_images(target, offer, guard, deadline=deadline)
+            if offer.docker_sockets:
+                bring_images_to_docker(target, offer, driver, deadline=deadline)
+            else:
+                bring_images(target, offer, guard, deadline=deadline)
             self._memwatch = bring_memwatch(target, deadline=deadline)
             yield
 
@@ -166,10 +170,11 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def opened_there(url: str, *, cri_socket: str = "") -> Iterator[PlaceThere]:
+def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Iterator[PlaceThere]:
     """Connect to a machine, and learn what it has; nothing is made on it, and the connection ends with the context.
 
-    cri_socket: where it is looked for runtimes before the usual places, "" for nowhere else.
+    cri_socket: where it is looked for runtimes before the usual places, "" for nowhere else. engine: whether
+    it is looked for the Docker Engine too.
 
     Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
     nothing on it runs containers or it has no memory controller.
@@ -189,7 +194,7 @@ def opened_there(url: str, *, cri_socket: str = "") -> Iterator[PlaceThere]:
     ):
         reached.append(target)
         facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
-        runtimes = discovered(target, first=cri_socket, deadline=Deadline.after(LOOK_SECONDS))
+        runtimes = discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
         yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
 
 

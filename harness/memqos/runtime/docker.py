@@ -100,13 +100,18 @@ class DockerRuntime:
     def greet(self, *, deadline: Deadline) -> None:
         """Learn which API is spoken, and see that the engine is the one that is meant."""
         self._api = self.version(deadline=deadline).api_version
-        info = self._call("SystemInfo", {}, lambda client: client.info(), deadline)
+        info = self.info(deadline=deadline)
         self._data_root = str(info.get("DockerRootDir", ""))
         if (found := docker_words.cgroup_driver_of(info)) != self._driver:
             raise EnvironmentNotAbleError(
                 f"{self._name} runs with the cgroup driver '{found}', and {self._driver} is asked for.",
                 next_step="Start dockerd with --exec-opt native.cgroupdriver=… or say --driver.",
             )
+
+    def info(self, *, deadline: Deadline) -> Mapping[str, Any]:
+        """GET /info: the cgroup driver and the runtimes that the engine has, among much else."""
+        answer: Mapping[str, Any] = self._call("SystemInfo", {}, lambda client: client.info(), deadline)
+        return answer
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
         """GET /version."""

@@ -20,6 +20,7 @@ from memqos.runtime.base import (
     SandboxHandle,
     Traces,
 )
+from memqos.runtime.cri_wire import MADE_BY_LABEL
 
 __all__ = [
     "CAPABILITIES",
@@ -100,8 +101,8 @@ def update_document(config: HostConfig) -> dict[str, object]:
 
 
 def entry_of(program: str) -> Sequence[str]:
-    """The changes with which a root file system becomes the image of a program."""
-    return [f'ENTRYPOINT ["/{program}"]', "WORKDIR /"]
+    """The changes with which a root file system becomes the image of a program, known for ours by its label."""
+    return [f'ENTRYPOINT ["/{program}"]', "WORKDIR /", f"LABEL {MADE_BY_LABEL}=memqos"]
 
 
 def log_path_of(data_root: str, container_id: str) -> str:

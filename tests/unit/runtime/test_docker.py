@@ -61,6 +61,7 @@ class Engine(socketserver.ThreadingUnixStreamServer):
         super().__init__(str(path), Handler)
         self.path = path
         self.asked: list[tuple[str, Any]] = []
+        self.urls: list[str] = []
         self.records: list[CallRecord] = []
         self.release = threading.Event()
         self.answers: dict[str, tuple[int, Any]] = {
@@ -87,6 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         path = re.sub(r"^/v[\d.]+", "", self.path).partition("?")[0]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         what = f"{self.command} {path}"
+        self.server.urls.append(self.path)
         self.server.asked.append((what, json.loads(body) if body[:1] == b"{" else body))
         status, told = self.server.answers.get(what, (404, {"message": f"No such container: {path}"}))
         if status == 0:

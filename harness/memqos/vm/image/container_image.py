@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 
-__all__ = ["container_image", "container_image_name"]
+__all__ = ["container_image", "container_image_name", "root_of"]
 
 EPOCH = "1970-01-01T00:00:00Z"
 
@@ -22,7 +22,7 @@ def container_image_name(program: str) -> str:
 
 def container_image(program: str, binary: bytes, *, architecture: str = "amd64") -> bytes:
     """A docker-archive with one layer: the program at /NAME, which is also the entry point, and an empty /tmp."""
-    layer = _tar([_folder("tmp", 0o1777), _file(program, binary, 0o755)])
+    layer = root_of(program, binary)
     config = _json(
         {
             "architecture": architecture,
@@ -38,6 +38,11 @@ def container_image(program: str, binary: bytes, *, architecture: str = "amd64")
     return _tar(
         [_file(config_name, config), _file("layer.tar", layer), _file("manifest.json", manifest)],
     )
+
+
+def root_of(program: str, binary: bytes) -> bytes:
+    """The root file system of a program's image, as a tar: the program, and an empty /tmp."""
+    return _tar([_folder("tmp", 0o1777), _file(program, binary, 0o755)])
 
 
 Member = tuple[tarfile.TarInfo, bytes]
