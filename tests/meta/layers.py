@@ -77,6 +77,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
     "known": frozenset({"errors", "model", "engine", "config.lines"}),
+    "baseline": frozenset({"errors", "engine", "known"}),
     "config": frozenset({"errors", "model", "engine"}),
     "node": frozenset(
         {
@@ -95,7 +96,7 @@ LAYERS: dict[str, frozenset[str]] = {
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
             "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
-            "known", "node", "place", "report", "bundles", "face", "page",
+            "known", "baseline", "node", "place", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
         }
     ),

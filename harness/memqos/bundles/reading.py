@@ -212,6 +212,7 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
         left_out=LeftOut(claims=int(left.get("claims", 0)), cases=int(left.get("cases", 0))),
         claims=_object(head.get("claims")) or _claims_brought(results),
         merged=_merged(head.get("merged")),
+        shard=_object(head.get("shard")),
     )
 
 

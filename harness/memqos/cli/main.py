@@ -27,6 +27,8 @@ __all__ = ["cli", "main"]
 
 PAGES: dict[str, str] = {
     "run": "Boot a machine, run the conformance suites in it, print the verdict.",
+    "watch": "Run, and run again whenever the runtime's file changes.",
+    "baseline": "Write a file that accepts what deviated in a run, until a day.",
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a recorded tree of cgroups: which control file deviates, and why.",
     "report": "Make a report of a run's results: one file to look at.",
@@ -42,6 +44,10 @@ def _page(verb: str) -> click.Command:
     match verb:
         case "run":
             from memqos.cli.run import command
+        case "watch":
+            from memqos.cli.watch import command
+        case "baseline":
+            from memqos.cli.baseline import command
         case "expect":
             from memqos.cli.expect import command
         case "audit":

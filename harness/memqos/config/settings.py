@@ -12,7 +12,7 @@ from typing import Any
 from memqos.config.files import FromFile
 from memqos.config.placed import PlacedFile
 from memqos.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting
-from memqos.config.values import StatedRuntime, TimeBudget, Value, plain_value, repeated_value, value_of
+from memqos.config.values import Shard, StatedRuntime, TimeBudget, Value, plain_value, repeated_value, value_of
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["DEFAULT", "SettingValue", "Settings", "resolve", "unknown_variables"]
@@ -54,7 +54,8 @@ class Settings:
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. all: whether nothing is left out of whole suites. runtime_version:
     what a person states of the OCI runtime, None where nobody does. results: None is a folder made from the time.
-    parallel: how many pods are started at the same time. time_budget: None is as long as it takes. Of the files None
+    parallel: how many pods are started at the same time. time_budget: None is as long as it takes.
+    shard: None is the whole. Of the files None
     and () leave what the machine has.
     origins: by key where each came from: "default", the option as it was written, the environment variable, or the file
     with the line.
@@ -85,6 +86,9 @@ class Settings:
     keep_vm: bool
     known: tuple[Path, ...]
     strict_known: bool
+    baseline: Path | None
+    last_failed: bool
+    shard: Shard | None
     results: Path | None
     parallel: int
     time_budget: TimeBudget | None

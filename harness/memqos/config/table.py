@@ -46,6 +46,7 @@ class Kind(Enum):
     FILE = "an existing file"
     FILES = "existing files, each with an option of its own"
     FOLDER = "a folder"
+    SHARD = "a part of several, such as 2/5"
     PLACED = "files or folders with their place in the machine, SRC:DST or SRC:DST:MODE, each with an option of its own"
     UNITS = "systemd units, each with an option of its own"
 
@@ -273,6 +274,26 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
         help="fail the run where a deviation that is listed as known (vm/known.toml, --known) was looked for and is "
         "not there",
+    ),
+    Setting(
+        name="baseline",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="accept the deviations in this file, each until its day: they are told as known, and fail nothing",
+    ),
+    Setting(
+        name="last-failed",
+        kind=Kind.FLAG,
+        default=False,
+        help="run only the cases that deviated or ended in an error in the run before, whose results are in the "
+        "folder of --results or the newest in results",
+    ),
+    Setting(
+        name="shard",
+        kind=Kind.SHARD,
+        metavar="K/N",
+        help="run the K-th of N parts of the cases, one for each of N jobs; parts take nearly the same time as far as "
+        "it is known from earlier runs, and are the same wherever the same is known",
     ),
     Setting(
         name="results",

@@ -13,7 +13,7 @@ from memqos.config.table import Kind, Setting
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["StatedRuntime", "TimeBudget", "Value", "plain_value", "repeated_value", "value_of"]
+__all__ = ["Shard", "StatedRuntime", "TimeBudget", "Value", "plain_value", "repeated_value", "value_of"]
 
 _YES = frozenset({"1", "yes", "true", "on"})
 _NO = frozenset({"0", "no", "false", "off", ""})
@@ -41,8 +41,19 @@ class TimeBudget:
         return self.text
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of so many parts of the cases: the first is 1 of them."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
 Value = (
-    str | int | bool | Path | CgroupVersion | StatedRuntime | TimeBudget
+    str | int | bool | Path | CgroupVersion | StatedRuntime | TimeBudget | Shard
     | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | tuple[PlacedFile, ...] | None
 )  # fmt: skip
 """What a setting's value may be; None is "not set"."""
@@ -139,6 +150,14 @@ def _time(setting: Setting, text: str, origin: str) -> TimeBudget:
     return TimeBudget(text, total)
 
 
+def _shard(setting: Setting, text: str, origin: str) -> Shard:
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
+    number, of = (int(part) for part in match.groups()) if match else (0, 0)
+    if not 1 <= number <= of:
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin, next_step="The first of five is 1/5.")
+    return Shard(number, of)
+
+
 def _flag(_: Setting, text: str, origin: str) -> bool:
     if text.lower() not in _YES | _NO:
         raise UsageError(f"'{text}' is neither yes nor no.", where=origin)
@@ -162,4 +181,5 @@ _CONVERTERS: Mapping[Kind, Callable[[Setting, str, str], Value]] = {
     Kind.RUNTIME: _runtime,
     Kind.FILE: _path,
     Kind.FOLDER: _path,
+    Kind.SHARD: _shard,
 }

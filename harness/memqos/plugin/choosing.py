@@ -26,11 +26,12 @@ def left_out(
     """The cases that this run does not have.
 
     cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
-    runtime_of: the runtime of a case. None with --all, and none where somebody chose by -k or -m. A case is left out by
-    its marker or its claim, or because that needs Docker and its runtime is another. One of memqos's own suites is by
-    its kubelet as well, if nobody asked for its release; a test that names none but such kubelets has them.
+    runtime_of: the runtime of a case. None with --all or --last-failed, and none where somebody chose by -k or -m. A
+    case is left out by its marker or its claim, or because that needs Docker and its runtime is another. One of
+    memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
+    kubelets has them.
     """
-    if settings.all or config.option.keyword or config.option.markexpr:
+    if settings.all or settings.last_failed or config.option.keyword or config.option.markexpr:
         return []
     brought = data_root() / "suites"
     places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]

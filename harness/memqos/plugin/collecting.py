@@ -59,6 +59,10 @@ def check_settings(settings: Settings) -> dict[str, str]:
         from memqos.plugin.listed import known_deviations
 
         known_deviations(settings.known)
+    if settings.baseline:
+        from memqos.baseline import load_baseline
+
+        load_baseline(settings.baseline)
     return builds
 
 

@@ -110,6 +110,13 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Relay(config), "memqos-relay")
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
+    if settings.shard is not None or settings.last_failed:
+        from memqos.plugin.parting import Parting
+
+        try:
+            manager.register(Parting(config), "memqos-parting")
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
     interrupting = Interrupting()
     manager.register(interrupting, "memqos-interrupting")
     if not is_worker:

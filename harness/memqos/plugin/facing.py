@@ -15,8 +15,9 @@ import pytest
 
 from memqos import claims
 from memqos.config.systems import systems_of
-from memqos.plugin.keys import SETTINGS_KEY, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
+from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.report.outcome import TestResult
+from memqos.report.summary import shard_text
 
 if TYPE_CHECKING:
     from memqos.face.showing import Face
@@ -193,6 +194,8 @@ class Facing:
         self.face.expects(rows, expected=stored_durations(), workers=workers)
         systems = systems_of(self._config.stash[SETTINGS_KEY])
         machines = tuple(dict.fromkeys("/".join(filter(None, system.place)) for system in systems))
+        if (shard := self._config.stash.get(SHARD, None)) is not None:
+            self.face.head([shard_text(shard)])
         self.face.head(outlook(self.face.tally, chapters=chapters, machines=machines, workers=workers))
 
     def _place_of(self, result: TestResult) -> tuple[Path | None, int]:

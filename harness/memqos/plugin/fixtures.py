@@ -223,7 +223,7 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.plugin.evidence import Evidence, Folder
-    from memqos.plugin.listed import known_or_not
+    from memqos.plugin.listed import accepted_by, known_or_not
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
@@ -234,7 +234,8 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     def amend(finding: Finding) -> Finding:
         amended: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
         used = lane.station if lane is not None else None
-        return known_or_not(amended or finding, claim_of(item), used, config.stash[SETTINGS_KEY].known)
+        told = known_or_not(amended or finding, claim_of(item), used, config.stash[SETTINGS_KEY].known)
+        return accepted_by(config, told, claim_of(item))
 
     if station is not None:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.

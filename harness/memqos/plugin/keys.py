@@ -29,6 +29,7 @@ __all__ = [
     "NOTES",
     "RESULTS",
     "SETTINGS_KEY",
+    "SHARD",
     "USAGE",
     "WORKERS",
     "Notes",
@@ -73,6 +74,9 @@ LANE = pytest.StashKey[Any]()
 
 LEFT_OUT = pytest.StashKey[LeftOut]()
 """What the default leaves out of the suites of this run."""
+
+SHARD = pytest.StashKey[Mapping[str, Any]]()
+"""Of a run that is one of several shards: its number, of how many, of how many cases, and the division's name."""
 
 USAGE = pytest.StashKey[UsageError]()
 """A usage error that an xdist worker found while collecting; the controller reports it."""

@@ -6,17 +6,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from memqos.baseline import Accepted, accepted_or_not, load_baseline
 from memqos.catalog.data import data_root
+from memqos.clock import utc_now
 from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UnknownNameError
 from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
 from memqos.plugin.citing import claims_below
+from memqos.plugin.keys import SETTINGS_KEY
 
 if TYPE_CHECKING:
     from memqos.plugin.station import Station
 
-__all__ = ["check_claims_of_lists", "known_deviations", "known_or_not"]
+__all__ = ["accepted_by", "check_claims_of_lists", "known_deviations", "known_or_not"]
 
 
 @lru_cache(maxsize=1)
@@ -42,3 +47,17 @@ def known_or_not(finding: Finding, claim: str, station: Station | None, lists: t
     if station is None or not listed:
         return finding
     return amended(finding, claim, listed, runtimes=runtimes_told(station.runtimes), driver=str(station.key.driver))
+
+
+_ACCEPTED = pytest.StashKey[tuple[Accepted, ...]]()
+
+
+def accepted_by(config: pytest.Config, finding: Finding, claim: str) -> Finding:
+    """The finding of a claim as known, if the baseline of this run accepts it today."""
+    file = config.stash[SETTINGS_KEY].baseline
+    if file is None:
+        return finding
+    if _ACCEPTED not in config.stash:
+        config.stash[_ACCEPTED] = load_baseline(file)
+    accepted: tuple[Accepted, ...] = config.stash[_ACCEPTED]
+    return accepted_or_not(finding, claim, accepted, today=utc_now().date())

@@ -30,6 +30,7 @@ from memqos.plugin.keys import (
     LEFT_OUT,
     RESULTS,
     SETTINGS_KEY,
+    SHARD,
     is_ours,
     is_run_of_suites,
     phase_of,
@@ -311,6 +312,7 @@ class Recording:
             known_gone=self._known_gone(),
             left_out=self._config.stash.get(LEFT_OUT, LeftOut()),
             claims=self._cited(),
+            shard=self._config.stash.get(SHARD, {}),
         )
 
     def _cited(self) -> dict[str, dict[str, str]]:

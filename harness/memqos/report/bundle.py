@@ -69,6 +69,8 @@ class Bundle:
     known_gone: the known deviations of the machines' runtimes that were looked for and not seen, one line each.
     merged: what it was merged of; None for one run.
     claims: id to sentence, source, kind and about of each claim that a result cites.
+    shard: of a run that had one part of several its number, of how many, of how many cases, and the name of the
+    division: parts fit together only if theirs are the same. Empty for a whole run.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
@@ -87,6 +89,7 @@ class Bundle:
     left_out: LeftOut = LeftOut()
     claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     merged: Merged | None = None
+    shard: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -141,6 +144,7 @@ class Bundle:
             "machines": as_json(self.machines),
             "claims": as_json(self.claims),
             "results": [result.to_json() for result in self.results],
+            **({"shard": as_json(self.shard)} if self.shard else {}),
             **({"matrix": _matrix_document(matrix)} if matrix.columns else {}),
             **({"merged": as_json(self.merged)} if self.merged is not None else {}),
         }

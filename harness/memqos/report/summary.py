@@ -20,7 +20,7 @@ from memqos.report.causes import Cause, causes_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import overhead_text, timing_text
 
-__all__ = ["again", "finding_line", "known_line", "summary_lines", "verdict_line"]
+__all__ = ["again", "finding_line", "known_line", "shard_text", "summary_lines", "verdict_line"]
 
 _COLUMNS = (
     Outcome.CONFORMS,
@@ -39,7 +39,7 @@ _WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcom
 _SET_BY = "findings, by who set it"
 _LISTS = {"profile", "runtime", "driver"}
 """Settings whose values are one option, separated by commas: what a case is named by."""
-_NOT_AGAIN = {"results", "keep_vm", "kubernetes", "time_budget", "all"}
+_NOT_AGAIN = {"results", "shard", "last_failed", "keep_vm", "kubernetes", "time_budget", "all"}
 """Settings that are about a whole run, and not about one test of it."""
 
 
@@ -75,6 +75,8 @@ def summary_lines(
         yield from _section("timing (medians, for information)", _timing(bundle))
         yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
         yield from _left_out(bundle)
+        if bundle.shard:
+            yield shard_text(bundle.shard)
         yield f"results: {results_folder}"
         if report:
             yield f"report: {report}"
@@ -150,6 +152,11 @@ def _left_out(bundle: Bundle) -> Iterator[str]:
     if left.cases:
         counted = f"{_counted(left.claims, 'claim')}, {_counted(left.cases, 'case')}"
         yield f"left out of the default: {counted}; --all runs them too"
+
+
+def shard_text(shard: Mapping[str, Any]) -> str:
+    """Which part of the cases a run had."""
+    return f"shard {shard['number']} of {shard['of']}, of {shard['cases']} cases; division {shard['division']}"
 
 
 def _known(number: int) -> str:

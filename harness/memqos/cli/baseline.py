@@ -1,0 +1,50 @@
+"""`memqos baseline`: a file that accepts what deviated in a run, for a while."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from memqos.baseline import baseline_text
+from memqos.bundles.reading import read_results
+from memqos.errors import UsageError
+
+__all__ = ["command"]
+
+HELP = """Write a baseline: what deviated in a run, accepted until a day.
+
+`memqos run --baseline FILE` then tells these as known, and does not fail for them until that day is over.
+
+\b
+Example:
+  memqos baseline results/TIME --until 2027-01-31 --reason "runc issue 1" > baseline.toml
+"""
+
+
+def _baseline(*, results: str, until: str, reason: str) -> int:
+    try:
+        day = datetime.date.fromisoformat(until)
+    except ValueError:
+        raise UsageError(f"'{until}' is not a day such as 2027-01-31.", where="--until") from None
+    if not reason.strip():
+        raise UsageError("the reason is empty.", where="--reason", next_step="Say why it is accepted.")
+    found = read_results(Path(results)).bundle.results
+    deviations = [(result.claim, finding) for result in found for finding in result.deviations]
+    if not deviations:
+        raise UsageError(f"nothing deviates in '{results}'.", next_step="No baseline is needed.")
+    click.echo(baseline_text(deviations, until=day, reason=reason), nl=False)
+    return 0
+
+
+command = click.Command(
+    name="baseline",
+    help=HELP,
+    callback=_baseline,
+    params=[
+        click.Argument(["results"], metavar="RESULTS"),
+        click.Option(["--until"], required=True, metavar="DAY", help="The last day on which it counts, YYYY-MM-DD."),
+        click.Option(["--reason"], required=True, metavar="TEXT", help="Why it is accepted."),
+    ],
+)

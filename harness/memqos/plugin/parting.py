@@ -1,0 +1,143 @@
+"""The part of its cases that a run has: one shard of several, or those that failed last time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memqos.config.settings import Settings
+from memqos.errors import UsageError
+from memqos.plugin.collecting import kubelet_id, system_of
+from memqos.plugin.keys import SETTINGS_KEY, SHARD, USAGE, is_ours
+from memqos.report.outcome import Outcome
+
+__all__ = ["Parting", "last_failed"]
+
+TIMES, FAILED, SHARD_OUTPUT = "memqos_times", "memqos_failed", "memqos_shard"
+"""What a worker is told, and what it tells."""
+
+_FAILED = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
+
+
+class Parting:
+    """Deselects what is no part of this run; registered in every process of a run that has only a part.
+
+    All workers go by what their controller found: the times of earlier runs may change while they collect. Raises
+    UsageError where there is no earlier run, or nothing failed in it.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._settings = config.stash[SETTINGS_KEY]
+        told: dict[str, Any] | None = getattr(config, "workerinput", None)
+        if told is None:
+            told = {TIMES: _times(self._settings), FAILED: _failed(config, self._settings)}
+        self._times: dict[str, float] = told[TIMES]
+        self._failed: list[str] = told[FAILED]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker the same."""
+        node.workerinput |= {TIMES: self._times, FAILED: self._failed}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over how a worker divided; all of them did it alike."""
+        told = (getattr(node, "workeroutput", None) or {}).get(SHARD_OUTPUT)
+        if told:
+            self._config.stash[SHARD] = dict(told)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """After -k and -m: those that failed, and of these the shard."""
+        kept = items
+        if self._settings.last_failed:
+            kept = [item for item in kept if item.nodeid in set(self._failed)]
+            if not kept and items:
+                self._refuse(f"none of the {len(self._failed)} cases that failed last time is among those of this run.")
+        if self._settings.shard is not None:
+            kept = self._shard_of(kept)
+        if len(kept) < len(items):
+            chosen = set(kept)
+            self._config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+            items[:] = kept
+
+    def pytest_sessionfinish(self) -> None:
+        """A worker tells its controller how it divided."""
+        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if output is not None and SHARD in self._config.stash:
+            told: Mapping[str, Any] = self._config.stash[SHARD]
+            output[SHARD_OUTPUT] = dict(told)
+
+    def _shard_of(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        from memqos.plugin.shards import divided
+
+        shard = self._settings.shard
+        if shard is None:
+            return items
+        cases = [(item.nodeid, _unit(item, self._settings)) for item in items]
+        division = divided(cases, shard.of, seconds=self._times)
+        own = set(division.shards[shard.number - 1])
+        self._config.stash[SHARD] = {
+            "number": shard.number, "of": shard.of, "cases": len(cases), "division": division.name
+        }  # fmt: skip
+        return [item for item in items if item.nodeid in own]
+
+    def _refuse(self, what: str) -> None:
+        error = UsageError(what, where=self._settings.origins["last_failed"])
+        if not hasattr(self._config, "workerinput"):
+            raise pytest.UsageError(str(error))
+        self._config.stash[USAGE] = error
+
+
+def _times(settings: Settings) -> dict[str, float]:
+    from memqos.plugin.durations import stored_durations
+
+    return stored_durations() if settings.shard is not None else {}
+
+
+def _failed(config: pytest.Config, settings: Settings) -> list[str]:
+    if not settings.last_failed:
+        return []
+    here = config.invocation_params.dir
+    return list(last_failed(settings, here))
+
+
+def last_failed(settings: Settings, here: Path) -> Iterable[str]:
+    """The ids of the cases that failed in the run before this one: in the folder of --results, or else the latest.
+
+    here: the current folder. Raises UsageError where there is none, or nothing failed in it.
+    """
+    from memqos.bundles.reading import read_results
+
+    where = settings.origins["last_failed"]
+    folder = _latest(here / settings.results if settings.results is not None else None, here / "results")
+    if folder is None:
+        raise UsageError("there are no results of an earlier run.", where=where, next_step="Run without it first.")
+    found = [result.id for result in read_results(folder).bundle.results if result.outcome in _FAILED]
+    if not found:
+        raise UsageError(f"nothing failed in '{folder}'.", where=where, next_step="Run without it.")
+    return found
+
+
+def _latest(named: Path | None, folder: Path) -> Path | None:
+    """The folder of results that was named if there are any in it, or else the one that was last written to."""
+    places = [named] if named is not None else []
+    for place in places:
+        if any((place / name).is_file() for name in ("bundle.json", "findings.jsonl")):
+            return place
+    files = [file for name in ("bundle.json", "findings.jsonl") for file in folder.glob(f"*/{name}")]
+    newest = max(files, key=lambda file: (file.stat().st_mtime_ns, str(file)), default=None)
+    return newest.parent if newest is not None else None
+
+
+def _unit(item: pytest.Item, settings: Settings) -> Hashable:
+    """What keeps a case with others: the population that it looks at, or the group that it names."""
+    if (marker := item.get_closest_marker("xdist_group")) is not None:
+        return ("group", str([*marker.args, *marker.kwargs.values()]))
+    if is_ours(item) and "qos_population" in getattr(item, "fixturenames", ()):
+        return (str(system_of(item, settings)), str(item.path), kubelet_id(item))
+    return item.nodeid

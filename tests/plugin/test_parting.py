@@ -1,0 +1,143 @@
+"""--shard and --last-failed: a part of the cases, the same with workers and without."""
+
+import json
+import re
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CASES = """
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(7))
+def test_it(qos_evidence, number):
+    qos_evidence.settle(finding("deviates" if number in {1, 4} else "conforms"))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path / "cache"))
+
+
+def bundle(pytester, folder="out"):
+    return json.loads((pytester.path / folder / "bundle.json").read_text())
+
+
+def numbers(found):
+    return sorted(int(re.search(r"\[(\d)\]", one["id"])[1]) for one in found["results"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_shards_are_the_whole_and_none_overlap(suite, run, pytester, workers):
+    suite(CASES)
+    parts, shards = [], []
+    for number in (1, 2, 3):
+        run(f"--memqos-shard={number}/3", *workers)
+        parts += numbers(bundle(pytester))
+        shards.append(bundle(pytester)["shard"])
+        assert bundle(pytester)["counts"]["not_run"] == 0
+    assert sorted(parts) == list(range(7))
+    assert [(one["number"], one["of"], one["cases"]) for one in shards] == [(1, 3, 7), (2, 3, 7), (3, 3, 7)]
+    assert len({one["division"] for one in shards}) == 1
+
+
+def test_shards_go_by_the_time_that_cases_took(suite, run, pytester, tmp_path):
+    times = {f"demo/test_demo.py::test_it[{n}]": 60.0 if n == 6 else 10.0 for n in range(7)}
+    (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
+    suite(CASES)
+    result = run("--memqos-shard=1/2")
+    assert numbers(bundle(pytester)) == [6]
+    division = bundle(pytester)["shard"]["division"]
+    assert f"shard 1 of 2, of 7 cases; division {division}" in result.outlines
+    run("--memqos-shard=2/2")
+    assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_shard_is_of_what_was_chosen(suite, run, pytester):
+    suite(CASES)
+    run("--memqos-shard=1/2", "-k", "0 or 1")
+    assert bundle(pytester)["shard"]["cases"] == 2
+    assert numbers(bundle(pytester)) == [0]
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_what_is_no_shard_is_a_usage_error(suite, run, text):
+    suite(CASES)
+    result = run(f"--memqos-shard={text}")
+    assert result.ret == 4
+    assert f"'{text}' is not a part of several, such as 2/5" in result.stderr.str()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_failed_is_run_again_from_the_folder_that_was_named(suite, run, pytester, workers):
+    suite(CASES)
+    run()
+    assert run("--memqos-last-failed", *workers).ret == 1
+    assert numbers(bundle(pytester)) == [1, 4]
+    suite(CASES.replace("{1, 4}", "{4}"))
+    run("--memqos-last-failed", *workers)
+    assert numbers(bundle(pytester)) == [1, 4]
+    run("--memqos-last-failed", *workers)
+    assert numbers(bundle(pytester)) == [4]
+
+
+def test_without_a_folder_it_is_the_run_that_was_last(suite, run, pytester):
+    suite(CASES)
+    for folder, body in (("results/b", CASES), ("results/a", CASES.replace("{1, 4}", "{2}"))):
+        suite(body)
+        pytester.runpytest_subprocess("suites", f"--memqos-results={folder}")
+    pytester.runpytest_subprocess("suites", "--memqos-results=new", "--memqos-last-failed")
+    assert numbers(bundle(pytester, "new")) == [2]
+
+
+def test_there_has_to_be_an_earlier_run(suite, run):
+    suite(CASES)
+    result = run("--memqos-last-failed")
+    assert result.ret == 4
+    assert "there are no results of an earlier run" in result.stderr.str()
+
+
+def test_something_has_to_have_failed(suite, run):
+    suite(CASES.replace("{1, 4}", "set()"))
+    run()
+    result = run("--memqos-last-failed")
+    assert result.ret == 4
+    assert "nothing failed in " in result.stderr.str()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_failed_has_to_be_among_the_cases(suite, run, workers):
+    suite(CASES)
+    run()
+    suite(CASES.replace("test_it", "test_other"))
+    result = run("--memqos-last-failed", *workers)
+    assert result.ret == 4
+    said = result.stderr.str() + result.stdout.str()
+    assert "none of the 2 cases that failed last time is among those of this run." in said
+
+
+def test_what_the_default_leaves_out_is_run_again_if_it_failed(suite, run, pytester):
+    suite(CASES.replace('@pytest.mark.claim("demo/one")', '@pytest.mark.more\n@pytest.mark.claim("demo/one")'))
+    run("--memqos-all")
+    run("--memqos-last-failed")
+    assert numbers(bundle(pytester)) == [1, 4]
+
+
+def test_a_baseline_accepts_until_its_day(suite, run, pytester):
+    entry = '[[accepted]]\nclaim = "demo/one"\nknob = "memory.high"\nuntil = DAY\nreason = "issue 7"\n'
+    suite(CASES)
+    (pytester.path / "baseline.toml").write_text(entry.replace("DAY", "9999-12-31"))
+    accepted = run("--memqos-baseline=baseline.toml")
+    assert accepted.ret == 0
+    assert bundle(pytester)["counts"]["tests"]["known"] == 2
+    accepted.stdout.fnmatch_lines(["known deviations:", "*accepted until 9999-12-31: issue 7"])
+
+    (pytester.path / "baseline.toml").write_text(entry.replace("DAY", "2020-01-01"))
+    over = run("--memqos-baseline=baseline.toml")
+    assert over.ret == 1
+    over.stdout.fnmatch_lines(["*seen     baseline: accepted until 2020-01-01, which is over: issue 7"])
+
+    (pytester.path / "baseline.toml").write_text("[[accepted]]\n")
+    assert run("--memqos-baseline=baseline.toml").ret == 4
