@@ -189,7 +189,8 @@ def matrix_lines(matrix: Matrix, *, whole: bool = True) -> Iterator[str]:
     if not matrix.columns:
         return
     rows = matrix.rows if whole or len(matrix.rows) <= MANY else tuple(row for row in matrix.rows if not _is_right(row))
-    for columns in _blocks(matrix.columns):
+    for number, columns in enumerate(_blocks(matrix.columns) if rows else ()):
+        yield from [""] if number else []
         yield from _table(rows, columns)
     if left := len(matrix.rows) - len(rows):
         yield f"{left} {'further ' if rows else ''}claims conform in every column that has them: see matrix.txt"

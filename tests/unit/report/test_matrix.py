@@ -143,6 +143,7 @@ def test_many_columns_stand_below_one_another_and_many_claims_are_counted():
         "claim     containerd+runc  containerd+runc  containerd+crun  containerd+crun  docker+runc",
         "          systemd          cgroupfs         systemd          cgroupfs         systemd",
         "values/0  conforms 1       conforms 1       conforms 1       conforms 1       conforms 1",
+        "",
         "claim     docker+runc  oci:runc    oci:runc    oci:crun    oci:crun",
         "          cgroupfs     systemd     cgroupfs    systemd     cgroupfs",
         "values/0  conforms 1   conforms 1  conforms 1  conforms 1  deviates 1",
@@ -152,6 +153,13 @@ def test_many_columns_stand_below_one_another_and_many_claims_are_counted():
         "  memory.high observed (values/0): container app of pod default/web",
         "    the 9 others: 63750144",
         "    oci:crun/cgroupfs: max",
+    ]
+
+
+def test_many_claims_that_all_conform_are_one_line():
+    everywhere = [one(profile, str(n), claim=f"values/{n}") for n in range(21) for profile in ("old", "new")]
+    assert list(matrix_lines(matrix_of(everywhere), whole=False)) == [
+        "21 claims conform in every column that has them: see matrix.txt"
     ]
 
 
