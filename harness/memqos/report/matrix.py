@@ -128,15 +128,19 @@ def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
 
 def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column]) -> Iterator[ColumnDifference]:
     """What differs between the columns, put together by claim, control file and rules; in the columns' order."""
-    same: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
+    same: dict[tuple[str, str, str, str, int], dict[str, Finding]] = {}
     for result in results:
         if result.profile:
+            # A case may have several findings of one knob, such as a refusal and the next request.
+            seen = Counter[tuple[str, str]]()
             for finding in result.findings:
-                key = (result.claim, without_system(result), finding.subject, finding.knob)
+                what = (finding.subject, finding.knob)
+                key = (result.claim, without_system(result), *what, seen[what])
+                seen[what] += 1
                 same.setdefault(key, {})[columns[_system(result)].name] = finding
     names = [column.name for column in columns.values()]
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
-    for (claim, _, subject, knob), by_column in same.items():
+    for (claim, _, subject, knob, _), by_column in same.items():
         found = {name: by_column[name] for name in names if name in by_column}
         expected = {name: finding.expected for name, finding in found.items()}
         observed = {name: finding.observed for name, finding in found.items()}

@@ -170,6 +170,17 @@ def test_few_claims_and_the_whole_matrix_have_every_row():
     assert sum(line.startswith("values/") for line in everything) == 42
 
 
+def test_findings_of_one_knob_are_compared_in_their_order():
+    """A request that has to be refused on the one, after which the next is taken, and is right on the other."""
+    refused, taken, following = (
+        finding(Verdict.CONFORMS, knob="create", expected=words, observed=words)
+        for words in ("refused", "taken", "the next is taken")
+    )
+    cases = [one("old", "a", findings=[refused, following]), one("new", "a", findings=[taken])]
+    [difference] = matrix_of(cases).differences
+    assert difference.values == {"old": "refused", "new": "taken"}
+
+
 def test_what_differs_and_conforms_everywhere_is_no_difference():
     """Two machines use a different amount of memory: nothing was expected of it but a bound."""
     cases = [
