@@ -134,9 +134,9 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
             # A case may have several findings of one knob, such as a refusal and the next request.
             seen = Counter[tuple[str, str]]()
             for finding in result.findings:
-                what = (finding.subject, finding.knob)
-                key = (result.claim, without_system(result), *what, seen[what])
-                seen[what] += 1
+                about = (finding.subject, finding.knob)
+                key = (result.claim, without_system(result), *about, seen[about])
+                seen[about] += 1
                 same.setdefault(key, {})[columns[_system(result)].name] = finding
     names = [column.name for column in columns.values()]
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
