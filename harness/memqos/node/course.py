@@ -47,14 +47,14 @@ class Course:
         found = self.rests_on.judge(self.samples)
         return tuple(replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found)
 
-    def rises(self, file: str, key: str) -> Finding:
-        """A counter went up from zero; pressure: by more than one short sleep."""
+    def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
+        """A counter went up from zero; pressure: by more than one short sleep. why_not: as of `keeps`."""
         least = THROTTLE_US if file == "memory.pressure" else 0
-        return self._counter(file, key, f"above {least}", lambda seen: seen > least)
+        return self._counter(file, key, f"above {least}", lambda seen: seen > least, why_not=why_not)
 
-    def stays(self, file: str, key: str) -> Finding:
-        """A counter is still zero, as it was when the cgroup was made."""
-        return self._counter(file, key, "0", lambda seen: seen == 0)
+    def stays(self, file: str, key: str, *, why_not: str = "") -> Finding:
+        """A counter is still zero, as it was when the cgroup was made. why_not: as of `keeps`."""
+        return self._counter(file, key, "0", lambda seen: seen == 0, why_not=why_not)
 
     def stays_empty(self, file: str) -> Finding:
         """An amount was zero in every sample."""
@@ -231,11 +231,12 @@ class Course:
             return unseen
         return "" if peak < least else f"{unseen}, with a {PEAKS[file]} of {peak} in its pod"
 
-    def _counter(self, file: str, key: str, expected: str, holds: Callable[[int], bool]) -> Finding:
+    def _counter(self, file: str, key: str, expected: str, holds: Callable[[int], bool], *, why_not: str) -> Finding:
         values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
         most = max(values, default=None)
         observed = None if most is None else f"{key} {most}"
-        return self._finding(file, f"{key} {expected}", observed, most is not None and holds(most), key=key)
+        held_true = most is not None and holds(most)
+        return self._finding(file, f"{key} {expected}", observed, held_true, key=key, why_not=why_not)
 
     def _word(self, what: str, expected: str, observed: str, **evidence: str) -> Finding:
         """A finding on what the runtime or the workload says, which is in no cgroup's file."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memqos.cgroupfs import parse
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.protection import Effective, Shelter
@@ -18,7 +17,6 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import MAX, Bytes, Knob, Max
-from memqos.model.path import CgroupPath
 from memqos.node.premises import broken_of
 from memqos.node.watched import WatchedContainer
 
@@ -91,7 +89,7 @@ class Pressed:
 
 
 def squeeze_of(
-    plan: Plan | None,
+    plan: Plan,
     kubelet: Kubelet,
     containers: Sequence[WatchedContainer],
     neighbour: WatchedContainer,
@@ -99,13 +97,13 @@ def squeeze_of(
     past_low: bool,
 ) -> Squeeze:
     """How much the neighbour takes to press as `Watch.press` says; UsageError if kubepods has no limit."""
-    limit = None if plan is None else plan.node.knobs.get(Knob.MEMORY_MAX)
-    if plan is None or limit is None or not isinstance(limit.value, Bytes):
+    limit = plan.node.knobs.get(Knob.MEMORY_MAX)
+    if limit is None or not isinstance(limit.value, Bytes):
         raise UsageError(
             "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
             next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
         )
-    usage = {(one.premises.pod.uid, one.premises.planned.name): _last_usage(one, one.path) for one in containers}
+    usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
     crowded = {one.subject: one.crowded for one in shelter(plan, kubelet, usage)}
     subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
     counts = {key: found for key, subject in subjects.items() if (found := crowded[subject]) is not None}
@@ -115,7 +113,7 @@ def squeeze_of(
             least = _amount(found.min, found.usage)
             most = max(least, _amount(found.low, found.usage))
             exposed, hidden = exposed + found.usage - most, hidden + most - least
-    used = sum(_last_usage(one, pod) for pod, one in {one.pod: one for one in containers}.items())
+    used = sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())
     short = exposed + hidden // 2 if past_low else exposed // 2
     return Squeeze(
         counts=counts,
@@ -123,15 +121,6 @@ def squeeze_of(
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),
     )
-
-
-def _last_usage(container: WatchedContainer, path: CgroupPath) -> int:
-    """memory.current of a container's cgroup or its pod's as it was read last; zero if it never was."""
-    for sample in reversed(container.samples):
-        text = sample.reading.file(path, "memory.current")
-        if isinstance(text, str):
-            return parse.number(text, path=f"{path}/memory.current")
-    return 0
 
 
 def _amount(protection: Bytes | Max, usage: int) -> int:

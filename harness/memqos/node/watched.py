@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
 from memqos.model.path import CgroupPath
@@ -106,6 +107,14 @@ class WatchedContainer:
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
         self._finite += len(commands)
+
+    def last_usage(self, path: CgroupPath) -> int:
+        """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""
+        for sample in reversed(self.samples):
+            text = sample.reading.file(path, "memory.current")
+            if isinstance(text, str):
+                return parse.number(text, path=f"{path}/memory.current")
+        return 0
 
     @property
     def work_is_done(self) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Plan
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.node.combining import Combined, Unfinished, both
-from memqos.node.conditions import Sample
+from memqos.node.combining import Combined, Unfinished, both, either
+from memqos.node.conditions import Sample, ended
+from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.pressing import Pressed, squeeze_of
@@ -70,13 +70,13 @@ class Watch:
         self._source = source
         self._kubelet = kubelet
         self._write_back = write_back
-        self._plan: Plan | None = None
+        self._population: Population | None = None
         self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
         self._containers: dict[str, WatchedContainer] = {}
 
     def begin(self, population: Population, rests_on: Sequence[Premises], controls: Mapping[str, Control]) -> None:
         """Take the containers of these premises as those that are watched, now that they run."""
-        self._plan = population.plan
+        self._population = population
         for premises in rests_on:
             uid, name = premises.pod.uid, premises.planned.name
             admitted = population.require(uid)
@@ -145,10 +145,31 @@ class Watch:
         for container in everyone:
             container.until_done()
         self._write_back()
-        squeeze = squeeze_of(self._plan, self._kubelet, everyone, grows, past_low=past_low)
+        squeeze = squeeze_of(self._watched.plan, self._kubelet, everyone, grows, past_low=past_low)
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
         return Pressed(containers=everyone, squeeze=squeeze)
+
+    def exhaust(self, greedy: str) -> Exhausted:
+        """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.
+
+        Returns when a container was killed for it, and the greedy one has come to its end or has what it wanted.
+        UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
+        """
+        grows, everyone = self.container(greedy), list(self._containers.values())
+        for container in everyone:
+            container.until_done()
+        exhaustion = exhaustion_of(self._watched.plan, self._kubelet, everyone, grows)
+        grows.do(Anon(size=exhaustion.takes))
+        self.until(either(*(container.sees(ended()) for container in everyone)))
+        grows.until_done()
+        return Exhausted(containers=everyone, exhaustion=exhaustion, scores=scores_of(self._watched))
+
+    @property
+    def _watched(self) -> Population:
+        """The pods that are watched, once it has begun."""
+        assert self._population is not None  # noqa: S101 - a watch is handed out when it has begun
+        return self._population
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))

@@ -1,0 +1,83 @@
+"""Node: who is killed when all pods together have run out of what the kubelet leaves them.
+
+    cgroup                   oom_score_adj                memory.max       before             then
+    kubepods                                              256 Mi
+      pod holds-guaranteed   -997                         64 Mi            48 Mi anonymous
+      pod holds-little       1000                         max              32 Mi anonymous
+      pod holds-much         1000                         max              128 Mi anonymous
+      pod greedy-burstable   below 1000, by its request   max              nothing            what is left, and 16 Mi
+      pod greedy-guaranteed  -997                         248 Mi           nothing            what is left, and 16 Mi
+
+Nothing of it can be reclaimed, but for what a pod may swap: none of those that hold memory may. Who is killed is the
+model's word (`memqos.engine.cgroup.oom_killer`), from the planned scores and from what was in use before. It is held to
+where the first is ahead by 8 Mi: page tables and what is in page cache are in nobody's own figure. The 16 Mi are less
+than any victim gives back, so that one kill is enough.
+"""
+
+import contextlib
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.fixture
+def crowd(qos_node, qos_kubelet, qos_catalog):
+    """Makes these pods under a kubelet that leaves them little memory, all of them watched."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*names):
+            pods = [qos_catalog.pod(name) for name in names]
+            watched = qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True)
+            return stack.enter_context(watched)
+
+        yield make
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("node/usage-decides")
+def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos_evidence):
+    """What it uses more weighs more than its lower score."""
+    ends = crowd("holds-guaranteed", "holds-little", "greedy-burstable").exhaust("greedy-burstable")
+
+    qos_evidence.settle(
+        *ends.premises,
+        ends.is_killed("greedy-burstable"),
+        ends.is_spared("holds-little"),
+        ends.is_spared("holds-guaranteed"),
+        ends.still_runs("holds-little"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("node/class-decides")
+def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, qos_evidence):
+    """The Burstable pod takes the last of the memory, and it is not the one that is killed."""
+    ends = crowd("holds-guaranteed", "holds-much", "greedy-burstable").exhaust("greedy-burstable")
+
+    qos_evidence.settle(
+        *ends.premises,
+        ends.is_killed("holds-much"),
+        ends.is_spared("greedy-burstable"),
+        ends.is_spared("holds-guaranteed"),
+        ends.still_runs("greedy-burstable"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("node/guaranteed-outlives")
+def test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it(crowd, qos_evidence):
+    """A BestEffort pod that uses an eighth of the memory makes room for it."""
+    ends = crowd("holds-little", "greedy-guaranteed").exhaust("greedy-guaranteed")
+
+    qos_evidence.settle(
+        *ends.premises,
+        ends.is_killed("holds-little"),
+        ends.is_spared("greedy-guaranteed"),
+        ends.still_runs("greedy-guaranteed"),
+    )

@@ -1,0 +1,51 @@
+"""The OOM killer in miniature, for pods that run out of what kubepods has.
+
+It has arithmetic of its own: the part of what ran out that a program uses, and a thousandth of all for each point of
+its score. It obeys the files as they are.
+"""
+
+import json
+import re
+from fractions import Fraction
+
+from tests.unit.node.memory import MemoryBench, amount
+from tests.unit.node.pressed import NODE, PressedBench
+
+
+class ExhaustedBench(PressedBench):
+    """The fake node whose programs hold anonymous memory, of which a steered one takes more than there is.
+
+    ignores: "oom_score_adj" kills whoever uses the most, "size" the one with the highest score; "" heeds both.
+    """
+
+    def _run(self, container):
+        MemoryBench._run(self, container)
+        anon = re.search(r"anon (\S+)", " ".join(self.args[container.id]))
+        if anon is None:
+            self.target._plain._files[container.log_path] = b""
+        self._use(self._path(container), amount(anon[1]) if anon else 0)
+
+    def _obey(self, fifo, line):
+        greedy = self.steered[fifo]
+        takes = amount(line.split()[1])
+        path = self._path(greedy)
+        others = {one.id: self._path(one) for one in self.steered.values() if one.id != greedy.id}
+        used = {one: self._amount(at, "memory.current") for one, at in others.items()}
+        limit = self._amount(NODE, "memory.max")
+        swaps = min(self._amount(path, "memory.swap.max"), self.node.facts.swap)
+        total = limit + self.node.facts.swap
+        used[greedy.id] = min(takes, limit - sum(used.values()) + swaps)
+        dies = max(used, key=lambda one: self._score(one, used[one], total))
+        self._count_kill({**others, greedy.id: path}[dies])
+        handles = {one.id: one for one in self.steered.values()}
+        self.runtime.finish(handles[dies], exit_code=137, reason="OOMKilled")
+        if dies != greedy.id:
+            self._use(path, takes)
+            done = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": takes, "max_us": 1}
+            text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+            self.target._plain._files[greedy.log_path] = text
+
+    def _score(self, container, usage, total):
+        adj = self.runtime._containers[container].resources.oom_score_adj
+        points = Fraction(0 if self.ignores == "oom_score_adj" else adj, 1000)
+        return points + (0 if self.ignores == "size" else Fraction(usage, total))

@@ -1,0 +1,124 @@
+"""The node chapter on an OOM killer in miniature: a right one conforms, wrong ones and a wrong runtime do not."""
+
+import contextlib
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.kubelets import load_kubelets
+from memqos.claims import About
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError
+from memqos.node import watching
+from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.evidence import Evidence, Folder
+from memqos.plugin.keys import Notes
+from tests.unit.node.exhausted import ExhaustedBench
+
+SUITE = Path(__file__).parents[3] / "suites" / "node" / "test_node.py"
+CATALOGUE = Catalogue()
+KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
+
+
+def suite():
+    spec = importlib.util.spec_from_file_location("suite_node", SUITE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MODULE = suite()
+
+
+def cases():
+    """Every test of the chapter, with each kubelet that it names."""
+    for name, function in inspect.getmembers(MODULE, inspect.isfunction):
+        if name.startswith("test_"):
+            marks = {mark.name: mark.args for mark in function.pytestmark}
+            for kubelet in marks["kubelet"]:
+                yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
+
+
+CASES = list(cases())
+
+
+def findings_of(function, kubelet, folder, bench):
+    notes = Notes()
+    evidence = Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=About.KERNEL)
+    with contextlib.ExitStack() as stack:
+
+        def crowd(*names):
+            pods = [CATALOGUE.pod(name) for name in names]
+            watched = bench.node.watched_pods(pods, bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True)
+            return stack.enter_context(watched)
+
+        with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+            function(crowd, evidence)
+    return notes.findings
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_kills_conform_where_score_and_size_are_heeded(function, kubelet, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path, ExhaustedBench())
+
+    assert {one.knob for one in findings} >= {"oom_score_adj", "memory.max", "memory.events", "state"}
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+@pytest.mark.parametrize(
+    ("name", "ignores"),
+    [
+        ("test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one", "size"),
+        ("test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it", "oom_score_adj"),
+    ],
+)
+def test_a_killer_that_does_not_heed_score_or_size_deviates(name, ignores, tmp_path):
+    kubelet = KUBELETS["v1.36-none"]
+    findings = findings_of(getattr(MODULE, name), kubelet, tmp_path, ExhaustedBench(ignores=ignores))
+
+    lost = {(one.knob, one.reason.rule) for one in findings if one.verdict is Verdict.DEVIATES}
+    assert {knob for knob, _ in lost} == {"memory.events", "state"}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_runtime_that_drops_the_score_is_the_deviation(function, kubelet, tmp_path):
+    """No behaviour is judged then."""
+    bench = ExhaustedBench()
+    run_in = bench.cgroups.run_in
+    bench.cgroups.run_in = lambda path, _: run_in(path, 0)
+
+    findings = findings_of(function, kubelet, tmp_path, bench)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"oom_score_adj"}
+    behaviours = [one for one in findings if one.knob == "memory.events"]
+    assert {one.verdict for one in behaviours} == {Verdict.NOT_OBSERVABLE}
+    assert all("does not hold: oom_score_adj of container" in one.why_not for one in behaviours)
+
+
+def watched(*names):
+    node = ExhaustedBench().node
+    pods = [CATALOGUE.pod(name) for name in names]
+    return node.watched_pods(pods, node.tight(KUBELETS["v1.36-none"]), rests_on=MODULE.PREMISES, steered=True)
+
+
+def test_what_the_model_does_not_name_is_not_expected_to_be_killed():
+    with watched("holds-little", "greedy-guaranteed") as watch:
+        ends = watch.exhaust("greedy-guaranteed")
+
+    named = "the kernel's model names container app of pod default/holds-little first"
+    assert (ends.is_killed("greedy-guaranteed").why_not, ends.is_spared("holds-little").why_not) == (named, named)
+
+
+def test_a_narrow_lead_is_not_observable(monkeypatch):
+    monkeypatch.setattr("memqos.node.exhausting.MARGIN", 1 << 40)
+    with watched("holds-little", "greedy-guaranteed") as watch:
+        ends = watch.exhaust("greedy-guaranteed")
+
+    assert "is ahead of container app of pod default/greedy-guaranteed by" in ends.is_killed("holds-little").why_not
