@@ -1,57 +1,31 @@
 """The node chapter on an OOM killer in miniature: a right one conforms, wrong ones and a wrong runtime do not."""
 
 import contextlib
-import importlib.util
-import inspect
-from pathlib import Path
 
 import pytest
 
-from memqos.catalog.kubelets import load_kubelets
-from memqos.claims import About
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.node import watching
-from memqos.plugin.catalogue import Catalogue
-from memqos.plugin.evidence import Evidence, Folder
-from memqos.plugin.keys import Notes
+from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.exhausted import ExhaustedBench
 
-SUITE = Path(__file__).parents[3] / "suites" / "node" / "test_node.py"
-CATALOGUE = Catalogue()
-KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
+MODULE = chapter("node")
+CASES = list(cases(MODULE))
 
 
-def suite():
-    spec = importlib.util.spec_from_file_location("suite_node", SUITE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULE = suite()
-
-
-def cases():
-    """Every test of the chapter, with each kubelet that it names."""
-    for name, function in inspect.getmembers(MODULE, inspect.isfunction):
-        if name.startswith("test_"):
-            marks = {mark.name: mark.args for mark in function.pytestmark}
-            for kubelet in marks["kubelet"]:
-                yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
-
-
-CASES = list(cases())
+def watched(node, kubelet, *names):
+    return node.watched_pods(pods(*names), node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True)
 
 
 def findings_of(function, kubelet, folder, bench):
-    notes = Notes()
-    evidence = Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=About.KERNEL)
+    evidence, notes = evidence_in(folder)
     with contextlib.ExitStack() as stack:
 
         def crowd(*names):
-            pods = [CATALOGUE.pod(name) for name in names]
-            watched = bench.node.watched_pods(pods, bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True)
+            watched = bench.node.watched_pods(
+                pods(*names), bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True
+            )
             return stack.enter_context(watched)
 
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
@@ -102,14 +76,8 @@ def test_a_runtime_that_drops_the_score_is_the_deviation(function, kubelet, tmp_
     assert all("does not hold: oom_score_adj of container" in one.why_not for one in behaviours)
 
 
-def watched(*names):
-    node = ExhaustedBench().node
-    pods = [CATALOGUE.pod(name) for name in names]
-    return node.watched_pods(pods, node.tight(KUBELETS["v1.36-none"]), rests_on=MODULE.PREMISES, steered=True)
-
-
 def test_what_the_model_does_not_name_is_not_expected_to_be_killed():
-    with watched("holds-little", "greedy-guaranteed") as watch:
+    with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
         ends = watch.exhaust("greedy-guaranteed")
 
     named = "the kernel's model names container app of pod default/holds-little first"
@@ -118,7 +86,7 @@ def test_what_the_model_does_not_name_is_not_expected_to_be_killed():
 
 def test_a_narrow_lead_is_not_observable(monkeypatch):
     monkeypatch.setattr("memqos.node.exhausting.MARGIN", 1 << 40)
-    with watched("holds-little", "greedy-guaranteed") as watch:
+    with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
         ends = watch.exhaust("greedy-guaranteed")
 
     assert "is ahead of container app of pod default/greedy-guaranteed by" in ends.is_killed("holds-little").why_not

@@ -1,60 +1,30 @@
 """The protection chapter on a kernel in miniature: right ones conform, wrong ones and wrong runtimes do not."""
 
 import contextlib
-import importlib.util
-import inspect
-from pathlib import Path
 
 import pytest
 
-from memqos.catalog.kubelets import load_kubelets
-from memqos.claims import About
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import watching
-from memqos.plugin.catalogue import Catalogue
-from memqos.plugin.evidence import Evidence, Folder
-from memqos.plugin.keys import Notes
+from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
 
-SUITE = Path(__file__).parents[3] / "suites" / "protection" / "test_protection.py"
-CATALOGUE = Catalogue()
-KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
-
-
-def suite():
-    spec = importlib.util.spec_from_file_location("suite_protection", SUITE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULE = suite()
-
-
-def cases():
-    """Every test of the chapter, with each kubelet that it names."""
-    for name, function in inspect.getmembers(MODULE, inspect.isfunction):
-        if name.startswith("test_"):
-            marks = {mark.name: mark.args for mark in function.pytestmark}
-            for kubelet in marks["kubelet"]:
-                yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
-
-
-CASES = list(cases())
+MODULE = chapter("protection")
+CASES = list(cases(MODULE))
 
 
 @contextlib.contextmanager
 def full(bench, kubelet):
-    pods = [CATALOGUE.pod(name) for name in MODULE.PODS]
-    with bench.node.watched_pods(pods, bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True) as watch:
+    with bench.node.watched_pods(
+        pods(*MODULE.PODS), bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True
+    ) as watch:
         yield watch
 
 
 def findings_of(function, kubelet, folder, bench):
-    notes = Notes()
-    evidence = Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=About.KERNEL)
+    evidence, notes = evidence_in(folder)
     with full(bench, kubelet) as watch, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
         function(watch, evidence)
     return notes.findings
