@@ -16,11 +16,10 @@ from memqos.node.containers import Containers, observed, soon
 from memqos.node.figures import FILES, figure_finding, stock_of
 from memqos.node.requesting import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
-from memqos.workload.command import Anon, Hold, arguments
+from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
 __all__ = ["Consumption"]
 
-PROGRAM = "/memload"
 KILLED = 137
 """128 and SIGKILL: how a container ends that the kernel killed."""
 

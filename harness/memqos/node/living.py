@@ -21,6 +21,7 @@ from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requesting import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
+from memqos.workload.command import PROGRAM, Exit, arguments
 
 __all__ = ["Life"]
 
@@ -74,7 +75,7 @@ class Life(Containers):
 
     def exec_in_it(self, case: RequestCase) -> Sequence[Finding]:
         """After a program was run in it."""
-        argv = ("/memload", "exit", "0")
+        argv = (PROGRAM, *arguments([Exit()]))
         return self._through(case, lambda handle: self.runtime.exec(handle, argv, deadline=soon()))
 
     def asked_for_stats(self, case: RequestCase) -> Sequence[Finding]:

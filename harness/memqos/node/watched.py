@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
-from memqos.errors import UsageError
+from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
 from memqos.node.combining import Combined
@@ -17,7 +17,7 @@ from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
 from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerHandle, ContainerStatus
-from memqos.workload.command import Command, line
+from memqos.workload.command import PROGRAM, Command, arguments, line
 from memqos.workload.control import Control
 from memqos.workload.report import ReportLine, parse_container_log
 
@@ -44,6 +44,7 @@ class WatchedContainer:
         *,
         write: Callable[[str, str], None],
         until: Callable[[Sequence[Awaited]], None],
+        exec_: Callable[[ContainerHandle, tuple[str, ...]], int],
         key: str,
         premises: Premises,
         handle: ContainerHandle,
@@ -59,6 +60,7 @@ class WatchedContainer:
         self.samples: list[Sample] = []
         self._write = write
         self._until = until
+        self._exec = exec_
         self._finite = finite_commands(args)
         self._control = control
         self._traced = traced
@@ -107,6 +109,16 @@ class WatchedContainer:
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
         self._finite += len(commands)
+
+    def runs_beside(self, program: Command) -> int | None:
+        """Run a second program in the container until it ends, and give its exit code.
+
+        None where the runtime tells none, since the container ended with it.
+        """
+        try:
+            return self._exec(self.handle, (PROGRAM, *arguments([program])))
+        except RuntimeCallError:
+            return None
 
     def last_usage(self, path: CgroupPath) -> int:
         """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""

@@ -23,7 +23,7 @@ from memqos.node.pressing import Pressed, squeeze_of
 from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
-from memqos.runtime.base import Runtime
+from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.workload.command import Anon
 from memqos.workload.control import Control
 
@@ -85,6 +85,7 @@ class Watch:
             self._containers[key] = WatchedContainer(
                 write=self._sampling.write,
                 until=lambda awaited: self.until(*awaited),
+                exec_=self._exec,
                 key=key,
                 premises=premises,
                 handle=admitted.containers[name],
@@ -170,6 +171,9 @@ class Watch:
         """The pods that are watched, once it has begun."""
         assert self._population is not None  # noqa: S101 - a watch is handed out when it has begun
         return self._population
+
+    def _exec(self, container: ContainerHandle, argv: tuple[str, ...]) -> int:
+        return self._runtime.exec(container, argv, deadline=Deadline.after(WATCH_SECONDS))[0]
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))

@@ -9,7 +9,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["Anon", "Command", "Exit", "File", "Free", "Hold", "Report", "Tmpfs", "Touch", "arguments", "line"]
+__all__ = [
+    "PROGRAM",
+    "Anon",
+    "Command",
+    "Exit",
+    "File",
+    "Free",
+    "Hold",
+    "Report",
+    "Tmpfs",
+    "Touch",
+    "arguments",
+    "line",
+]
+
+PROGRAM = "/memload"
+"""Where the workload's image has memload."""
 
 DEFAULT_STEP = 1 << 20
 

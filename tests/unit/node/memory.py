@@ -63,6 +63,7 @@ class MemoryBench(Bench):
             return seen
 
         self.runtime.create, self.runtime.start, self.runtime.status = created, started, looked_at
+        self._exec, self.runtime.exec = self.runtime.exec, self._run_beside
 
     def _slow_down(self, container, path):
         """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
@@ -86,6 +87,16 @@ class MemoryBench(Bench):
             stalled = STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}")
             for cgroup in (path, path.parent):
                 self.cgroups.show(cgroup, "memory.pressure", stalled)
+
+    def _run_beside(self, container, argv, *, deadline):
+        self._exec(container, argv, deadline=deadline)
+        path = self.runtime._known(container, "test").cgroup
+        if asked(argv[1:])[0] <= self._amount(path, "memory.max"):
+            return 0, b"", b""
+        self._count_kill(path)
+        if self.cgroups.text(path, "memory.oom.group").strip() == "1":
+            self.runtime.finish(container, exit_code=137, reason="OOMKilled")
+        return 137, b"", b""
 
     def _count_kill(self, path):
         if self.cgroups.hierarchy.version is CgroupVersion.V1:
@@ -164,6 +175,7 @@ def asked(args):
     """Bytes of anonymous memory and of page cache that a workload's commands ask for."""
     commands = [command.split() for command in " ".join(args).split(" , ")]
     anon = sum(amount(words[1]) for words in commands if words[0] == "anon")
+    anon += sum(amount(words[2]) for words in commands if words[0] == "tmpfs")
     return anon, sum(amount(words[2]) for words in commands if words[0] == "file")
 
 

@@ -1,0 +1,88 @@
+"""Limits: what counts against memory.max, what is killed at it, and what is not.
+
+    cgroup             memory.max   memory.swap.max            program
+    pod rewrites       48 Mi        max
+      container app    24 Mi        by the revision            48 Mi of page cache
+    pod shares         24 Mi        max
+      container app    24 Mi        0, since it is Guaranteed  40 Mi in a file on a tmpfs
+    pod holds-small    48 Mi        max
+      container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second one that wants 96 Mi
+
+The second program is started in the container by the runtime and has the container's own oom_score_adj, so that the
+larger of the two is the one to be killed. Counters of a new cgroup begin at zero and are exact; nothing here has a
+tolerance. Without memory.high nothing is slowed before it comes to memory.max.
+"""
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import Anon, ended, rises
+
+PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+TOO_MUCH = Anon(size=96 << 20)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/page-cache-never-kills")
+def test_page_cache_makes_room_at_memory_max(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A program that writes twice its limit gets through."""
+    with qos_node.watched(qos_catalog.pod("rewrites"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "max"),
+        course.stays("memory.events", "oom_kill"),
+        course.finishes(),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/shared-memory-counts")
+def test_a_file_on_a_tmpfs_counts_as_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Nothing can make room for it, so the program is killed."""
+    with qos_node.watched(qos_catalog.pod("shares"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("limits/one-process-is-killed")
+def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The container's own program does not notice."""
+    with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
+        container.until_done()
+        container.runs_beside(TOO_MUCH)
+        course = container.until(rises("memory.events", "oom_kill"))
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "oom_kill"),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/whole-group-is-killed")
+def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """memory.oom.group kills what has done nothing wrong as well."""
+    with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
+        container.until_done()
+        container.runs_beside(TOO_MUCH)
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+    )
