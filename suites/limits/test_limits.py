@@ -6,7 +6,7 @@
     pod shares         24 Mi        max
       container app    24 Mi        0, since it is Guaranteed  40 Mi in a file on a tmpfs
     pod holds-small    48 Mi        max
-      container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second one that wants 96 Mi
+      container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second that wants 96 Mi
 
 The second program is started in the container by the runtime and has the container's own oom_score_adj, so that the
 larger of the two is the one to be killed. Counters of a new cgroup begin at zero and are exact; nothing here has a
@@ -16,10 +16,9 @@ tolerance. Without memory.high nothing is slowed before it comes to memory.max.
 import pytest
 
 from memqos import Knob
-from memqos.testing import Anon, ended, rises
+from memqos.testing import ended, rises
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
-TOO_MUCH = Anon(size=96 << 20)
 
 
 @pytest.mark.behaviour
@@ -61,7 +60,7 @@ def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qo
     """The container's own program does not notice."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
-        container.runs_beside(TOO_MUCH)
+        container.overfill()
         course = container.until(rises("memory.events", "oom_kill"))
 
     qos_evidence.settle(
@@ -78,7 +77,7 @@ def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos
     """memory.oom.group kills what has done nothing wrong as well."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
-        container.runs_beside(TOO_MUCH)
+        container.overfill()
         course = container.until(ended())
 
     qos_evidence.settle(

@@ -14,34 +14,33 @@ where the first is ahead by 8 Mi: page tables and what is in page cache are in n
 than any victim gives back, so that one kill is enough.
 """
 
-import contextlib
-
 import pytest
 
 from memqos import Knob
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+LITTLE = ["holds-guaranteed", "holds-little", "greedy-burstable"]
+MUCH = ["holds-guaranteed", "holds-much", "greedy-burstable"]
+TWO = ["holds-little", "greedy-guaranteed"]
 
 
 @pytest.fixture
-def crowd(qos_node, qos_kubelet, qos_catalog):
-    """Makes these pods under a kubelet that leaves them little memory, all of them watched."""
-    with contextlib.ExitStack() as stack:
-
-        def make(*names):
-            pods = [qos_catalog.pod(name) for name in names]
-            watched = qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True)
-            return stack.enter_context(watched)
-
-        yield make
+def crowd(request, qos_node, qos_kubelet, qos_catalog):
+    """The pods that a test names, under a kubelet that leaves them little memory, all of them watched."""
+    pods = [qos_catalog.pod(name) for name in request.param]
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+        yield watch
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/usage-decides")
+@pytest.mark.parametrize(
+    "crowd", [["holds-guaranteed", "holds-little", "greedy-burstable"]], indirect=True, ids=["pods"]
+)
 def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos_evidence):
     """What it uses more weighs more than its lower score."""
-    ends = crowd("holds-guaranteed", "holds-little", "greedy-burstable").exhaust("greedy-burstable")
+    ends = crowd.exhaust("greedy-burstable")
 
     qos_evidence.settle(
         *ends.premises,
@@ -55,9 +54,10 @@ def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/class-decides")
+@pytest.mark.parametrize("crowd", [MUCH], indirect=True, ids=["much"])
 def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, qos_evidence):
     """The Burstable pod takes the last of the memory, and it is not the one that is killed."""
-    ends = crowd("holds-guaranteed", "holds-much", "greedy-burstable").exhaust("greedy-burstable")
+    ends = crowd.exhaust("greedy-burstable")
 
     qos_evidence.settle(
         *ends.premises,
@@ -71,9 +71,10 @@ def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/guaranteed-outlives")
+@pytest.mark.parametrize("crowd", [TWO], indirect=True, ids=["two"])
 def test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it(crowd, qos_evidence):
     """A BestEffort pod that uses an eighth of the memory makes room for it."""
-    ends = crowd("holds-little", "greedy-guaranteed").exhaust("greedy-guaranteed")
+    ends = crowd.exhaust("greedy-guaranteed")
 
     qos_evidence.settle(
         *ends.premises,

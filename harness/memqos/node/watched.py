@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
 from memqos.node.combining import Combined
@@ -17,7 +19,7 @@ from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
 from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerHandle, ContainerStatus
-from memqos.workload.command import PROGRAM, Command, arguments, line
+from memqos.workload.command import PROGRAM, Anon, Command, arguments, line
 from memqos.workload.control import Control
 from memqos.workload.report import ReportLine, parse_container_log
 
@@ -110,15 +112,20 @@ class WatchedContainer:
             self._write(self._control.fifo, line(command).rstrip("\n"))
         self._finite += len(commands)
 
-    def runs_beside(self, program: Command) -> int | None:
-        """Run a second program in the container until it ends, and give its exit code.
+    def overfill(self) -> None:
+        """Run a second program in the container, which takes twice the planned memory.max, until it ends.
 
-        None where the runtime tells none, since the container ended with it.
+        UsageError for a container without one.
         """
-        try:
-            return self._exec(self.handle, (PROGRAM, *arguments([program])))
-        except RuntimeCallError:
-            return None
+        limit = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_MAX)
+        if limit is None or not isinstance(limit.value, Bytes):
+            raise UsageError(
+                f"the container {self.key} has no memory.max, which a program could pass.",
+                next_step="Take a pod whose container has a memory limit.",
+            )
+        with contextlib.suppress(RuntimeCallError):
+            # A container that ends with it may end the call with an error.
+            self._exec(self.handle, (PROGRAM, *arguments([Anon(size=2 * limit.value.count)])))
 
     def last_usage(self, path: CgroupPath) -> int:
         """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""

@@ -20,16 +20,9 @@ def watched(node, kubelet, *names):
 
 def findings_of(function, kubelet, folder, bench):
     evidence, notes = evidence_in(folder)
-    with contextlib.ExitStack() as stack:
-
-        def crowd(*names):
-            watched = bench.node.watched_pods(
-                pods(*names), bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True
-            )
-            return stack.enter_context(watched)
-
-        with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-            function(crowd, evidence)
+    [names] = [mark.args[1][0] for mark in function.pytestmark if mark.name == "parametrize"]
+    with watched(bench.node, kubelet, *names) as crowd, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(crowd, evidence)
     return notes.findings
 
 
