@@ -26,6 +26,7 @@ Only `NonconformanceError` is a finding about the system under test: everything 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -147,10 +148,14 @@ class UnknownNameError(UsageError):
 
     @classmethod
     def of(cls, kind: str, name: str, known: list[str], *, where: str = "") -> UnknownNameError:
-        """'kind' reads as a noun: release, profile, pod, knob. Names that are close to the given one come first."""
+        """'kind' reads as a noun: release, profile, pod, knob. Names that are close to the given one come first.
+
+        Before all, those of which it is the last part: "oci:runsc" for "runsc".
+        """
         # One wrong letter is a third of a short word.
         likeness = 0.6 if len(name) <= _SHORT_NAME and name.isalpha() else 0.8
-        close = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=likeness)
+        close = [one for one in known if name and re.split("[+:]", one)[-1] == name]
+        close = close or difflib.get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=likeness)
         meant = f"Did you mean {' or '.join(repr(one) for one in close)}? " if close else ""
         return cls(
             f"there is no {kind} '{name[:_LONGEST_NAME]}'.",

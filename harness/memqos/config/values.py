@@ -112,7 +112,7 @@ def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
     name, at, version = text.rpartition("@")
     if at and name not in setting.choices:
         raise UnknownNameError.of("OCI runtime", name, list(setting.choices), where=origin)
-    if not re.fullmatch(r"v?\d[\w.+~-]*", version, re.ASCII):
+    if not re.fullmatch(r"(?:v|release-)?\d[\w.+~-]*", version, re.ASCII):
         raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
     return StatedRuntime(name, version)
 

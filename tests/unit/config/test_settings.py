@@ -123,6 +123,7 @@ def test_a_flag_in_the_environment_is_a_word(variable, text, value):
         ({"MEMQOS_RUNTIME": " , "}, UsageError, "MEMQOS_RUNTIME: the value is empty."),
         ({"MEMQOS_DRIVER": "systemd;cgroupfs"}, UnknownNameError, "there is no driver 'systemd;cgroupfs'"),
         ({"MEMQOS_PARALLEL": "99999"}, UsageError, "is not a whole number"),
+        ({"MEMQOS_RUNTIME": "runsc"}, UnknownNameError, r"no runtime 'runsc'. Did you mean 'oci:runsc'\?"),
         ({"MEMQOS_RUNTIME": "podman"}, UnknownNameError, "there is no runtime 'podman'. Known: runc, crun, containerd"),
         ({"MEMQOS_PROFILE": ""}, UsageError, "MEMQOS_PROFILE: the value is empty."),
     ],
@@ -147,6 +148,8 @@ def test_a_runtimes_version_is_stated_with_or_without_its_name():
     assert resolve({"runtime_version": "1.3.6"}, {}).runtime_version == StatedRuntime("", "1.3.6")
     stated = resolve({}, {"MEMQOS_RUNTIME_VERSION": "crun@v1.21"}).runtime_version
     assert stated == StatedRuntime("crun", "v1.21")
+    stated = resolve({"runtime_version": "runsc@release-20240729.0"}, {}).runtime_version
+    assert stated == StatedRuntime("runsc", "release-20240729.0")
 
 
 @pytest.mark.parametrize(
