@@ -20,7 +20,7 @@ from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.errors import UnknownNameError
-from memqos.place.opening import boot_options
+from memqos.place.opening import additions_for, boot_options
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.kept import KeptMachine, keep, list_kept
@@ -137,7 +137,7 @@ def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
         with (
             shown_progress() as progress,
             boot(
-                load_profile(profile),
+                load_profile(profile, additions=additions_for(settings)),
                 load_topology(settings.topology),
                 image_cache=default_cache(os.environ),
                 log_dir=logs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -109,7 +110,8 @@ def current_images(cache: Cache) -> set[str]:
     """The names of the images that the profiles have by the present recipe; none where nothing was built yet."""
     if not any(cache.images.iterdir()):
         return set()
-    several = [(), *((addition,) for addition in addition_names())]
+    names = addition_names()
+    several = [some for number in range(len(names) + 1) for some in itertools.combinations(names, number)]
     return {
         image_name(load_profile(name, additions=additions), cache) for name in profile_names() for additions in several
     }

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from memqos.catalog.profiles import load_profile
-from memqos.cli import doctor, vm
+from memqos.cli import doctor, vm, vm_machine
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
 from memqos.vm.cache.manifest import write_manifest
 from memqos.vm.cache.store import default_cache
@@ -291,3 +291,26 @@ def test_the_bench_says_what_to_expect():
         "measured under a load of 0.4"
     )
     assert list(doctor.expectations({})) == []
+
+
+def test_pruning_keeps_an_image_with_several_additions(cache):
+    profile = load_profile("trixie", additions=("docker", "runsc"))
+    both = image_name(profile, default_cache({"MEMQOS_CACHE": str(cache)}))
+    entry(cache, both)
+    entry(cache, "trixie-0123456789ab")
+    invoke(vm.command, "prune")
+    assert names(cache) == [both]
+
+
+@pytest.mark.parametrize(("runtime", "added"), [("docker+runc", ("docker",)), ("oci:runsc", ("runsc",)), ("crun", ())])
+def test_a_shell_has_the_runtime_that_is_asked_for(cache, monkeypatch, runtime, added):
+    asked = []
+
+    def boot(profile, *_, **__):
+        asked.append(profile.additions)
+        raise UsageError("that is enough.")
+
+    monkeypatch.setattr(vm_machine, "boot", boot)
+    with pytest.raises(UsageError, match="that is enough"):
+        invoke(vm.command, "shell", "trixie", "--runtime", runtime)
+    assert asked == [added]
