@@ -45,6 +45,12 @@ def test_update_after_runtime_restart(qos_life, qos_catalog, qos_evidence):
     qos_evidence.settle(qos_life.updated_after_a_restart(qos_catalog.request("update-unified-high")))
 
 
+@pytest.mark.claim("lifecycle/stays")
+def test_stays(qos_life, qos_catalog, qos_evidence):
+    """No value changes by itself in the seconds after a container was created and updated."""
+    qos_evidence.settle(qos_life.left_alone(qos_catalog.request("update-unified-high")))
+
+
 @pytest.mark.claim("lifecycle/exec")
 def test_exec(qos_life, qos_catalog, qos_evidence):
     """No value changes when a program is run in a container."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 1200
+WRONG_RUNTIME = Path(__file__).parents[1] / "wrong_runtimes" / "program.py"
 
 ALTERING = """\
 #!/usr/bin/python3
@@ -48,3 +49,9 @@ def program(path: Path, text: str) -> Path:
 def altering_runtime(path: Path, statement: str) -> Path:
     """A runtime before which this statement changes `resources`, those of config.json."""
     return program(path, ALTERING.replace("ALTER", statement))
+
+
+def wrong_runtime(folder: Path, way: str) -> Path:
+    """A runtime in this folder that is wrong in a way of tests/wrong_runtimes."""
+    text = WRONG_RUNTIME.read_text().replace('CHOSEN = ""', f"CHOSEN = {way!r}")
+    return program(folder / "my-runc", text)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,15 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Verdict
 from memqos.model.node import CgroupDriver
 from memqos.node import NodeUnderTest
 from memqos.node.on_place import node_on
 from memqos.node.traits import runtimes_of
+from memqos.place.base import Place
 from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
-from memqos.plugin.catalogue import Catalogue
 from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
@@ -86,7 +86,7 @@ class Forgetful:
 
 
 @contextlib.contextmanager
-def node_of(place: PlaceThere, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
+def node_of(place: Place, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
     """A node with containerd over runc."""
     offer = place.runtimes["containerd+runc"]
     with place.connect(offer.name, driver, record=lambda _: None, deadline=Deadline.after(60)) as runtime:
@@ -101,7 +101,7 @@ def node_of(place: PlaceThere, driver: CgroupDriver) -> Iterator[NodeUnderTest]:
         yield node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
 
 
-def node_alone(place: PlaceThere, driver: CgroupDriver) -> NodeUnderTest:
+def node_alone(place: Place, driver: CgroupDriver) -> NodeUnderTest:
     """A node with runc driven directly."""
     runtime = OciRuntime(place.target, program="runc", driver=driver)
     version = place.runtimes["containerd+runc"].oci.version
@@ -131,48 +131,3 @@ def test_pods_on_a_machine_that_is_there_hold_their_values(machine: Machine, url
     assert len(verdicts) > 20
     assert set(verdicts) == {Verdict.CONFORMS}
     assert output(machine, *cgroups) == before
-
-
-WRONG = Path(__file__).with_name("wrong_runc.py")
-
-BY_HOP = [
-    ("edits config.json", "unified-high", "the daemon, or a runtime that changed its config.json"),
-    ("edits config.json and puts it back", "unified-high", "the OCI runtime"),
-    ("ignores updates", "update-unified-high", "the OCI runtime"),
-    ("changes the unit", "unified-high", "the OCI runtime, or whoever changed the systemd unit"),
-]
-
-
-@contextlib.contextmanager
-def wrong_runc(machine: Machine) -> Iterator[Callable[[str], None]]:
-    """A runc in the machine that is wrong in a way that is told as words; right again when the context ends."""
-    runc = output(machine, "sh", "-c", "command -v runc").strip()
-    output(machine, "mv", runc, f"{runc}.dist")
-    machine.target.write(runc, WRONG.read_bytes(), deadline=Deadline.after(60), mode=0o755)
-    try:
-        yield lambda way: machine.target.write("/run/wrong", way.encode(), deadline=Deadline.after(60))
-    finally:
-        output(machine, "mv", f"{runc}.dist", runc)
-
-
-@contextlib.contextmanager
-def asking(node: NodeUnderTest) -> Iterator[Callable[[str], list[Finding]]]:
-    """Called with the name of a request of the catalogue it gives what deviates in the container."""
-    catalogue = Catalogue()
-    with node.requests(catalogue.pod("best-effort"), catalogue.kubelet("v1.36-none")) as requests:
-        yield lambda name: [one for one in requests.judge(catalogue.request(name)) if one.verdict is Verdict.DEVIATES]
-
-
-def test_the_hop_that_lost_a_value_is_named(machine: Machine, url: str) -> None:
-    with wrong_runc(machine) as set_way, opened_there(url) as place:
-        set_way("nothing")
-        with node_of(place, CgroupDriver.SYSTEMD) as node, asking(node) as deviations:
-            for way, request, by in BY_HOP:
-                set_way(way)
-                found = deviations(request)
-                assert [(way, one.lost and one.lost.by) for one in found] == [(way, by)], found
-        set_way("edits config.json")
-        with asking(node_alone(place, CgroupDriver.CGROUPFS)) as deviations:
-            [finding] = deviations("unified-high")
-        assert finding.lost is not None
-        assert finding.lost.by == "the OCI runtime, which changed its config.json"

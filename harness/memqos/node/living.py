@@ -28,6 +28,8 @@ __all__ = ["Life"]
 RESTART_SECONDS = 120.0
 RESETTLED_SECONDS = 3.0
 """After which systemd has written what it writes once it was loaded anew; it says so to nobody."""
+UNASKED_SECONDS = 3.0
+"""How long a container is left alone, to see whether its values stay."""
 GONE_SECONDS = 15.0
 ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
@@ -65,13 +67,22 @@ class Life(Containers):
 
     def updated_after_a_restart(self, case: RequestCase) -> Sequence[Finding]:
         """The first update after that changes what it names, and nothing that was asked for before."""
-        container = self._asked_for(case.create)
         with self._running(case.create) as handle:
             self._restart_daemon(handle)
-            for update in case.updates:
-                self.runtime.update(handle, update, deadline=soon())
-                container = requested_again(container, update)
-            return self._shown(container, self._pod, handle)
+            return self._shown(self._updated(handle, case), self._pod, handle)
+
+    def left_alone(self, case: RequestCase) -> Sequence[Finding]:
+        """Created, updated, and some seconds later, in which nobody asked for anything."""
+        with self._running(case.create) as handle:
+            return self._held(self._updated(handle, case), handle, lambda _: SYSTEM_CLOCK.sleep(UNASKED_SECONDS))
+
+    def _updated(self, handle: ContainerHandle, case: RequestCase) -> RequestedContainer:
+        """The container after a case's updates."""
+        container = self._asked_for(case.create)
+        for update in case.updates:
+            self.runtime.update(handle, update, deadline=soon())
+            container = requested_again(container, update)
+        return container
 
     def exec_in_it(self, case: RequestCase) -> Sequence[Finding]:
         """After a program was run in it."""
@@ -169,20 +180,25 @@ class Life(Containers):
         return inventory_of(self.tree.target, self.tree.hierarchy.folder(self._pod.planned.cgroup.path))
 
     def _through(self, case: RequestCase, happens: Callable[[ContainerHandle], object]) -> Sequence[Finding]:
-        """The container's files, and what stands beside it, after something happened; they were right before it."""
-        container = self._asked_for(case.create)
+        """A new container's files, and what stands beside it, after something happened."""
         with self._running(case.create) as handle:
-            early = [one for one in self._shown(container, self._pod, handle) if one.verdict is Verdict.DEVIATES]
-            if early:
-                return early
-            before = self._neighbours(self._pod)
-            happens(handle)
-            state = self.runtime.status(handle, deadline=soon()).state
-            return [
-                observed("state", ContainerState.RUNNING.value, state.value),
-                *self._shown(container, self._pod, handle),
-                *self._kept(before, self._neighbours(self._pod)),
-            ]
+            return self._held(self._asked_for(case.create), handle, happens)
+
+    def _held(
+        self, container: RequestedContainer, handle: ContainerHandle, happens: Callable[[ContainerHandle], object]
+    ) -> Sequence[Finding]:
+        """The container's files, and what stands beside it, after something happened; they were right before it."""
+        early = [one for one in self._shown(container, self._pod, handle) if one.verdict is Verdict.DEVIATES]
+        if early:
+            return early
+        before = self._neighbours(self._pod)
+        happens(handle)
+        state = self.runtime.status(handle, deadline=soon()).state
+        return [
+            observed("state", ContainerState.RUNNING.value, state.value),
+            *self._shown(container, self._pod, handle),
+            *self._kept(before, self._neighbours(self._pod)),
+        ]
 
     def _asked_for(self, resources: ContainerResources) -> RequestedContainer:
         return requested(resources, self.kubelet.runtimes, self.kubelet.host)

@@ -33,6 +33,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
+from memqos.node.beside import absent_finding, is_absent, kept_findings, written_by_others
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.refusing import refused_finding, request_finding
@@ -87,6 +88,7 @@ class Requests:
         try:
             findings = self._asked(case, pod, below)
             findings += self._kept(before, self._neighbours(pod))
+            findings += written_by_others(pod.planned.cgroup, before)
         finally:
             self._remove(pod)
         return findings
@@ -156,6 +158,12 @@ class Requests:
         path = self.kubelet.layout.container(parent, handle.id)
         reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        if is_absent(path, reading):
+            # None of its files can be seen then, and that is no matter of files.
+            state = self.runtime.status(handle, deadline=_soon()).state
+            findings.insert(0, absent_finding(path, state, subject=SUBJECT))
+            # Nor can it be killed there: only the runtime knows where it is.
+            self.runtime.stop(handle, grace=0, deadline=_soon())
         findings.append(self._score(oom_score_adj_of(container.requests[0]), path))
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
@@ -256,26 +264,7 @@ class Requests:
         after: Mapping[CgroupPath, Mapping[str, FileText]],
     ) -> list[Finding]:
         """One finding for each neighbour, or for each of its files that changed."""
-        findings: list[Finding] = []
-        for path, files in before.items():
-            changed = [name for name in files if after[path][name] != files[name]]
-            findings += [
-                _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
-                for name in changed
-            ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
-        return [*self.population.traced(findings)]
-
-
-def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
-    return Finding(
-        verdict=_verdict(expected == observed),
-        subject="what stands beside it",
-        cgroup=str(path),
-        knob=knob,
-        set_by=Setter.RUNTIME,
-        expected=expected,
-        observed=observed,
-    )
+        return [*self.population.traced(kept_findings(before, after))]
 
 
 def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:

@@ -29,6 +29,7 @@ from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory takes time."""
     monkeypatch.setattr("memqos.node.living.RESETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.living.UNASKED_SECONDS", 0.0)
 
 
 EVERYTHING = CATALOGUE.request("everything")
@@ -93,6 +94,7 @@ VERBS: Mapping[str, Verb] = {
     "daemon-reexec": lambda it: it.systemd_replaced(EVERYTHING),
     "runtime-restart": lambda it: it.daemon_restarted(EVERYTHING),
     "update-after-runtime-restart": lambda it: it.updated_after_a_restart(CATALOGUE.request("update-unified-high")),
+    "stays": lambda it: it.left_alone(CATALOGUE.request("update-unified-high")),
     "exec": lambda it: it.exec_in_it(EVERYTHING),
     "stats": lambda it: it.asked_for_stats(EVERYTHING),
     "container-restart": lambda it: it.made_again(EVERYTHING),
@@ -172,6 +174,15 @@ def test_what_systemd_resets_of_the_neighbour_is_a_claim_of_its_own() -> None:
     assert deviating(asked(VERBS["runtime-restart"], GroupOfTheNeighbourForgottenBySystemd)) == {"memory.oom.group"}
 
 
+class Drifts(Lives):
+    """memory.high is gone some time after the container was started, when its state is asked for again."""
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        if self.path(handle) in self.cgroups:
+            self.cgroups.put(self.path(handle), "memory.high", "max")
+        return super().status(handle, deadline=deadline)
+
+
 class DiesWithItsDaemon(Lives):
     def happened(self, words: Sequence[str]) -> None:
         self.fake.finish(self.handles[-1], exit_code=137)
@@ -226,7 +237,7 @@ class Leaves(Lives):
         (ForgottenBySystemd, "daemon-reload", {"memory.swap.max"}),
         (ForgottenBySystemd, "daemon-reexec", {"memory.swap.max"}),
         (NeighbourForgottenBySystemd, "daemon-reload", {"memory.high"}),
-        (DiesWithItsDaemon, "runtime-restart", {"state"}),
+        (DiesWithItsDaemon, "runtime-restart", {"state", "cgroup"}),
         (ForgottenBySystemd, "runtime-restart", {"memory.swap.max"}),
         (ForgetsItsSpecification, "update-after-runtime-restart", {"memory.min"}),
         (ResetsOnExec, "exec", {"memory.high"}),
@@ -237,6 +248,7 @@ class Leaves(Lives):
         (Leaves, "leaves-no-mounts", {"mounts"}),
         (Leaves, "leaves-no-units", {"units"}),
         (Leaves, "leaves-no-processes", {"processes"}),
+        (Drifts, "stays", {"memory.high"}),
     ],
 )
 def test_a_wrong_runtime_is_found_by_its_knob(

@@ -178,6 +178,14 @@ class ClobbersThePod(Asked):
             self.cgroups.put(self.path(handle).parent, "memory.max", "1073741824")
 
 
+class LimitsThePodOfEach(Asked):
+    """It did that before the first request was made: to the pod of the container that stands there."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        self.cgroups.put(self.path(handle).parent, "memory.max", "1073741824")
+
+
 class ShiftsZones(Asked):
     def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
         mems = {"0": "1", "1": "0"}.get(spec.resources.cpuset_mems, spec.resources.cpuset_mems)
@@ -189,6 +197,38 @@ class DropsTheScore(Asked):
     def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
         resources = dataclasses.replace(spec.resources, oom_score_adj=0)
         return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class PutsItElsewhere(Asked):
+    """Its container is in a cgroup where nobody looks for it."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if handle.name == "requested":
+            self.cgroups.remove(self.path(handle))
+            other = CgroupPath.parse("/elsewhere").child(handle.id)
+            self.cgroups.make(other)
+            self.fake._containers[handle.id].cgroup = other
+
+
+class EndsAtOnce(Asked):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if handle.name == "requested":
+            self.fake.finish(handle, exit_code=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        (PutsItElsewhere, "none, of a container that is running"),
+        (EndsAtOnce, "none, of a container that is exited"),
+    ],
+)
+def test_a_container_without_a_cgroup_is_found_and_removed(kind: type[Asked], seen: str) -> None:
+    found = findings("limit", kind)
+    assert deviating(found) == {"cgroup"}
+    assert [one.observed for one in found if one.knob == "cgroup"] == [seen]
 
 
 class RefusesUnified(Asked):
@@ -213,6 +253,7 @@ class RefusesUnified(Asked):
         (ForgetsZonesInUpdates, "update-limit", {"cpuset.mems"}),
         (ClobbersTheNeighbour, "update-limit", {"memory.high"}),
         (ClobbersThePod, "limit", {"memory.max"}),
+        (LimitsThePodOfEach, "limit", {"memory.max"}),
         (ShiftsZones, "mems", {"cpuset.mems"}),
         (DropsTheScore, "oom-score", {"oom_score_adj"}),
         (RefusesUnified, "unified-high", {"create"}),

@@ -1,0 +1,72 @@
+"""PURE: what stands beside a container, held against what it was, and whether its own cgroup is where it has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import judge_cgroup
+from memqos.engine.plan import PlannedCgroup
+from memqos.model.path import CgroupPath
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.runtime.base import ContainerState
+
+__all__ = ["absent_finding", "is_absent", "kept_findings", "written_by_others"]
+
+_BESIDE = "what stands beside it"
+
+
+def kept_findings(
+    before: Mapping[CgroupPath, Mapping[str, FileText]], after: Mapping[CgroupPath, Mapping[str, FileText]]
+) -> list[Finding]:
+    """One finding for each cgroup, or for each of its files that changed."""
+    findings: list[Finding] = []
+    for path, files in before.items():
+        changed = [name for name in files if after[path][name] != files[name]]
+        findings += [
+            _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
+            for name in changed
+        ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
+    return findings
+
+
+def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[str, FileText]]) -> Iterator[Finding]:
+    """What a pod's own cgroup does not hold any more of what was written there, before a first request is made.
+
+    Nobody but the kubelet writes there: who started the sandbox and the containers that stand did it.
+    """
+    reading = Reading(source="", at=0.0, cgroups={pod.path: CgroupReading(path=pod.path, files=before[pod.path])})
+    for found in judge_cgroup(pod, pod.path, _BESIDE, reading, enacted_by=Setter.RUNTIME):
+        if found.verdict is Verdict.DEVIATES:
+            yield _neighbour(pod.path, found.knob, expected=found.expected, observed=found.observed)
+
+
+def is_absent(path: CgroupPath, reading: Reading) -> bool:
+    """Whether a cgroup of which files were read has none of them."""
+    return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
+
+
+def absent_finding(path: CgroupPath, state: ContainerState, *, subject: str) -> Finding:
+    """A started container has a cgroup below its pod's, where the kubelet looks. state: what the runtime says."""
+    return Finding(
+        verdict=Verdict.DEVIATES,
+        subject=subject,
+        cgroup=str(path),
+        knob="cgroup",
+        set_by=Setter.RUNTIME,
+        expected="there",
+        observed=f"none, of a container that is {state}",
+    )
+
+
+def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
+    return Finding(
+        verdict=Verdict.CONFORMS if expected == observed else Verdict.DEVIATES,
+        subject=_BESIDE,
+        cgroup=str(path),
+        knob=knob,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed=observed,
+    )

@@ -1,0 +1,207 @@
+"""Runtimes that are wrong on purpose, on a machine: each is found by its claims, which name its knobs and no other.
+
+All on one machine, into which the program is put in runc's place as --runtime-binary does it. Which way it is wrong in
+is written there for each test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.model.node import CgroupDriver
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.place.vm import opened_vm
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
+from tests.unit.node.test_requesting import deviating
+from tests.vm.runs import WRONG_RUNTIME, bundle, memqos_run, program, wrong_runtime
+from tests.vm.test_place import node_alone, node_of
+from tests.wrong_runtimes.claims import Asking, OnePod, asked_on
+from tests.wrong_runtimes.table import WRONG, Wrong
+
+pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
+
+ASKED = sorted({claim for wrong in WRONG for claim in wrong.found})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Its runc is one that can be wrong, and is right until it is told."""
+    brought = BootOptions(runtime_binary=WRONG_RUNTIME)
+    folder = tmp_path_factory.mktemp("log")
+    with opened_vm(("trixie", "two-zones"), brought, folder=folder, progress=SILENT) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def node(place: Place) -> Iterator[NodeUnderTest]:
+    """containerd over that runc."""
+    with node_of(place, CgroupDriver.SYSTEMD) as node:
+        yield node
+
+
+@pytest.fixture
+def wrong_in(place: Place) -> Iterator[Callable[[str], None]]:
+    """Lets runc be wrong in a way, until the test ends."""
+
+    def set_way(way: str) -> None:
+        place.target.write("/run/wrong", way.encode(), deadline=Deadline.after(60))
+
+    yield set_way
+    set_way("right")
+
+
+@pytest.fixture(scope="module")
+def pod(node: NodeUnderTest) -> Iterator[OnePod]:
+    """Where most of the requests are made."""
+    pod = OnePod(node)
+    yield pod
+    pod.end()
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.way)
+def test_a_wrong_runtime_is_found_by_its_claims(pod: OnePod, wrong_in: Callable[[str], None], wrong: Wrong) -> None:
+    asking = None if wrong.needs_own_pod else pod.asking()
+    if wrong.needs_own_pod:
+        pod.end()
+    wrong_in(wrong.way)
+    found = {claim: deviating((asking or pod.asking()).find(claim)) for claim in wrong.found}
+    if wrong.needs_own_pod:
+        pod.end()
+    assert found == wrong.found
+
+
+@pytest.mark.parametrize("time", range(10))
+def test_a_right_runtime_is_clean_each_time(pod: OnePod, time: int) -> None:
+    """Every claim that finds a wrong one is asked at least once, and a wrapper that passes everything on is at work."""
+    for claim in ASKED[time::10]:
+        assert {one.verdict for one in pod.asking().find(claim)} == {Verdict.CONFORMS}, claim
+
+
+@pytest.mark.parametrize(
+    ("way", "request_", "by"),
+    [
+        ("drops unified", "unified-high", "the daemon, or a runtime that changed its config.json"),
+        ("edits config.json and puts it back", "unified-high", "the OCI runtime"),
+        ("ignores updates", "update-unified-high", "the OCI runtime"),
+        ("changes the unit", "unified-high", "the OCI runtime, or whoever changed the systemd unit"),
+    ],
+)
+def test_the_hop_that_lost_a_value_is_named(
+    pod: OnePod, wrong_in: Callable[[str], None], way: str, request_: str, by: str
+) -> None:
+    asking = pod.asking()
+    wrong_in(way)
+    assert lost_by(asking, request_) == [by]
+
+
+def test_the_hop_of_a_runtime_that_is_driven_directly_is_named(
+    pod: OnePod, place: Place, wrong_in: Callable[[str], None]
+) -> None:
+    pod.end()
+    with asked_on(node_alone(place, CgroupDriver.CGROUPFS)) as asking:
+        wrong_in("drops unified")
+        assert lost_by(asking, "unified-high") == ["the OCI runtime, which changed its config.json"]
+
+
+def lost_by(asking: Asking, request: str) -> list[str]:
+    """Who lost what deviates after this request."""
+    found = asking.find(f"requests/{request}")
+    return [one.lost.by for one in found if one.verdict is Verdict.DEVIATES and one.lost is not None]
+
+
+# ---- the same by `memqos run`
+
+
+def deviations(folder: Path) -> dict[str, set[str]]:
+    """By claim the knobs that deviate in what a run wrote."""
+    results = bundle(folder)["results"]
+    return {
+        one["claim"]: {found["knob"] for found in one["findings"] if found["verdict"] == "deviates"} for one in results
+    }
+
+
+def test_a_runtime_that_lies_about_updates_is_found_by_each_claim_about_them(tmp_path: Path) -> None:
+    wrapper, folder = wrong_runtime(tmp_path, "ignores updates"), tmp_path / "results"
+
+    chosen = "update-limit or update-refuses-no-number or test_drift or test_exec_is_bound"
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", chosen)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert deviations(folder) == {
+        "requests/update-limit": {"memory.max"},
+        "refusal/update-refuses-no-number": {"update"},
+        "lifecycle/drift": {"memory.high"},
+        "cri/exec-is-bound": set(),
+    }
+
+
+def test_a_runtime_that_drops_unified_is_found_where_a_kubelet_asks_for_it(tmp_path: Path) -> None:
+    wrapper, folder = wrong_runtime(tmp_path, "drops unified"), tmp_path / "results"
+
+    chosen = "v1.36-tiered and (burstable or guaranteed-one) and not overhead and containers or limited_swap_is_reached"
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", chosen)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert set().union(*deviations(folder).values()) == {
+        "memory.min", "memory.low", "memory.high", "memory.swap.max", "memory.oom.group",
+    }  # fmt: skip
+    assert {one["outcome"] for one in bundle(folder)["results"]} == {"deviates"}
+
+
+KNOWN = """
+[my-runc-leaves-memory-min]
+runtime = "runc"
+claim = "requests/unified-min"
+knob = "memory.min"
+observed = "0"
+sentence = "memory.min is left out."
+upstream = "mine"
+
+[my-runc-has-high-right]
+runtime = "runc"
+claim = "requests/unified-high"
+knob = "memory.high"
+sentence = "memory.high is left out."
+upstream = "mine"
+"""
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict-known",), 1)], ids=["told", "strict"])
+def test_what_a_list_of_ones_own_says_is_known_and_what_is_gone_is_told(
+    tmp_path: Path, options: tuple[str, ...], code: int
+) -> None:
+    wrapper, folder = wrong_runtime(tmp_path, "drops memory.min"), tmp_path / "results"
+    (tmp_path / "mine.toml").write_text(KNOWN)
+
+    chosen = ("-k", "requests and (unified-min or unified-high) and not update")
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "--known", "mine.toml", *chosen, *options)
+
+    assert done.returncode == code, done.stdout + done.stderr
+    written = bundle(folder)
+    outcomes = {one["claim"]: one["outcome"] for one in written["results"]}
+    assert outcomes == {"requests/unified-min": "known", "requests/unified-high": "conforms"}
+    assert "my-runc-leaves-memory-min: memory.min is left out. (mine)" in done.stdout
+    [gone] = written["known_gone"]
+    assert "has memory.high right in requests/unified-high: my-runc-has-high-right" in gone
+
+
+ENDS_WITH_1 = "#!/bin/sh\necho 'this runtime does not work' >&2\nexit 1\n"
+
+
+def test_a_runtime_that_ends_with_1_is_machinery_and_no_deviation(tmp_path: Path) -> None:
+    wrapper, folder = program(tmp_path / "my-runc", ENDS_WITH_1), tmp_path / "results"
+
+    done = memqos_run(folder, "--runtime-binary", str(wrapper), "-k", "v1.27-burstable and containers")
+
+    assert done.returncode == 3, done.stdout + done.stderr
+    written = bundle(folder)
+    assert written["counts"]["findings"]["deviates"] == 0
+    assert "machinery" in {result["outcome"] for result in written["results"]}
+    assert "Traceback" not in done.stdout + done.stderr

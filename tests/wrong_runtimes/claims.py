@@ -1,0 +1,51 @@
+"""What claims find on a node, asked as the suites ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from memqos.engine.answer.finding import Finding
+from memqos.node.conversing import Conversation
+from memqos.node.living import Life
+from memqos.node.under_test import NodeUnderTest
+from tests.unit.node.test_conversing import VERBS as OF_CRI
+from tests.unit.node.test_living import VERBS as OF_LIVES
+from tests.unit.node.test_requesting import CATALOGUE
+
+
+class Asking(Conversation, Life):
+    """The verbs of all chapters about runtimes."""
+
+    def find(self, claim: str) -> Sequence[Finding]:
+        chapter, _, name = claim.partition("/")
+        if chapter == "cri":
+            return OF_CRI[name](self)
+        if chapter == "lifecycle":
+            return OF_LIVES[name](self)
+        return self.judge(CATALOGUE.request(name))
+
+
+@contextlib.contextmanager
+def asked_on(node: NodeUnderTest) -> Iterator[Asking]:
+    """In a pod of its own."""
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Asking) as asking:
+        yield asking
+
+
+class OnePod:
+    """A pod that stands for one test after another, until one needs another."""
+
+    def __init__(self, node: NodeUnderTest) -> None:
+        self._node = node
+        self._stack = contextlib.ExitStack()
+        self._asking: Asking | None = None
+
+    def asking(self) -> Asking:
+        if self._asking is None:
+            self._asking = self._stack.enter_context(asked_on(self._node))
+        return self._asking
+
+    def end(self) -> None:
+        self._asking = None
+        self._stack.close()

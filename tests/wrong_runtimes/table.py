@@ -1,0 +1,121 @@
+"""Runtimes that are wrong on purpose, and which claims have to find each, by which knobs and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tests.wrong_runtimes.program import WAYS
+
+
+class Where(Enum):
+    """Where a way is wrong: the fake in memory is like a machine in most of them."""
+
+    EVERYWHERE = "in memory and on a machine"
+    MACHINE = "on a machine: memory has no such thing"
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One wrong runtime.
+
+    way: of program.WAYS. found: by claim the knobs that deviate there, all of them. needs_own_pod: whether it is seen
+    at a pod that it started itself, or leaves one that says nothing more.
+    """
+
+    way: str
+    found: Mapping[str, frozenset[str]]
+    where: Where = Where.EVERYWHERE
+    needs_own_pod: bool = False
+
+
+UNIFIED = "memory.min memory.low memory.high memory.oom.group"
+
+
+def _wrongs() -> Iterator[Wrong]:
+    for way, told in _TABLE.items():
+        where = Where.MACHINE if way in _MACHINE else Where.EVERYWHERE
+        found = {claim: frozenset(knobs.split(" ")) for claim, knobs in told.items()}
+        yield Wrong(way, found, where, needs_own_pod=way in _OWN_POD)
+
+
+_MACHINE = {
+    "drops huge pages", "drifts", "drifts after updates", "exec resets", "exec goes elsewhere", "changes the unit",
+    "leaves the cgroup", "leaves a process", "leaves a mount", "edits config.json and puts it back", "another parent",
+    "swallows keys and values",
+}  # fmt: skip
+
+_OWN_POD = {"clobbers the pod", "limits sandboxes"}
+
+_TABLE: Mapping[str, Mapping[str, str]] = {
+    "drops unified": {"requests/unified-min": "memory.min", "requests/everything": UNIFIED},
+    "drops memory.min": {"requests/unified-min": "memory.min", "requests/everything": "memory.min"},
+    "drops memory.low": {"requests/unified-low": "memory.low", "requests/everything": "memory.low"},
+    "drops memory.high": {"requests/unified-high": "memory.high", "requests/update-unified-high": "memory.high"},
+    "drops memory.oom.group": {"requests/unified-oom-group": "memory.oom.group"},
+    "drops the limit": {"requests/limit": "memory.max memory.swap.max"},
+    "drops swap": {"requests/no-swap": "memory.swap.max"},
+    "drops zones": {"requests/mems": "cpuset.mems"},
+    "drops CPUs": {"requests/everything": "cpuset.cpus"},
+    "drops huge pages": {"requests/huge-pages": "hugetlb.2MB.max"},
+    "drops the score": {"requests/oom-score": "oom_score_adj"},
+    "drops other controllers": {"requests/unified-other-controller": "cpu.weight"},
+    "limit a page too high": {"requests/limit": "memory.max", "requests/limit-and-swap": "memory.max"},
+    "limit above its swap": {"requests/no-swap": "create"},
+    "limit in whole megabytes": {"requests/limit-in-odd-bytes": "memory.max memory.swap.max"},
+    "memory.high at the limit": {"requests/limit": "memory.high"},
+    "no swap for unlimited swap": {"requests/unlimited-swap": "memory.swap.max"},
+    "any swap for no swap": {"requests/no-swap": "memory.swap.max"},
+    "memory.high a page too high": {"requests/unified-high": "memory.high"},
+    "swap not subtracted": {"requests/limit-and-swap": "memory.swap.max"},
+    "memory.low for memory.min": {"requests/unified-min": "memory.min memory.low"},
+    "limit wins over unified": {"requests/unified-over-limit": "memory.max"},
+    "other zone": {"requests/mems": "cpuset.mems"},
+    "score of another": {"requests/oom-score": "oom_score_adj"},
+    "protects everybody": {"requests/nothing": "memory.low"},
+    "groups everybody": {"requests/nothing": "memory.oom.group"},
+    "limits sandboxes": {"cri/sandbox-has-no-limits": "memory.max"},
+    "swallows keys and values": {
+        "refusal/refuses-unknown-key": "create",
+        "refusal/update-refuses-unknown-key": "update",
+        "refusal/update-refuses-no-number": "update",
+    },
+    "swallows swap below the limit": {
+        "refusal/refuses-swap-below-limit": "create",
+        "refusal/update-refuses-swap-below-limit": "update",
+    },
+    "ignores updates": {
+        "requests/update-limit": "memory.max",
+        "requests/update-unified-high": "memory.high",
+        "refusal/update-refuses-no-number": "update",
+        "lifecycle/drift": "memory.high",
+    },
+    "refuses updates that it did": {"requests/update-limit": "update memory.max"},
+    "update forgets swap": {"requests/update-everything": "memory.swap.max"},
+    "update forgets zones": {"requests/update-mems": "cpuset.mems"},
+    "update forgets unified": {"requests/update-unified-high": "memory.high"},
+    "update a page too high": {"requests/update-limit": "memory.max"},
+    "update clears memory.min": {"requests/update-limit": "memory.min"},
+    "update clears the limit": {"requests/update-limit": "memory.max"},
+    "update clears memory.high": {"requests/update-limit": "memory.high"},
+    "update clears zones": {"requests/update-limit": "cpuset.mems"},
+    "update resets memory.oom.group": {"requests/update-limit": "memory.oom.group"},
+    "clobbers a sibling": {"requests/update-limit": "memory.high"},
+    "clobbers the pod": {"requests/limit": "memory.max"},
+    "drifts": {"lifecycle/stays": "memory.high"},
+    "drifts after updates": {"lifecycle/stays": "memory.min"},
+    "exec resets": {"lifecycle/exec": "memory.high"},
+    "exec goes elsewhere": {"cri/exec-is-charged": "memory.peak"},
+    "changes the unit": {"requests/unified-high": "memory.high"},
+    "leaves the cgroup": {"lifecycle/leaves-no-cgroups": "cgroups"},
+    "leaves a process": {"lifecycle/leaves-no-processes": "processes"},
+    "leaves a mount": {"lifecycle/leaves-no-mounts": "mounts"},
+    "another parent": {"requests/limit": "cgroup"},
+    "edits config.json and puts it back": {"requests/unified-high": "memory.high"},
+}
+
+WRONG = tuple(_wrongs())
+IN_MEMORY = tuple(one for one in WRONG if one.where is Where.EVERYWHERE)
+
+assert {one.way for one in WRONG} <= set(WAYS)
