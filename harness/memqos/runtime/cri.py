@@ -228,7 +228,17 @@ class CriRuntime:
         self.remove_sandbox_by_id(sandbox.id, deadline=deadline)
 
     def remove_sandbox_by_id(self, sandbox_id: str, *, deadline: Deadline) -> None:
-        """The same for a sandbox of which only the id is known, such as one that a dead run left behind."""
+        """The same for a sandbox of which only the id is known, such as one that a dead run left behind.
+
+        It is tried twice, as a kubelet would: a runtime that learns of a container's end while it removes the sandbox
+        may refuse that, and ask for the container to be stopped first.
+        """
+        try:
+            self._stop_and_remove_sandbox(sandbox_id, deadline)
+        except RuntimeCallError:
+            self._stop_and_remove_sandbox(sandbox_id, deadline)
+
+    def _stop_and_remove_sandbox(self, sandbox_id: str, deadline: Deadline) -> None:
         stop = cri_pb2.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
         self._call("StopPodSandbox", stop, cri_pb2.StopPodSandboxResponse, deadline)
         remove = cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)

@@ -130,6 +130,28 @@ def test_a_sandbox_is_stopped_before_it_is_removed(service: Service, runtime: Cr
     assert [name for name, _ in service.asked[-2:]] == ["StopPodSandbox", "RemovePodSandbox"]
 
 
+STOPPED_LATE = "failed to set removing state for container c1: container is still running, to stop first"
+
+
+@pytest.mark.parametrize(("refusals", "removed"), [(1, True), (2, False)])
+def test_a_sandbox_of_which_a_container_ends_late_is_stopped_once_more(
+    service: Service, runtime: CriRuntime, refusals: int, removed: bool
+) -> None:
+    refused: list[int] = []
+
+    def remove(_: object, context: grpc.ServicerContext) -> cri_pb2.RemovePodSandboxResponse:
+        if len(refused) < refusals:
+            refused.append(1)
+            context.abort(grpc.StatusCode.UNKNOWN, STOPPED_LATE)
+        return cri_pb2.RemovePodSandboxResponse()
+
+    service.answers["StopPodSandbox"] = lambda *_: cri_pb2.StopPodSandboxResponse()
+    service.answers["RemovePodSandbox"] = remove
+    with contextlib.nullcontext() if removed else pytest.raises(RuntimeCallError, match="still running"):
+        runtime.remove_sandbox(SANDBOX, deadline=soon())
+    assert [name for name, _ in service.asked[-4:]] == ["StopPodSandbox", "RemovePodSandbox"] * 2
+
+
 def test_every_call_is_recorded_with_its_answer_or_its_error(
     service: Service, runtime: CriRuntime, records: list[CallRecord]
 ) -> None:
