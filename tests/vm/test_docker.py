@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.node.on_place import node_on
+from memqos.node.traits import runtimes_of
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.runtime.base import ContainerSpec, SandboxSpec
@@ -19,7 +22,10 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.workload.command import Hold, arguments
+from tests.vm.runs import WRONG_RUNTIME
 from tests.vm.runtimes import IMAGE, remove, soon
+from tests.vm.test_place import Forgetful
+from tests.wrong_runtimes.claims import asked_on
 
 pytestmark = pytest.mark.vm
 
@@ -86,3 +92,22 @@ def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> Non
         assert b'"stream":"stdout"' in log
         runtime.remove_sandbox(pod, deadline=soon())
     remove(tree, parent)
+
+
+@pytest.mark.profiles
+def test_the_hop_below_docker_that_lost_a_value_is_named(tmp_path: Path) -> None:
+    brought, driver = BootOptions(runtime_binary=WRONG_RUNTIME), CgroupDriver.SYSTEMD
+    with (
+        opened_vm(("trixie", "two-zones"), brought, folder=tmp_path, progress=SILENT, additions=("docker",)) as place,
+        place.connect("docker+runc", driver, record=lambda _: None, deadline=soon()) as runtime,
+    ):
+        said = runtime.version(deadline=soon())
+        runtimes = runtimes_of(
+            cri=said.name, cri_version=said.version, oci="runc", oci_version=TRIXIE.oci.version, hugetlb=False
+        )
+        node = node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
+        with asked_on(node) as asking:
+            place.target.write("/run/wrong", b"limit a page too high", deadline=soon())
+            found = asking.find("requests/limit")
+    lost = {one.knob: one.lost and one.lost.by for one in found if one.verdict is Verdict.DEVIATES}
+    assert lost == {"memory.max": "the daemon, or a runtime that changed its config.json"}
