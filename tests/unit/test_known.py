@@ -122,12 +122,19 @@ def test_an_entry_that_does_not_deviate_any_more_is_told_by_version():
         [ran("new", RIGHT), ran("new", DEVIATING)],
         [ran("new", RIGHT, claim="lifecycle/other")],
         [ran("new", RIGHT, driver="cgroupfs")],
-        [ran("new", replace(RIGHT, knob="memory.max"))],
+        [ran("new", replace(RIGHT, knob="memory.max"), replace(RIGHT, verdict=Verdict.NOT_OBSERVABLE))],
         [ran("new", replace(RIGHT, verdict=Verdict.NOT_OBSERVABLE))],
     ],
 )
 def test_nothing_is_told_of_an_entry_that_no_case_could_tell(results):
     assert known_gone(results, MACHINES, [ENTRY]) == ()
+
+
+def test_a_knob_that_the_claim_says_nothing_of_is_told():
+    [line] = known_gone([ran("new", replace(RIGHT, knob="memory.max"))], MACHINES, [ENTRY])
+    assert line == (
+        "lifecycle/swap-stays conforms, and says nothing of memory.swap.max: swap-is-back: Swap is back. (runc issue 1)"
+    )
 
 
 def test_what_deviates_only_sometimes_is_never_gone():
