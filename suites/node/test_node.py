@@ -4,14 +4,18 @@
     kubepods                                              256 Mi
       pod holds-guaranteed   -997                         64 Mi            48 Mi anonymous
       pod holds-little       1000                         max              32 Mi anonymous
+      pod holds-some         1000                         max              88 Mi anonymous
       pod holds-much         1000                         max              128 Mi anonymous
       pod greedy-burstable   below 1000, by its request   max              nothing            what is left, and 16 Mi
       pod greedy-guaranteed  -997                         248 Mi           nothing            what is left, and 16 Mi
 
 Nothing of it can be reclaimed, but for what a pod may swap: none of those that hold memory may. Who is killed is the
 model's word (`memqos.engine.cgroup.oom_killer`), from the planned scores and from what was in use before. It is held to
-where the first is ahead by 8 Mi: page tables and what is in page cache are in nobody's own figure. The 16 Mi are less
-than any victim gives back, so that one kill is enough.
+where the first is ahead by 8 Mi: page tables and what is in page cache are in nobody's own figure.
+
+Who outlives a kill lives off the victim's memory, which has to be given back in time for that. The kernel stops waiting
+for a victim before it frees the last pages that it gathered, at most 10000 (mm/mmap.c, exit_mmap; mm/mmu_gather.c,
+MAX_GATHER_BATCH_COUNT), and kills the next one if that is all there was: so a victim has at least twice as many.
 """
 
 import pytest
@@ -21,7 +25,7 @@ from memqos import Knob
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 LITTLE = ["holds-guaranteed", "holds-little", "greedy-burstable"]
 MUCH = ["holds-guaranteed", "holds-much", "greedy-burstable"]
-TWO = ["holds-little", "greedy-guaranteed"]
+TWO = ["holds-some", "greedy-guaranteed"]
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def crowd(request, qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/usage-decides")
 @pytest.mark.parametrize(
-    "crowd", [["holds-guaranteed", "holds-little", "greedy-burstable"]], indirect=True, ids=["pods"]
+    "crowd", [["holds-guaranteed", "holds-little", "greedy-burstable"]], indirect=True, ids=["little"]
 )
 def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos_evidence):
     """What it uses more weighs more than its lower score."""
@@ -73,12 +77,12 @@ def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, 
 @pytest.mark.claim("node/guaranteed-outlives")
 @pytest.mark.parametrize("crowd", [TWO], indirect=True, ids=["two"])
 def test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it(crowd, qos_evidence):
-    """A BestEffort pod that uses an eighth of the memory makes room for it."""
+    """A BestEffort pod that uses less is killed for it."""
     ends = crowd.exhaust("greedy-guaranteed")
 
     qos_evidence.settle(
         *ends.premises,
-        ends.is_killed("holds-little"),
+        ends.is_killed("holds-some"),
         ends.is_spared("greedy-guaranteed"),
         ends.still_runs("greedy-guaranteed"),
     )
