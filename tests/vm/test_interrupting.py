@@ -95,8 +95,8 @@ def start(tmp_path):
     ("words", "times", "signals"),
     [
         pytest.param("", 1, [signal.SIGTERM], id="while-restoring"),
-        pytest.param("17 pods …", 1, [signal.SIGHUP], id="while-pods-start"),
-        pytest.param("17 pods …", 1, [signal.SIGINT, signal.SIGINT], id="twice-while-pods-start"),
+        pytest.param("17 pods", 1, [signal.SIGHUP], id="while-pods-start"),
+        pytest.param("17 pods", 1, [signal.SIGINT, signal.SIGINT], id="twice-while-pods-start"),
     ],
 )
 def test_a_signal_ends_a_run_with_2_and_leaves_nothing(start, words, times, signals):
@@ -108,7 +108,7 @@ def test_a_signal_ends_a_run_with_2_and_leaves_nothing(start, words, times, sign
 
 def test_a_signal_ends_workers_and_their_machines(start):
     run = start("-n", "2")
-    run.until("17 pods …")
+    run.until("17 pods")
 
     run.ends(signal.SIGTERM)
 
@@ -118,6 +118,6 @@ def test_an_interrupt_does_not_wait_for_a_runtime_that_hangs(start, tmp_path):
     program.write_text(HANGS)
     program.chmod(0o755)
     run = start("--runtime-binary", str(program))
-    run.until("17 pods …")
+    run.until("17 pods")
 
     run.ends(signal.SIGINT)
