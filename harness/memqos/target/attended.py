@@ -7,6 +7,7 @@ of a second under emulation. The attendant takes a hundredth, and less of the ma
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.resources
 import json
 import os
@@ -26,6 +27,7 @@ __all__ = ["PYTHON", "AttendedTarget", "attended"]
 PYTHON = ("python3", "-I", "-S", "-c")
 """A command of these words and a source is a program of Python."""
 
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
 _CHUNK = 1 << 16
 _ENDS_SECONDS = 1.0
 
@@ -77,6 +79,8 @@ class AttendedTarget:
     def read(self, path: str, *, deadline: Deadline) -> bytes | None:
         """See the port; what is wrong with a file is said by the other target."""
         seen = (self.read_many([path], deadline=deadline) or {}).get(path)
+        if seen in _MISSING:
+            return None
         return seen if isinstance(seen, bytes) else self._target.read(path, deadline=deadline)
 
     def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:

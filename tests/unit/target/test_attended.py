@@ -53,6 +53,8 @@ def test_many_files_are_read_by_one_program_that_stays(tmp_path: Path) -> None:
         }
         assert target.list(str(tmp_path), deadline=soon()) == ("empty", "every")
         assert target.list(f"{tmp_path}/every", deadline=soon()) is None
+        assert target.read(paths[2], deadline=soon()) is None
+        assert target.read(paths[3], deadline=soon()) is None
     assert len(host.opened) == 1
     assert host.ran == []
     assert host.opened[0].poll() is not None
