@@ -57,7 +57,8 @@ class LocalTarget:
                     data={"condition": f"'{shlex.join(argv)}' ends", "last": "running", "elapsed": deadline.elapsed},
                 ) from None
             finally:
-                if process.poll() is None:
+                # Not asked whether it has ended: until then its number, and its session, are nobody else's.
+                if process.returncode is None:
                     os.killpg(process.pid, 9)
         seconds = deadline.clock.now() - started
         return CommandResult(argv=tuple(argv), status=process.returncode, stdout=stdout, stderr=stderr, seconds=seconds)
