@@ -5,6 +5,9 @@ import re
 
 import pytest
 
+from memqos.bundles.merging import merge
+from memqos.bundles.reading import read_results
+
 pytest_plugins = ["pytester"]
 
 CASES = """
@@ -141,3 +144,15 @@ def test_a_baseline_accepts_until_its_day(suite, run, pytester):
 
     (pytester.path / "baseline.toml").write_text("[[accepted]]\n")
     assert run("--memqos-baseline=baseline.toml").ret == 4
+
+
+def test_merged_shards_are_the_whole_and_a_missing_one_is_told(suite, run, pytester):
+    suite(CASES)
+    parts = []
+    for number in (1, 2, 3):
+        run(f"--memqos-shard={number}/3")
+        parts.append(read_results((pytester.path / "out").rename(pytester.path / f"part-{number}")))
+    whole = merge(parts, pytester.path / "whole").bundle
+    assert (len(whole.results), whole.exit_code, whole.not_run) == (7, 1, 0)
+    assert whole.merged.contradictions == ()
+    assert merge(parts[:2], pytester.path / "less").bundle.merged.contradictions == ("of 3 shards 3 is missing",)

@@ -15,6 +15,7 @@ from typing import Any
 
 from memqos.bundles.evidence import inside
 from memqos.bundles.files import write
+from memqos.bundles.fitting import misfit_shards
 from memqos.bundles.reading import Results
 from memqos.errors import ExitCode, UsageError
 from memqos.report.bundle import Bundle, Merged, Part
@@ -112,6 +113,7 @@ def _bundle(
             results += [result for _, result in each]
             contradictions.append(f"{first.id} ({whose})")
     bundles = [part.bundle for part in parts]
+    contradictions += misfit_shards([(name, one.shard) for name, one in zip(names, bundles, strict=True)])
     codes = {ExitCode(one.exit_code) for one in bundles}
     interrupted = any(one.interrupted for one in bundles)
     code = exit_code(results, interrupted=interrupted, troubles=[one for one in codes if one in _TROUBLES])

@@ -190,7 +190,7 @@ class Facing:
         self._is_told = True
         option = self._config.option
         chapters = len({Path(case.partition("::")[0]).parent for case in rows})
-        workers = len(getattr(option, "tx", None) or ()) or int(getattr(option, "numprocesses", None) or 1)
+        workers = sum(map(_gateways, getattr(option, "tx", None) or ())) or 1
         self.face.expects(rows, expected=stored_durations(), workers=workers)
         systems = systems_of(self._config.stash[SETTINGS_KEY])
         machines = tuple(dict.fromkeys("/".join(filter(None, system.place)) for system in systems))
@@ -222,6 +222,12 @@ class Facing:
     def _unsilence(self) -> None:
         if self._silenced is not None and self._reporter is not None:
             self._reporter._tw, self._silenced = self._silenced, None  # noqa: SLF001
+
+
+def _gateways(spec: str) -> int:
+    """How many workers one --tx of xdist stands for: "3*popen" is three."""
+    number, star, _ = spec.partition("*")
+    return int(number) if star and number.isdigit() else 1
 
 
 class _Nowhere(io.TextIOBase):

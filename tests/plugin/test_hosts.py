@@ -1,0 +1,56 @@
+"""Workers on other hosts, by xdist's own gateways: here through an ssh that goes to another folder of this host."""
+
+import json
+import os
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CASES = """
+import os
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("first")
+def test_one(qos_evidence):
+    qos_evidence.settle(finding("conforms", evidence={"host": os.getcwd()}))
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("second")
+def test_two(qos_evidence):
+    qos_evidence.settle(finding("deviates", evidence={"host": os.getcwd()}))
+"""
+
+SSH = """#!/bin/sh
+# ssh [-C] HOST COMMAND
+while [ $# -gt 2 ]; do shift; done
+mkdir -p "$HOSTS/$1" && cd "$HOSTS/$1" && exec sh -c "$2"
+"""
+
+
+@pytest.fixture
+def hosts(tmp_path, monkeypatch):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "ssh").write_text(SSH)
+    (programs / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOSTS", str(tmp_path / "hosts"))
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path / "cache"))
+
+
+def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(suite, pytester, hosts):
+    suite(CASES)
+    places = [f"ssh=node{number}//python={sys.executable}" for number in (1, 2)]
+    words = [word for place in places for word in ("--tx", place)]
+    suites = str(pytester.path / "suites")
+    result = pytester.runpytest_subprocess(
+        suites, "--memqos-results=out", "--dist=loadgroup", *words, f"--rsyncdir={suites}"
+    )
+
+    assert result.ret == 1
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    seen = {one["findings"][0]["evidence"]["host"].split("/hosts/")[1].split("/")[0] for one in bundle["results"]}
+    assert (seen, bundle["counts"]["not_run"]) == ({"node1", "node2"}, 0)
+    result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])

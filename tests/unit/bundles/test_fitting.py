@@ -1,0 +1,30 @@
+"""Shards that are merged: of one division, each there."""
+
+import pytest
+
+from memqos.bundles.fitting import misfit_shards
+
+DIFFERENT = "the shards are of different divisions, so that cases may be missing or there twice"
+
+
+def shard(number, of=3, division="abc"):
+    return {"number": number, "of": of, "cases": 10, "division": division}
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([shard(1), shard(2), shard(3)], []),
+        ([{}, {}], []),
+        ([shard(1), shard(3)], ["of 3 shards 2 is missing"]),
+        ([shard(2), {}], ["of 3 shards 1, 3 are missing"]),
+        (
+            [shard(1, 2), shard(2, 2, "xyz")],
+            [f"{DIFFERENT} (part 1: 2 parts of 10 cases, division abc; part 2: 2 parts of 10 cases, division xyz)"],
+        ),
+        ([{"number": 1}], []),
+    ],
+    ids=["whole", "no shards", "one missing", "two missing", "two divisions", "damaged"],
+)
+def test_what_does_not_fit_is_told(parts, told):
+    assert list(misfit_shards([(f"part {number}", one) for number, one in enumerate(parts, start=1)])) == told
