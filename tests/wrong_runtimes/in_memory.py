@@ -92,11 +92,11 @@ def make_wrong(runtime: Asked, way: Way) -> None:
     runtime.cgroups.run_in = run  # type: ignore[method-assign]
 
 
-def judged(way: str, claim: str) -> Sequence[Finding]:
+def judged(way: str, claim: str, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
     """What this claim finds of a runtime that is wrong in this way, on a node in memory."""
     place = FakePlace(runtimes=TRIXIE)
-    runtime: Any = KIND_OF.get(claim.partition("/")[0], Asked)(place, CgroupDriver.SYSTEMD)
+    runtime: Any = KIND_OF.get(claim.partition("/")[0], Asked)(place, driver)
     make_wrong(runtime, WAYS[way])
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
     with asked_on(node) as asking:
         return asking.find(claim)
