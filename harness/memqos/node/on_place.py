@@ -11,6 +11,7 @@ from memqos.enactor.patience import Patience
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.recorder import Recorder
+from memqos.node.tidying import Tidying
 from memqos.node.under_test import NodeUnderTest
 from memqos.node.vital import Vital
 from memqos.place.base import Place
@@ -54,8 +55,6 @@ def node_on(
         recorder=recorder,
         driver=driver,
         runtimes=runtimes,
-        disposable=place.is_disposable,
+        tidying=Tidying(disposable=place.is_disposable, leaves=leaves, lingers=lingers),
         vital=Vital(check=place.check_alive, examine=place.examine),
-        leaves=leaves,
-        lingers=lingers,
     )

@@ -20,9 +20,9 @@ class Tidying:
     to yet, so that they stay until the machine is used again.
     """
 
-    disposable: bool
-    leaves: Callable[[], bool]
-    lingers: Callable[[], bool]
+    disposable: bool = False
+    leaves: Callable[[], bool] = lambda: False
+    lingers: Callable[[], bool] = lambda: False
     _lingering: list[Callable[[], None]] = field(default_factory=list)
 
     @contextlib.contextmanager

@@ -44,7 +44,7 @@ from memqos.node.weighing import weight_of
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Runtime
-from memqos.target.base import Target, checked
+from memqos.target.base import Target
 
 __all__ = ["NodeUnderTest"]
 
@@ -57,8 +57,7 @@ class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
     Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
-    `runtimes`: what runs its containers. `vital`: raises the machine's own failure. `disposable`, `leaves`, `lingers`:
-    as in Tidying.
+    `runtimes`: what runs its containers. `tidying`: how it is left. `vital`: raises the machine's own failure.
     """
 
     def __init__(
@@ -72,10 +71,8 @@ class NodeUnderTest:
         recorder: Recorder,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
         runtimes: Runtimes = TRIXIE,
-        disposable: bool = False,
+        tidying: Tidying | None = None,
         vital: Vital | None = None,
-        leaves: Callable[[], bool] = lambda: False,
-        lingers: Callable[[], bool] = lambda: False,
     ) -> None:
         self.target = target
         self.runtime = runtime
@@ -86,7 +83,7 @@ class NodeUnderTest:
         self.tree = CgroupTree(target, facts.hierarchy)
         self._recorder = recorder
         self._runtimes = runtimes
-        self._tidying = Tidying(disposable=disposable, leaves=leaves, lingers=lingers)
+        self._tidying = tidying or Tidying()
         self._vital = vital or Vital()
         self._enactor = enactor
         self._weighed = False
@@ -235,13 +232,8 @@ class NodeUnderTest:
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))
-        population = Population(
-            plan=plan,
-            pods=pods,
-            reading=Reading(source=self.target.address, at=0.0),
-            enacted_by=self._enactor.setter,
-            tracing=tracing,
-        )
+        unread, setter = Reading(source=self.target.address, at=0.0), self._enactor.setter
+        population = Population(plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing)
         return dataclasses.replace(population, reading=self._read_and_record(population))
 
     def _read_and_record(self, population: Population) -> Reading:
@@ -299,9 +291,8 @@ class NodeUnderTest:
                         files=files,
                         runtime=self.runtime,
                         record=self._recorder.look,
-                        source=self.target.address,
+                        target=self.target,
                         kubelet=self.kubelet(kubelet),
-                        write_back=self._write_back,
                     )
                 )
 
@@ -314,10 +305,6 @@ class NodeUnderTest:
         """The cgroups that were made for plans and not removed: none on a node that is as it was."""
         self._tidying.clear_away()
         return tuple(map(str, self._enactor.leftovers()))
-
-    def _write_back(self) -> None:
-        """Wait until the machine's dirty page cache is on its disk."""
-        checked(self.target.run(["sync"], deadline=Deadline.after(READ_SECONDS)), where=self.target.address)
 
     def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
         """End with nothing of it on the node."""

@@ -24,6 +24,7 @@ from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import ContainerHandle, Runtime
+from memqos.target.base import Target, checked
 from memqos.workload.command import Anon
 from memqos.workload.control import Control
 
@@ -47,7 +48,7 @@ ENDING_SECONDS = 0.1
 class Watch:
     """The app containers of some pods, running, and the knobs that their behaviour rests on.
 
-    kubelet: by whose rules they are there. write_back: makes dirty page cache of the machine clean.
+    kubelet: by whose rules they are there.
     """
 
     def __init__(
@@ -58,18 +59,16 @@ class Watch:
         files: Sequence[str],
         runtime: Runtime,
         record: Callable[[Look], None],
-        source: str,
+        target: Target,
         kubelet: Kubelet,
-        write_back: Callable[[], None],
     ) -> None:
         self._sampling = sampling
         self._hierarchy = hierarchy
         self._files = files
         self._runtime = runtime
         self._record = record
-        self._source = source
+        self._target = target
         self._kubelet = kubelet
-        self._write_back = write_back
         self._population: Population | None = None
         self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
         self._containers: dict[str, WatchedContainer] = {}
@@ -145,7 +144,8 @@ class Watch:
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
             container.until_done()
-        self._write_back()
+        # Dirty page cache could make no room.
+        checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
         squeeze = squeeze_of(self._watched.plan, self._kubelet, everyone, grows, past_low=past_low)
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
@@ -214,7 +214,7 @@ class Watch:
             for path in (container.pod, container.path)
             if path in self._cgroups
         }
-        return Reading(source=self._source, at=at, cgroups=cgroups)
+        return Reading(source=self._target.address, at=at, cgroups=cgroups)
 
 
 class _Waiting:

@@ -22,6 +22,7 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
+from memqos.node.tidying import Tidying
 from memqos.node.weighing import Weight
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
@@ -136,7 +137,7 @@ class Bench:
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             runtimes=runtimes,
-            disposable=disposable,
+            tidying=Tidying(disposable=disposable),
         )
 
     @property

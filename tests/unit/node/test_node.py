@@ -17,6 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
+from memqos.node.tidying import Tidying
 from memqos.node.vital import Vital
 from memqos.place.fake_guest import FakeSampler
 from tests.unit.node.fakes import FACTS, Bench, kubelet, pod
@@ -336,7 +337,7 @@ def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkey
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=bench.node._facts,
         recorder=bench.log,
-        leaves=lambda: is_broken,
+        tidying=Tidying(leaves=lambda: is_broken),
     )
 
     def gone(*_, **__):
@@ -363,8 +364,7 @@ class Wish:
             sampler=FakeSampler(self.bench.cgroups, self.bench.target),
             facts=self.bench.node._facts,
             recorder=self.bench.log,
-            leaves=lambda: self.does,
-            lingers=lambda: self.may,
+            tidying=Tidying(leaves=lambda: self.does, lingers=lambda: self.may),
         )
 
     @property
