@@ -1,7 +1,9 @@
 """What a person does with a report, in a browser: look, filter, unfold, go by keyboard, change colours, print."""
 
+import csv
 import dataclasses
 import json
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -36,7 +38,7 @@ def test_filters_choose_by_outcome_chapter_file_and_words(opened):
     assert rows.count() == 1
     assert page.locator("#matrix-table tbody tr:not(.chapter)").count() == 1
     page.get_by_role("button", name="Show all").click()
-    page.wait_for_function("document.querySelectorAll('#cases-table tbody tr').length === 4")
+    rows.nth(3).wait_for()
     page.locator("#by-knob").select_option("cpuset.mems")
     assert 0 < rows.count() < 4
     page.get_by_role("button", name="Show all").click()
@@ -87,6 +89,111 @@ def test_a_case_has_its_tree_requests_and_files(opened):
     page.locator("summary", has_text="CreateContainer").first.click()
     assert page.locator("details[open] pre", has_text="linux").first.is_visible()
     assert "series.jsonl" in page.locator("#case").inner_text()
+
+
+def charted(opened, words="crossing", **options):
+    page = opened(**options)
+    case_of(page, words).click()
+    page.wait_for_selector("body[data-view=case]")
+    page.wait_for_selector("figure canvas")
+    return page.locator("figure.chart").first
+
+
+def has_ink(chart):
+    """Whether something is drawn on each canvas."""
+    return chart.evaluate(
+        """(figure) => [...figure.querySelectorAll("canvas")].every((one) => {
+            const { data } = one.getContext("2d").getImageData(0, 0, one.width, one.height);
+            return data.some((value) => value > 0);
+        })"""
+    )
+
+
+def test_a_watched_case_has_charts_of_usage_limits_and_pressure(opened):
+    chart = charted(opened)
+
+    assert chart.get_by_role("heading").inner_text() == "container app of pod default/over-limit"
+    assert has_ink(chart)
+    labels = [chart.locator(".u-over").nth(number).get_attribute("aria-label") for number in range(2)]
+    assert labels[0].startswith("memory over ")
+    assert "memory.high at most 59.2 MiB" in labels[0]
+    assert labels[1].startswith("pressure (share of time, last 10 s) over ")
+    chart.locator("summary", has_text="events").click()
+    assert "high +" in chart.locator("details ul").inner_text()
+
+
+def test_numa_is_shown_by_zone(opened):
+    page = charted(opened, "numa").page
+
+    names = [one.get_attribute("aria-label") for one in page.locator(".u-over").all()]
+    zones = next(name for name in names if name.startswith("memory by zone"))
+    assert "anon N1 at most" in zones
+
+
+def test_values_are_read_with_mouse_and_keyboard(opened):
+    chart = charted(opened)
+    over = chart.locator(".u-over").first
+
+    over.hover(position={"x": 300, "y": 50})
+    assert "memory.current" in chart.locator(".said").inner_text()
+    over.focus()
+    chart.page.keyboard.press("Home")
+    first = chart.locator(".said").inner_text()
+    chart.page.keyboard.press("End")
+    last = chart.locator(".said").inner_text()
+    assert first != last
+    assert "memory.high 59.2 MiB" in last
+
+
+def test_a_chart_is_zoomed_and_shown_whole_again(opened):
+    chart = charted(opened)
+    image = "document.querySelector('figure.chart canvas').toDataURL()"
+    whole = chart.page.evaluate(image)
+
+    chart.get_by_role("button", name="Zoom in").click()
+    chart.page.wait_for_timeout(200)
+    zoomed = chart.page.evaluate(image)
+    chart.get_by_role("button", name="Whole course").click()
+    chart.page.wait_for_timeout(200)
+
+    assert zoomed != whole
+    assert chart.page.evaluate(image) == whole
+
+
+def test_another_course_is_laid_over(opened):
+    chart = charted(opened)
+
+    chart.locator("select").select_option(label="test_without_memory_high_nothing_is_throttled[v1.37-default]")
+    chart.locator(".u-over[aria-label*=nothing_is_throttled]").wait_for(state="attached")
+    assert has_ink(chart)
+
+
+def test_numbers_and_drawing_are_taken_along(opened):
+    chart = charted(opened)
+    page = chart.page
+
+    with page.expect_download() as drawing:
+        chart.get_by_role("button", name="SVG").click()
+    root = ET.parse(drawing.value.path()).getroot()  # noqa: S314 - it is our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(root.findall("{http://www.w3.org/2000/svg}path")) >= 4
+    with page.expect_download() as numbers:
+        chart.get_by_role("button", name="CSV").click()
+    rows = list(csv.reader(numbers.value.path().read_text().splitlines()))
+    assert rows[0][0] == "seconds"
+    assert "memory.high (bytes)" in rows[0]
+    assert rows[-1][rows[0].index("memory.high (bytes)")] == "62074880"
+    assert any("high +" in row[-1] for row in rows[1:])
+
+
+def test_charts_follow_the_colours(opened):
+    chart = charted(opened)
+    image = "document.querySelector('figure.chart canvas').toDataURL()"
+    light = chart.page.evaluate(image)
+
+    chart.page.get_by_role("button", name="Use dark colours").click()
+
+    assert chart.page.evaluate(image) != light
 
 
 def test_it_can_be_used_with_the_keyboard_alone(opened):

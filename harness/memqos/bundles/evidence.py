@@ -6,10 +6,14 @@ text, and never followed anywhere. What cannot be read is said.
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from memqos.bundles.files import COMPRESSED
 from memqos.engine.translate.explain import Document
 from memqos.report.outcome import TestResult
 
@@ -54,35 +58,40 @@ class CaseEvidence:
 
     def lines(self, name: str) -> Iterator[Document]:
         """The JSON objects of a file, a line each; none where it is not there."""
-        file = self.folder / name
         damaged = 0
-        try:
-            if file.is_symlink() or file.stat().st_size > LONGEST_FILE:
-                self.told.append(f"{name} is no file that a run writes, and was not read.")
-                return
-            with file.open("rb") as stream:
-                for line in stream:
-                    one = _value(line)
-                    if isinstance(one, dict):
-                        yield one
-                    else:
-                        damaged += 1
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self.told.append(f"{name} cannot be read: {error.strerror}.")
+        for line in io.BytesIO(self._bytes(name)):
+            one = _value(line)
+            if isinstance(one, dict):
+                yield one
+            else:
+                damaged += 1
         if damaged:
             self.told.append(f"{name} has {damaged} damaged {'line' if damaged == 1 else 'lines'}.")
 
-    def _whole(self, name: str) -> Document:
+    def _bytes(self, name: str) -> bytes:
+        """A file's bytes, also where it was compressed; none where it is not there or cannot be read, which is said."""
         file = self.folder / name
+        is_compressed = not file.exists()
+        file = file.with_name(f"{name}{COMPRESSED}") if is_compressed else file
         try:
-            found = _value(file.read_bytes()) if file.stat().st_size <= LONGEST_FILE else None
+            if file.is_symlink():
+                self.told.append(f"{name} leads elsewhere, and was not read.")
+                return b""
+            with gzip.open(file) if is_compressed else file.open("rb") as stream:
+                found = stream.read(LONGEST_FILE + 1)
         except FileNotFoundError:
-            return {}
-        except OSError as error:
-            self.told.append(f"{name} cannot be read: {error.strerror}.")
-            return {}
+            return b""
+        except (OSError, EOFError, zlib.error) as error:
+            self.told.append(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.")
+            return b""
+        if len(found) > LONGEST_FILE:
+            self.told.append(f"{name} is longer than any that a run writes, and was not read.")
+            return b""
+        return found
+
+    def _whole(self, name: str) -> Document:
+        text = self._bytes(name)
+        found = _value(text) if text else {}
         if not isinstance(found, dict):
             self.told.append(f"{name} is damaged.")
             return {}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["machines", "write"]
+__all__ = ["COMPRESSED", "compress_evidence", "machines", "write"]
+
+COMPRESSED = ".gz"
+_WORTH_IT = 8 << 10
+"""Smaller files take a block of the disk all the same."""
+_LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl"})
 
 
 def write(path: Path, text: str) -> None:
@@ -22,6 +28,27 @@ def write(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def compress_evidence(folders: Iterable[Path]) -> None:
+    """Compress the long files of these folders, which nobody writes to any more; what cannot be stays as it is."""
+    for folder in folders:
+        for name in _LONG:
+            with contextlib.suppress(OSError):
+                _compress(folder / name)
+
+
+def _compress(file: Path) -> None:
+    if file.is_symlink() or not file.is_file() or file.stat().st_size < _WORTH_IT:
+        return
+    smaller = file.with_name(f"{file.name}{COMPRESSED}")
+    try:
+        # Without a time or a name in it: the same text makes the same file.
+        smaller.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
+    except OSError:
+        smaller.unlink(missing_ok=True)
+        raise
+    file.unlink()
 
 
 def machines(folder: Path) -> list[Mapping[str, Any]]:

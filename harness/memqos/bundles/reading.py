@@ -82,11 +82,13 @@ def _read(folder: Path) -> Results:
             "so that its end, and how many cases are missing, is not known."
         )
     _check_format(head, folder)
-    whole = tuple(told.results(head.pop("results", ()), BUNDLE, missing))
-    kept = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
-    if len(kept) < len(whole):
-        missing.append(f"{FINDINGS} has {len(kept)} of the {len(whole)} cases of {BUNDLE}, whose are shown.")
-    results = whole if len(whole) > len(kept) else kept
+    whole = head.pop("results", ())
+    results = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
+    if not isinstance(whole, list | tuple):
+        missing.append(f"The results in {BUNDLE} are damaged.")
+    elif len(results) < len(whole):
+        kept, results = len(results), max(results, tuple(told.results(whole, BUNDLE, missing)), key=len)
+        missing.append(f"{FINDINGS} has {kept} of the {len(whole)} cases of {BUNDLE}.")
     bundle = _bundle(head, results, folder)
     missing += _not_said(head, bundle)
     return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)))
@@ -145,9 +147,6 @@ class _Told:
     def results(self, documents: Iterable[object], name: str, missing: list[str]) -> Iterator[TestResult]:
         """The results that documents are; those that are none are said. name: the file that they are from."""
         damaged: list[int] = []
-        if not isinstance(documents, list | tuple | Iterator):
-            missing.append(f"The results in {name} are damaged.")
-            return
         for number, document in enumerate(documents, 1):
             try:
                 yield self._result(document)

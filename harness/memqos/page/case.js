@@ -37,10 +37,10 @@ memqos.caseView = (index) => {
     const sorted = [...told].sort((one, other) => order.indexOf(one.verdict) - order.indexOf(other.verdict));
     return table("Findings", "findings", ["verdict", "what", "expected", "observed", "set by"], sorted.map((finding) => element("tr", {},
       element("td", {}, element("span", { class: `badge b${VERDICTS[finding.verdict]}` }, finding.verdict)),
-      element("td", {}, element("strong", {}, finding.knob), ` of ${finding.subject}`, element("span", { class: "sub mono" }, finding.cgroup || ""), why(finding, reasons)),
-      element("td", {}, value(finding.expected, finding.knob)),
-      element("td", {}, value(finding.observed, finding.knob)),
-      element("td", {}, finding.set_by))));
+      element("td", { class: "what" }, element("strong", {}, finding.knob), ` of ${finding.subject}`, element("span", { class: "sub mono" }, finding.cgroup || ""), why(finding, reasons)),
+      element("td", { "data-name": "expected" }, value(finding.expected, finding.knob)),
+      element("td", { "data-name": "observed" }, value(finding.observed, finding.knob)),
+      element("td", { "data-name": "set by" }, finding.set_by))));
   };
 
   // The plan's and the kernel's values beside each other; what a finding judged is what the finding says.
@@ -86,9 +86,9 @@ memqos.caseView = (index) => {
   const evidenceView = (evidence, findings, one) => {
     const parts = [];
     if (evidence.told) parts.push(element("p", { class: "note" }, evidence.told.join("\n")));
-    if ((evidence.charts || []).length) parts.push(element("h3", {}, "Course"), memqos.charts.section(evidence.charts, index, one));
+    if ((evidence.charts || []).length) parts.push(element("h3", {}, "Course"), memqos.charts.section(evidence.charts, index, one, new Map(findings.map((finding) => [finding.cgroup, finding.subject]))));
     if (findings.some((finding) => finding.cgroup) || evidence.tree) parts.push(element("h3", {}, "Control files, expected and observed"), folded("by cgroup", { open: one.outcome === 1 }, treeView(evidence.tree || [], findings)));
-    if (evidence.manifests) parts.push(element("h3", {}, "Manifest"), evidence.manifests.map((text) => folded("the pod as it was given", {}, element("pre", {}, text))));
+    if (evidence.manifests) parts.push(element("h3", {}, "Manifests"), evidence.manifests.map((text) => folded("pods and the kubelet's configuration as they were given", {}, element("pre", {}, text))));
     if (evidence.requests) parts.push(element("h3", {}, `Requests to the runtime (${evidence.requests.length})`), evidence.requests.map(requestView));
     if (evidence.logs) parts.push(element("h3", {}, "Logs"), Object.entries(evidence.logs).map(([name, text]) => folded(name, {}, element("pre", {}, text))));
     if (evidence.files) parts.push(element("p", { class: "hint" }, `In the results folder, ${evidence.folder}: ${evidence.files.join(", ")}`));

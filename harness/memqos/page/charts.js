@@ -138,7 +138,7 @@ memqos.charts = (() => {
   };
 
   // One cgroup's chart with its tools.
-  const figure = (chart, others) => {
+  const figure = (chart, others, title) => {
     const said = element("p", { class: "said", "aria-live": "polite" });
     const canvases = element("div", { class: "plots" });
     const sync = `sync-${Math.random()}`;
@@ -166,8 +166,8 @@ memqos.charts = (() => {
     const tools = element("div", { class: "tools" },
       element("button", { type: "button", onclick: () => zoom(0.5) }, "Zoom in"), element("button", { type: "button", onclick: () => zoom(0) }, "Whole course"),
       element("button", { type: "button", onclick: () => panels.forEach((panel, number) => save(`${name}${number ? `-${number}` : ""}.csv`, "text/csv", csv(panel))) }, "CSV"),
-      element("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg(panels, shortName(chart.cgroup))) }, "SVG"), select);
-    const made = element("figure", { class: "chart" }, element("h4", {}, shortName(chart.cgroup)), tools, canvases, said,
+      element("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg(panels, title)) }, "SVG"), select);
+    const made = element("figure", { class: "chart" }, element("h4", {}, title), tools, canvases, said,
       chart.marks.length ? element("details", {}, element("summary", {}, `events (${chart.marks.length})`), element("ul", {}, chart.marks.map((mark) => element("li", {}, `${mark.at.toFixed(3)} s: ${mark.what}`)))) : null,
       element("figcaption", { class: "hint" }, `${chart.cgroup}, ${chart.looks} looks. Drag to zoom, double click for the whole course.`));
     made.draw = draw;
@@ -175,14 +175,16 @@ memqos.charts = (() => {
   };
 
   const SHOWN = 3;
-  const section = (charts, index, one) => {
-    const sorted = [...charts].filter((chart) => Object.keys(chart.columns).length).sort((first, second) => most(second) - most(first));
+  const slowed = (chart) => Boolean(chart.columns["memory.high"]);
+  const section = (charts, index, one, subjects) => {
+    const nameOf = (cgroup) => subjects.get(cgroup) || shortName(cgroup);
+    const sorted = [...charts].filter((chart) => Object.keys(chart.columns).length).sort((first, second) => subjects.has(second.cgroup) - subjects.has(first.cgroup) || slowed(second) - slowed(first) || most(second) - most(first));
     const cases = index.cases.filter((other) => other.charts && other.evidence !== one.evidence);
     const biggest = async (other) => [...((await blob(other.evidence)).charts || [])].sort((first, second) => most(second) - most(first))[0];
     const figures = sorted.map((chart) => figure(chart, [
-      ...sorted.filter((other) => other !== chart).map((other) => ({ name: shortName(other.cgroup), chart: async () => other })),
+      ...sorted.filter((other) => other !== chart).map((other) => ({ name: nameOf(other.cgroup), chart: async () => other })),
       ...cases.map((other) => ({ name: other.id.split("::").pop(), chart: () => biggest(other) })),
-    ]));
+    ], nameOf(chart.cgroup)));
     const more = figures.slice(SHOWN);
     const folded = more.length ? element("details", {}, element("summary", {}, `${more.length} other cgroups`), more) : null;
     folded?.addEventListener("toggle", () => { if (folded.open) more.forEach((made) => { made.draw(); drawn.add(made); }); });

@@ -9,7 +9,7 @@ from typing import Any
 from memqos.bundles.reading import Results
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import ExitCode
-from memqos.report.bundle import Bundle
+from memqos.report.bundle import Bundle, Part
 from memqos.report.outcome import Outcome
 from memqos.report.summary import finding_line, verdict_line
 
@@ -50,6 +50,9 @@ def overview(results: Results) -> Values:
         ],
         "more_deviations": max(0, len(deviating) - MOST_DEVIATIONS),
         "known_gone": bundle.known_gone,
+        "parts": [_part(part) for part in bundle.merged.parts] if bundle.merged else [],
+        "doubles": bundle.merged.doubles if bundle.merged else (),
+        "contradictions": bundle.merged.contradictions if bundle.merged else (),
     }
 
 
@@ -102,6 +105,12 @@ def _chapters(bundle: Bundle) -> Iterator[tuple[str, list[int], float]]:
         results = [result for result in bundle.results if result.chapter in of]
         counts = [sum(result.outcome is outcome for result in results) for outcome in Outcome]
         yield name, counts, sum(result.seconds for result in results)
+
+
+def _part(part: Part) -> tuple[str, ...]:
+    """Name, start, cases, exit code, host's kernel and memqos's version."""
+    counts = (str(part.cases), str(part.exit_code))
+    return part.name, part.started, *counts, str(part.host.get("kernel", "")), part.versions.get("memqos", "")
 
 
 def _machine(machine: Mapping[str, Any]) -> Values:

@@ -21,6 +21,7 @@ from memqos.model.reading import Reading
 from memqos.node.weighing import Weight
 from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
+from memqos.plugin.manifests import manifests_text
 from memqos.probe.looks import Look
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
@@ -56,11 +57,16 @@ class Folder:
 
     def append(self, name: str, value: object) -> None:
         """A value as one more JSON line."""
-        line = json.dumps(as_json(value), ensure_ascii=False) + "\n"
+        line = _compact(value)
         with self._lock, _kept(self.path / name):
             self.path.mkdir(parents=True, exist_ok=True)
             with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line)
+
+
+def _compact(value: object) -> str:
+    """A value as one line of JSON; there are thousands of them in a run."""
+    return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 @contextlib.contextmanager
@@ -92,8 +98,11 @@ class MachineLog:
         self._current = folder or self._own
 
     def plan(self, plan: Plan) -> None:
-        """Keep a plan."""
-        self._current.write("plan.json", plan)
+        """Keep a plan, and the files that it was made of."""
+        document = as_json(plan)
+        self._current.write("plan.json", _compact(document))
+        if text := manifests_text(document):
+            self._current.write("manifests.yaml", text)
 
     def reading(self, reading: Reading) -> None:
         """Keep one reading more."""

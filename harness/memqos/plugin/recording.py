@@ -44,7 +44,7 @@ from memqos.report import summary
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.gone import known_gone
 from memqos.report.markdown import markdown
-from memqos.report.outcome import TestResult
+from memqos.report.outcome import Outcome, TestResult
 from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
 
@@ -291,6 +291,8 @@ class Recording:
         if not self._made or self._bundle is None:
             return
         with contextlib.suppress(OSError, ValueError):
+            conforming = (one.folder for one in self._results if one.outcome is Outcome.CONFORMS and one.folder)
+            files.compress_evidence([*map(self._folder.joinpath, conforming), *self._folder.glob("machines/*")])
             seal(self._folder)
             if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
                 with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -120,7 +120,7 @@ class Bundle:
             "settings": as_json(self.settings),
         }
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Json]:
         """The document; it has a matrix only if several systems were run."""
         matrix = matrix_of(self.results)
         return {
@@ -150,8 +150,16 @@ class Bundle:
         }
 
     def to_text(self) -> str:
-        """The document as text, stable enough to be compared line by line."""
-        return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
+        """The document as text, stable enough to be compared line by line; each result has one line."""
+        parts = (f" {json.dumps(name)}: {_part_text(name, part)}" for name, part in self.to_json().items())
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _part_text(name: str, part: Json) -> str:
+    if name == "results" and isinstance(part, list) and part:
+        lines = (f"  {json.dumps(one, ensure_ascii=False, separators=(',', ':'))}" for one in part)
+        return "[\n" + ",\n".join(lines) + "\n ]"
+    return json.dumps(part, indent=1, ensure_ascii=False).replace("\n", "\n ")
 
 
 def _matrix_document(matrix: Matrix) -> Json:

@@ -1,8 +1,11 @@
 """What a folder keeps of a case is found, read within bounds, and never followed out of the results."""
 
+import gzip
 import json
 
+from memqos.bundles import evidence
 from memqos.bundles.evidence import LOG_BYTES, CaseEvidence, folder_of
+from memqos.bundles.files import compress_evidence
 from memqos.bundles.reading import read_results
 from memqos.report.outcome import Outcome
 from tests.recorded import TRIXIE, copied
@@ -78,3 +81,44 @@ def test_a_folder_that_is_gone_says_so(tmp_path):
     assert CaseEvidence(tmp_path / "gone").document() == {
         "told": ["The folder cannot be read: No such file or directory."] * 3
     }
+
+
+def test_what_was_compressed_is_read_the_same(tmp_path):
+    own = next((copied(tmp_path / "out") / "tests").glob("throttling*crossing*"))
+    before = CaseEvidence(own).document()
+    looks = list(CaseEvidence(own).lines("series.jsonl"))
+
+    compress_evidence([own, tmp_path / "gone"])
+
+    assert sorted(path.name for path in own.iterdir()) == [
+        "plan.json.gz", "readings.jsonl", "requests.jsonl.gz", "series.jsonl.gz"
+    ]  # fmt: skip
+    after = CaseEvidence(own)
+    assert {**after.document(), "files": before["files"]} == before
+    assert list(after.lines("series.jsonl")) == looks
+
+
+def test_damaged_or_huge_compressed_files_are_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "LONGEST_FILE", 1 << 16)
+    (tmp_path / "plan.json.gz").write_bytes(gzip.compress(b"{}")[:-9])
+    (tmp_path / "readings.jsonl.gz").write_bytes(b"nothing")
+    (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(b"{}\n" * (1 << 15)))
+
+    told = CaseEvidence(tmp_path).document()["told"]
+
+    assert [one.partition(":")[0] for one in told] == [
+        "readings.jsonl cannot be read",
+        "plan.json cannot be read",
+        "requests.jsonl is longer than any that a run writes, and was not read.",
+    ]
+
+
+def test_the_same_text_is_compressed_the_same(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "series.jsonl").write_text("x" * 9000)
+
+    compress_evidence([tmp_path / "one", tmp_path / "two"])
+
+    first, second = ((tmp_path / name / "series.jsonl.gz").read_bytes() for name in ("one", "two"))
+    assert first == second

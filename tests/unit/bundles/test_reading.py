@@ -61,7 +61,7 @@ def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
         (b"[1]", "bundle.json is damaged: it holds no JSON object."),
         (b"{" * 5000, "bundle.json is damaged: "),
         (b'{"schema": "memqos-bundle/2", "results": {"a": 1}}', "The results in bundle.json are damaged."),
-        (b'{"schema": "memqos-bundle/2", "results": [1, {}]}', "bundle.json has something else than a case as"),
+        (b'{"schema": "memqos-bundle/2", "results": [1, {}, 2, 3, 4]}', "bundle.json has something else than"),
         (b"\xff\xfe", "bundle.json is damaged: "),
     ],
 )  # fmt: skip
