@@ -181,9 +181,14 @@ def inside(results: Path, name: str) -> Path | None:
         return None
 
 
+def _refuse(word: str) -> None:
+    """NaN and Infinity are no JSON: a browser would not read what has them."""
+    raise ValueError(word)
+
+
 def _value(text: bytes) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
 

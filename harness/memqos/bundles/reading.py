@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos import claims
+from memqos.bundles import shapes
 from memqos.bundles.files import machines
 from memqos.catalog.data import data_root
-from memqos.engine.answer.document import finding_from
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
 from memqos.errors import ExitCode, MemqosError, UsageError
-from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Merged, Part
+from memqos.report.bundle import SCHEMA, Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["Results", "read_results"]
@@ -94,9 +94,14 @@ def _read(folder: Path) -> Results:
     return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)))
 
 
+def _refuse(word: str) -> None:
+    """NaN and Infinity, which Python writes and JSON has not: a browser would not read them."""
+    raise ValueError(f"{word} is no JSON")
+
+
 def _check_format(head: Mapping[str, Any], folder: Path) -> None:
     found = head.get("schema", SCHEMA)
-    if found == SCHEMA or found in _OLDER:
+    if isinstance(found, str) and found in {SCHEMA, *_OLDER}:
         return
     is_ours = isinstance(found, str) and found.startswith(f"{_SERIES}/")
     raise UsageError(
@@ -109,7 +114,7 @@ def _check_format(head: Mapping[str, Any], folder: Path) -> None:
 def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
     """A JSON object, its findings' reasons kept as text; None where there is no whole one."""
     try:
-        document = json.loads(file.read_bytes())
+        document = json.loads(file.read_bytes(), parse_constant=_refuse)
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
@@ -128,7 +133,7 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
         with file.open("rb") as stream:
             for number, line in enumerate(stream, 1):
                 try:
-                    yield json.loads(line)
+                    yield json.loads(line, parse_constant=_refuse)
                 except (ValueError, RecursionError):
                     damaged.append(number)
     except FileNotFoundError:
@@ -150,100 +155,72 @@ class _Told:
         for number, document in enumerate(documents, 1):
             try:
                 yield self._result(document)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                 damaged.append(number)
         if damaged:
             missing.append(f"{name} has something else than a case as number {_listed(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
-        known = {field.name for field in fields(TestResult)}
-        said = {name: value for name, value in document.items() if name in known}
-        if not isinstance(said["id"], str):
-            raise TypeError(said["id"])
-        said["seconds"] = float(said["seconds"])
-        said["error_code"] = int(said.get("error_code", 0))
-        said["outcome"] = Outcome(said["outcome"])
-        said["findings"] = tuple(self._finding(one) for one in said["findings"])
-        texts = {name: str(said.get(name, "")) for name in _TEXTS}
-        return TestResult(**{**said, **texts, "reason": str(said.get("reason", ""))})
+        if not isinstance(document["id"], str):
+            raise TypeError(document["id"])
+        return TestResult(
+            **{name: shapes.text_of(document.get(name)) for name in _TEXTS},
+            outcome=Outcome(document["outcome"]),
+            seconds=shapes.seconds_of(document["seconds"]),
+            error_code=shapes.count_of(document.get("error_code")),
+            findings=tuple(self._finding(one) for one in document["findings"]),
+            untried=document.get("untried") is True,
+        )
 
     def _finding(self, document: Mapping[str, Any]) -> Finding:
-        said = {name: value for name, value in document.items() if name in _OF_A_FINDING}
-        said.setdefault("set_by", "somebody else")
-        for name in ("subject", "cgroup", "knob", "expected", "observed", "why_not"):
+        said = dict(document)
+        for name in ("subject", "cgroup", "knob", "expected", "observed"):
             said[name] = self._texts.setdefault(str(said[name]), str(said[name]))
-        reason = said.pop("reason")
-        if reason is not None:
-            key = json.dumps(reason)
-            if key not in self._reasons:
-                self._reasons[key] = finding_from({**said, "reason": reason}).reason
-            reason = self._reasons[key]
-        found = finding_from({**said, "reason": None})
-        return found if reason is None else _with_reason(found, reason)
+        return shapes.finding_of(said, self._reason(said["reason"]))
+
+    def _reason(self, document: Any) -> Reason | None:
+        if document is None:
+            return None
+        key = json.dumps(document)
+        if key not in self._reasons:
+            self._reasons[key] = shapes.reason_of(document)
+        return self._reasons[key]
 
 
-_TEXTS = ("id", "claim", "chapter", "text", "machine", "profile", "runtime", "driver", "folder")
-_OF_A_FINDING = frozenset(field.name for field in fields(Finding))
-
-
-def _with_reason(finding: Finding, reason: Reason) -> Finding:
-    return Finding(**{**{field.name: getattr(finding, field.name) for field in fields(finding)}, "reason": reason})
+_TEXTS = ("id", "claim", "chapter", "reason", "text", "machine", "profile", "runtime", "driver", "folder")
 
 
 def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path) -> Bundle:
-    counts = _object(head.get("counts"))
-    left = _object(counts.get("left_out"))
+    counts = shapes.object_of(head.get("counts"))
+    left = shapes.object_of(counts.get("left_out"))
     interrupted = bool(head.get("interrupted", not head.get("ended")))
     said = head["machines"] if isinstance(head.get("machines"), list) else machines(folder)
     return Bundle(
-        started=str(head.get("started", "")),
-        ended=str(head.get("ended", "")),
+        started=shapes.moment_of(head.get("started")),
+        ended=shapes.moment_of(head.get("ended")),
         exit_code=_code(head, results, interrupted=interrupted),
         interrupted=interrupted,
-        error=str(head.get("error", "")),
-        versions=_texts(head.get("versions")),
-        host=_object(head.get("host")),
-        settings={name: one for name, one in _object(head.get("settings")).items() if _is_setting(one)},
-        machines=tuple(one for one in said if isinstance(one, dict)),
+        error=shapes.text_of(head.get("error")),
+        versions={name: shapes.text_of(one) for name, one in shapes.object_of(head.get("versions")).items()},
+        host=shapes.object_of(head.get("host")),
+        settings=shapes.given_settings(head.get("settings")),
+        machines=tuple(shapes.machine_of(one) for one in said if isinstance(one, dict)),
         results=results,
-        not_run=int(counts.get("not_run", 0)),
-        known_gone=tuple(map(str, head.get("known_gone", ()))),
-        left_out=LeftOut(claims=int(left.get("claims", 0)), cases=int(left.get("cases", 0))),
-        claims=_object(head.get("claims")) or _claims_brought(results),
-        merged=_merged(head.get("merged")),
-        shard=_object(head.get("shard")),
+        not_run=shapes.count_of(counts.get("not_run")),
+        known_gone=shapes.texts_of(head.get("known_gone")),
+        left_out=LeftOut(claims=shapes.count_of(left.get("claims")), cases=shapes.count_of(left.get("cases"))),
+        claims=shapes.claims_of(head.get("claims")) or _claims_brought(results),
+        merged=shapes.merged_of(head.get("merged")),
+        shard=shapes.shard_of(head.get("shard")),
     )
-
-
-def _merged(value: object) -> Merged | None:
-    """What it was merged of; None if it was not, or if that is damaged."""
-    said = _object(value)
-    try:
-        parts = tuple(Part(**one) for one in said["parts"])
-    except (KeyError, TypeError):
-        return None
-    doubles, contradictions = (tuple(map(str, said.get(name, ()))) for name in ("doubles", "contradictions"))
-    return Merged(parts=parts, doubles=doubles, contradictions=contradictions)
 
 
 def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupted: bool) -> int:
     """The code that the run answered; of one that was killed the one that it would have had."""
     try:
         return int(ExitCode(head.get("exit_code")))  # type: ignore[arg-type]
-    except ValueError:
+    except (TypeError, ValueError):
         return int(exit_code(results, interrupted=interrupted))
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> dict[str, str]:
-    return {name: str(one) for name, one in _object(value).items()}
-
-
-def _is_setting(value: object) -> bool:
-    return isinstance(value, dict) and {"value", "origin"} <= set(value)
 
 
 def _claims_brought(results: Iterable[TestResult]) -> Mapping[str, Mapping[str, str]]:
@@ -266,7 +243,7 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
             yield what
     if not bundle.machines and any(result.machine for result in bundle.results):
         yield "What the machines say of themselves is not known."
-    if head.get("schema") in _OLDER:
+    if head.get("schema", SCHEMA) != SCHEMA:
         yield f"The results are of the older format {head['schema']}, which does not say who set what was observed."
     cited = {result.claim for result in bundle.results if result.claim}
     if not head.get("claims") and cited & set(bundle.claims):

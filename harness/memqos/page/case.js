@@ -100,7 +100,7 @@ memqos.caseView = (index) => {
     const told = (await blob(`findings-${Math.floor(one.number / index.at_once)}`));
     const mine = told.cases[one.number % index.at_once];
     const evidence = one.evidence ? await blob(one.evidence) : {};
-    const claim = index.claims[one.claim];
+    const claim = memqos.claimOf(index, one.claim);
     const column = index.columns[one.column];
     const title = element("h2", { id: "case-title", tabindex: -1 }, badge(index, one.outcome), ` ${one.id}`);
     section.replaceChildren(element("p", {}, element("a", { href: "#cases" }, "Back to the cases")), title, ...[

@@ -25,6 +25,9 @@ memqos.blob = (name) => {
   return memqos.unpacked.get(name);
 };
 
+// A claim may be called as something is that every object has.
+memqos.claimOf = (index, name) => Object.hasOwn(index.claims, name) ? index.claims[name] : undefined;
+
 memqos.badge = (index, outcome, text, attributes = {}) =>
   memqos.element(attributes.href ? "a" : "span", { class: `badge b${outcome}`, ...attributes }, text || index.outcomes[outcome]);
 
@@ -69,7 +72,7 @@ memqos.lists = (index) => {
     for (const [name, row] of rows) {
       if (row.chapter !== before) body.append(element("tr", { class: "chapter" }, element("th", { colspan: columns.length + 1, scope: "rowgroup" }, row.chapter)));
       before = row.chapter;
-      const claim = index.claims[name];
+      const claim = memqos.claimOf(index, name);
       body.append(element("tr", {}, element("th", { scope: "row", class: "name" }, name, claim ? element("span", {}, claim.sentence) : null),
         columns.map((column) => element("td", {}, cell(name, column, row.cells.get(column.number))))));
     }
