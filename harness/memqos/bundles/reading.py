@@ -164,7 +164,7 @@ class _Told:
         if not isinstance(document["id"], str):
             raise TypeError(document["id"])
         return TestResult(
-            **{name: shapes.text_of(document.get(name)) for name in _TEXTS},
+            **{name: shapes.said_text(document.get(name)) for name in _TEXTS},
             outcome=Outcome(document["outcome"]),
             seconds=shapes.seconds_of(document["seconds"]),
             error_code=shapes.count_of(document.get("error_code")),
@@ -200,8 +200,8 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
         ended=shapes.moment_of(head.get("ended")),
         exit_code=_code(head, results, interrupted=interrupted),
         interrupted=interrupted,
-        error=shapes.text_of(head.get("error")),
-        versions={name: shapes.text_of(one) for name, one in shapes.object_of(head.get("versions")).items()},
+        error=shapes.said_text(head.get("error")),
+        versions={name: shapes.said_text(one) for name, one in shapes.object_of(head.get("versions")).items()},
         host=shapes.object_of(head.get("host")),
         settings=shapes.given_settings(head.get("settings")),
         machines=tuple(shapes.machine_of(one) for one in said if isinstance(one, dict)),

@@ -27,9 +27,9 @@ __all__ = [
     "moment_of",
     "object_of",
     "reason_of",
+    "said_text",
     "seconds_of",
     "shard_of",
-    "text_of",
     "texts_of",
 ]  # fmt: skip
 
@@ -41,14 +41,14 @@ def object_of(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def text_of(value: object) -> str:
+def said_text(value: object) -> str:
     """A text; "" for null, and what Python says of anything else."""
     return "" if value is None else str(value)
 
 
 def texts_of(value: object) -> tuple[str, ...]:
     """A list of texts; none for anything else."""
-    return tuple(map(text_of, value)) if isinstance(value, list) else ()
+    return tuple(map(said_text, value)) if isinstance(value, list) else ()
 
 
 def count_of(value: object) -> int:
@@ -62,7 +62,7 @@ def moment_of(value: object) -> str:
         datetime.datetime.fromisoformat(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    return text_of(value)
+    return said_text(value)
 
 
 def seconds_of(value: object) -> float:
@@ -75,7 +75,7 @@ def seconds_of(value: object) -> float:
 def given_settings(value: object) -> dict[str, dict[str, Any]]:
     """Each setting that has a value and an origin; one of several values has a list."""
     found = {
-        name: {"value": one["value"], "origin": text_of(one["origin"])}
+        name: {"value": one["value"], "origin": said_text(one["origin"])}
         for name, one in object_of(value).items()
         if {"value", "origin"} <= set(object_of(one))
     }
@@ -87,7 +87,7 @@ def given_settings(value: object) -> dict[str, dict[str, Any]]:
 def machine_of(value: Mapping[str, Any]) -> dict[str, Any]:
     """What a machine says of itself; of what reports read the fields that are as they should be."""
     found = {name: one for name, one in value.items() if name not in {"runtimes", "timing", "kept"}}
-    found["id"] = text_of(value.get("id"))
+    found["id"] = said_text(value.get("id"))
     if isinstance(value.get("runtimes"), list):
         found["runtimes"] = list(texts_of(value["runtimes"]))
     timing = {step: one for step, one in object_of(value.get("timing")).items() if _is_timed(one)}
@@ -107,7 +107,7 @@ def claims_of(value: object) -> dict[str, dict[str, str]]:
     """The claims that have all that a claim has."""
     names = ("sentence", "source", "kind", "about")
     return {
-        claim: {name: text_of(said[name]) for name in names}
+        claim: {name: said_text(said[name]) for name in names}
         for claim, said in object_of(value).items()
         if set(names) <= set(object_of(said))
     }
@@ -133,12 +133,12 @@ def merged_of(value: object) -> Merged | None:
 
 def _part(said: Mapping[str, Any]) -> Part:
     return Part(
-        name=text_of(said.get("name")),
+        name=said_text(said.get("name")),
         started=moment_of(said.get("started")),
         ended=moment_of(said.get("ended")),
         exit_code=count_of(said.get("exit_code")),
         cases=count_of(said.get("cases")),
-        versions={name: text_of(one) for name, one in object_of(said.get("versions")).items()},
+        versions={name: said_text(one) for name, one in object_of(said.get("versions")).items()},
         host=object_of(said.get("host")),
         settings=given_settings(said.get("settings")),
     )
@@ -153,9 +153,9 @@ def finding_of(said: Mapping[str, Any], reason: Reason | None) -> Finding:
         verdict=Verdict(said["verdict"]),
         set_by=Setter(said.get("set_by", Setter.OTHER)),
         reason=reason,
-        evidence={name: text_of(one) for name, one in object_of(said.get("evidence")).items()},
+        evidence={name: said_text(one) for name, one in object_of(said.get("evidence")).items()},
         lost=_lost(said.get("lost")),
-        **{name: text_of(said[name]) for name in ("subject", "cgroup", "knob", "expected", "observed", "why_not")},
+        **{name: said_text(said[name]) for name in ("subject", "cgroup", "knob", "expected", "observed", "why_not")},
     )
 
 
@@ -165,13 +165,13 @@ def _lost(said: object) -> Loss | None:
         return None
     hops = said.get("hops")
     found = tuple(_hops(hops if isinstance(hops, list) else []))
-    return Loss(by=text_of(said.get("by")), told=text_of(said.get("told")), hops=found)
+    return Loss(by=said_text(said.get("by")), told=said_text(said.get("told")), hops=found)
 
 
 def _hops(said: Iterable[object]) -> Iterator[HopHeld]:
     for one in map(object_of, said):
         if one.get("hop") in list(Hop):
-            held, why_not = text_of(one.get("held")), text_of(one.get("why_not"))
+            held, why_not = said_text(one.get("held")), said_text(one.get("why_not"))
             yield HopHeld(hop=Hop(one["hop"]), asked=texts_of(one.get("asked")), held=held, why_not=why_not)
 
 
@@ -179,7 +179,7 @@ def reason_of(said: Mapping[str, Any]) -> Reason:
     """A chain of reasons; raises AttributeError or TypeError for what is none."""
     names = ("rule", "revision", "source", "arithmetic", "rounding")
     return Reason(
-        **{name: text_of(said.get(name)) for name in names},
+        **{name: said_text(said.get(name)) for name in names},
         inputs=tuple(_inputs(said.get("inputs", ()))),
         because=tuple(reason_of(one) for one in said.get("because", ())),
     )
@@ -187,5 +187,5 @@ def reason_of(said: Mapping[str, Any]) -> Reason:
 
 def _inputs(said: object) -> Iterator[Input]:
     for one in said if isinstance(said, list) else ():
-        name, value, origin = (text_of(object_of(one).get(field)) for field in ("name", "value", "origin"))
+        name, value, origin = (said_text(object_of(one).get(field)) for field in ("name", "value", "origin"))
         yield Input(name, value, origin)
