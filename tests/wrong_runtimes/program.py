@@ -279,6 +279,7 @@ WAYS = {
     "refuses updates that it did": Way(refuses=("update",)),
     "update forgets swap": Way(update=drop("memory", "swap")),
     "update forgets zones": Way(update=drop("cpu", "mems")),
+    "update forgets memory.high": Way(update=drop("unified", "memory.high")),
     "update forgets unified": Way(update=drop("unified")),
     "update a page too high": Way(
         update=each(set_to("memory", "limit", to=a_page_more), set_to("memory", "swap", to=a_page_more))
