@@ -186,6 +186,29 @@ def test_numbers_and_drawing_are_taken_along(opened):
     assert any("high +" in row[-1] for row in rows[1:])
 
 
+def test_many_events_do_not_hide_the_course(opened, tmp_path):
+    own = "tests/busy"
+    (tmp_path / own).mkdir(parents=True)
+    looks = [
+        {"at": at / 10, "folder": "/busy", "why": "event", "files": {
+            "memory.current": str(at << 20), "memory.events": f"high {at}\noom_kill {int(at > 298)}\n"}}
+        for at in range(300)
+    ]  # fmt: skip
+    (tmp_path / own / "series.jsonl").write_text("".join(f"{json.dumps(look)}\n" for look in looks))
+    busy = dataclasses.replace(BUNDLE.results[0], folder=own)
+    file = tmp_path / "busy.html"
+    file.write_text(page_html(Results(folder=tmp_path, bundle=dataclasses.replace(BUNDLE, results=(busy,)))))
+
+    page = opened("#case-0", file=file)
+    with page.expect_download() as drawing:
+        page.get_by_role("button", name="SVG").click()
+
+    lines = ET.parse(drawing.value.path()).getroot().findall("{http://www.w3.org/2000/svg}line")  # noqa: S314 - our own
+    assert len([line for line in lines if line.get("class") == "event"]) <= 11
+    assert len([line for line in lines if line.get("class") == "tick"]) > 280
+    assert "events (300)" in page.locator("figure").inner_text()
+
+
 def test_charts_follow_the_colours(opened):
     chart = charted(opened)
     image = "document.querySelector('figure.chart canvas').toDataURL()"

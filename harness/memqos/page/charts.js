@@ -45,17 +45,25 @@ memqos.charts = (() => {
 
   const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.scale === 1 ? 2 : 1)} ${panel.unit}`;
 
+  // Where events stand, and which have a line of their own: of many that stand close, a kill or an end has, and few others.
+  const placed = (marks, place, apart) => {
+    let last = -Infinity;
+    return marks.map((mark) => {
+      const x = place(mark.at), isEnd = /oom|gone|fail|empty/.test(mark.what), whole = isEnd || x - last > apart;
+      if (whole) last = x;
+      return { x, whole, what: mark.what };
+    });
+  };
+
   const markPlugin = (panel) => ({ hooks: { draw: (plot) => {
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
-    ctx.strokeStyle = ink("--bad"); ctx.fillStyle = ink("--bad"); ctx.lineWidth = devicePixelRatio; ctx.font = `${11 * devicePixelRatio}px sans-serif`;
+    ctx.strokeStyle = ink("--bad"); ctx.fillStyle = ink("--bad"); ctx.lineWidth = devicePixelRatio; ctx.font = `${11 * devicePixelRatio}px sans-serif`; ctx.textAlign = "left"; ctx.textBaseline = "alphabetic";
     ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
-    let last = -1e9;
-    for (const mark of panel.marks) {
-      const x = plot.valToPos(mark.at, "x", true);
-      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
-      if (x - last > 90 * devicePixelRatio) { ctx.fillText(mark.what, x + 3 * devicePixelRatio, bbox.top + 12 * devicePixelRatio); last = x; }
+    for (const { x, whole, what } of placed(panel.marks, (at) => plot.valToPos(at, "x", true), 90 * devicePixelRatio)) {
+      ctx.beginPath(); ctx.moveTo(x, bbox.top + (whole ? 0 : bbox.height - 8 * devicePixelRatio)); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+      if (whole) ctx.fillText(what, x + 3 * devicePixelRatio, bbox.top + 12 * devicePixelRatio);
     }
     ctx.restore();
   } } });
@@ -130,7 +138,10 @@ memqos.charts = (() => {
         });
         all.append(node("path", { d: path || "M0 0", fill: "none", stroke: line.light, "stroke-width": 1.6, "stroke-dasharray": (line.dash || []).join(" ") }));
       }
-      for (const mark of panel.marks) all.append(node("line", { x1: x(mark.at), x2: x(mark.at), y1: top, y2: top + panel.tall, stroke: "#b3161f", "stroke-dasharray": "2 3" }), node("text", { x: x(mark.at) + 3, y: top + 12, fill: "#b3161f", "font-size": 10 }, mark.what));
+      for (const mark of placed(panel.marks, x, 90)) {
+        all.append(node("line", { class: mark.whole ? "event" : "tick", x1: mark.x, x2: mark.x, y1: top + (mark.whole ? 0 : panel.tall - 8), y2: top + panel.tall, stroke: "#b3161f", "stroke-dasharray": "2 3" }));
+        if (mark.whole) all.append(node("text", { x: mark.x + 3, y: top + 12, fill: "#b3161f", "font-size": 10 }, mark.what));
+      }
       panel.lines.forEach((line, number) => all.append(node("text", { x: left + (number % 5) * 175, y: top + panel.tall + 36 + 16 * Math.floor(number / 5), fill: line.light }, `— ${line.name}`)));
       top += panel.tall + 90;
     }
