@@ -69,7 +69,7 @@ class LiveScreen:
             file=cast("TextIO", output), force_terminal=True, highlight=False, emoji=False, markup=False
         )
         self._console.output = output
-        self._unicode = output.encoding.lower().replace("-", "").startswith("utf")
+        self._unicode = output.speaks_unicode
         self._clock = clock
         self._live: Live | None = None
         self._tally: Callable[[], Tally] | None = None
@@ -191,5 +191,5 @@ def _fitting(rows: list[TallyRow], most: int) -> tuple[list[TallyRow], int]:
     if len(rows) <= most:
         return rows, 0
     ranked = sorted(rows, key=lambda row: 1 if row.done == 0 else 2 if row.done == row.total else 0)
-    kept = {row.name for row in ranked[: most - 1]}
+    kept = {row.name for row in ranked[: max(1, most - 1)]}
     return [row for row in rows if row.name in kept], len(rows) - len(kept)

@@ -48,7 +48,8 @@ class LogScreen:
 
     def say(self, lines: list[str], tone: Tone = Tone.PLAIN) -> None:
         """Lines; a step has a dot before it."""
-        mark = "· " if tone in {Tone.STEP, Tone.NOTE} else ""
+        dot = "· " if self._output.speaks_unicode else "- "
+        mark = dot if tone in {Tone.STEP, Tone.NOTE} else ""
         self._output.write("".join(f"{mark}{line}\n" for line in lines))
 
     def open(self, tally: Callable[[], Tally]) -> None:

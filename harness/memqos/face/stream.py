@@ -38,7 +38,12 @@ class Output(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """The stream's own."""
-        return self._stream.encoding or "ascii"
+        return self._stream.encoding or "utf-8"
+
+    @property
+    def speaks_unicode(self) -> bool:
+        """Whether it has characters beyond those of English."""
+        return self.encoding.lower().replace("-", "").startswith("utf")
 
     @property
     def size(self) -> tuple[int, int]:

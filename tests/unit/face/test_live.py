@@ -138,6 +138,18 @@ def test_more_rows_than_lines_are_those_that_matter_and_a_count(terminal):
     assert lines[-3:] == ["and 24 more", "5 s test", "10 of 30, 1 min gone, about 19 s left"]
 
 
+def test_the_lowest_terminal_shows_the_row_that_runs(terminal):
+    _, lines = shown_on(terminal(60, 5), some_run())
+    assert [line.split()[0] for line in lines[-4:]] == ["values", "and", "10", "2"]
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(1, 1), (3, 2), (10, 3), (1000, 300)])
+def test_no_size_is_too_odd(terminal, columns, lines):
+    one = terminal(columns, lines)
+    shown_on(one, some_run())
+    assert not one.screen.cursor.hidden
+
+
 def test_rows_leave_nothing_behind_and_the_cursor_is_there_again(terminal):
     one = terminal(80, 24)
     shown_on(one, some_run())

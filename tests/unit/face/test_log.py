@@ -31,6 +31,14 @@ def test_events_have_a_dot_and_what_is_wrong_stands_by_itself():
     assert stream.getvalue() == "memqos 1\n· boots\nmemory.high deviates\n  expected 1\n"
 
 
+def test_a_log_in_another_encoding_has_no_signs_that_it_cannot_hold(tmp_path):
+    with (tmp_path / "log").open("w", encoding="ascii") as stream:
+        output = Output(stream)
+        LogScreen(output, NoService(), folds=True).say(["boots é"], Tone.STEP)
+        output.close()
+    assert (tmp_path / "log").read_bytes() == b"- boots \\xe9\n"
+
+
 def test_the_heartbeat_says_what_runs_and_what_is_left():
     clock = HandClock(130.0)
     tally = Tally(CASES, expected=TIMES, began=70.0)
