@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +19,6 @@ from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
-from memqos.node.weighing import Weight
 from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
 from memqos.plugin.manifests import manifests_text
@@ -27,6 +27,9 @@ from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
 from memqos.report.timing import Timing
 from memqos.runtime.base import CallRecord
+
+if TYPE_CHECKING:
+    from memqos.node.weighing import Weight
 
 __all__ = ["Evidence", "Folder", "MachineLog", "capture"]
 
