@@ -74,8 +74,8 @@ class CaseEvidence:
         is_compressed = not file.exists()
         file = file.with_name(f"{name}{COMPRESSED}") if is_compressed else file
         try:
-            if file.is_symlink():
-                self.told.append(f"{name} leads elsewhere, and was not read.")
+            if file.is_symlink() or (file.exists() and not file.is_file()):
+                self.told.append(f"{name} is no file of its own, and was not read.")
                 return b""
             with gzip.open(file) if is_compressed else file.open("rb") as stream:
                 found = stream.read(LONGEST_FILE + 1)

@@ -113,10 +113,13 @@ def _check_format(head: Mapping[str, Any], folder: Path) -> None:
 
 def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
     """A JSON object, its findings' reasons kept as text; None where there is no whole one."""
+    if not file.exists():
+        return None
+    if not file.is_file():
+        missing.append(f"{file.name} is no file.")
+        return None
     try:
         document = json.loads(file.read_bytes(), parse_constant=_refuse)
-    except FileNotFoundError:
-        return None
     except (ValueError, RecursionError) as error:
         missing.append(f"{file.name} is damaged: {_first_line(error)}.")
         return None
@@ -129,15 +132,16 @@ def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
 def _lines(file: Path, missing: list[str]) -> Iterator[object]:
     """The JSON values of a file, a line each; a line that is none is counted, and the last may have been cut off."""
     damaged: list[int] = []
-    try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    yield json.loads(line, parse_constant=_refuse)
-                except (ValueError, RecursionError):
-                    damaged.append(number)
-    except FileNotFoundError:
-        missing.append(f"{file.name} is not there.")
+    if not file.is_file():
+        # Not so of a folder or a pipe alone: reading a pipe would wait for somebody who writes to it.
+        missing.append(f"{file.name} is {'no file' if file.exists() else 'not there'}.")
+        return
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                yield json.loads(line, parse_constant=_refuse)
+            except (ValueError, RecursionError):
+                damaged.append(number)
     if damaged:
         missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
 

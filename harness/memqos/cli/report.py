@@ -241,9 +241,14 @@ def _put(text: str, output: str) -> None:
     if output == "-":
         sys.stdout.write(text)
         return
+    place = Path(output)
     with _written(output):
-        write(Path(output), text)
-    say(f"report: {Path(output).resolve()}")
+        if place.exists() and not place.is_file():
+            # A device or a pipe is written to; anything else would put a file into its place.
+            place.write_text(text, encoding="utf-8", errors="backslashreplace")
+        else:
+            write(place.resolve(), text)
+    say(f"report: {place.resolve()}")
 
 
 @contextlib.contextmanager

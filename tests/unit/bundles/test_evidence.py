@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 from memqos.bundles import evidence
 from memqos.bundles.evidence import LOG_BYTES, CaseEvidence, folder_of
@@ -122,3 +123,14 @@ def test_the_same_text_is_compressed_the_same(tmp_path):
 
     first, second = ((tmp_path / name / "series.jsonl.gz").read_bytes() for name in ("one", "two"))
     assert first == second
+
+
+def test_no_pipe_is_waited_for_and_no_link_followed(tmp_path):
+    (tmp_path / "own").mkdir()
+    os.mkfifo(tmp_path / "own" / "requests.jsonl")
+    (tmp_path / "secret.json").write_text("{}")
+    (tmp_path / "own" / "plan.json").symlink_to(tmp_path / "secret.json")
+
+    assert CaseEvidence(tmp_path / "own").document() == {
+        "told": [f"{name} is no file of its own, and was not read." for name in ("plan.json", "requests.jsonl")]
+    }

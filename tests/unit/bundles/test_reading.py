@@ -1,6 +1,8 @@
 """A results folder is read back as it was written, and says what it lacks."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -155,3 +157,16 @@ def test_claims_are_those_that_the_run_kept(tmp_path):
 
     assert {claim["sentence"] for claim in results.bundle.claims.values()} == {"It is so."}
     assert results.missing == ()
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "findings.jsonl"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_said_and_the_other_file_is_read(tmp_path, name, make):
+    folder = copied(tmp_path / "odd")
+    (folder / name).unlink()
+    make(folder / name)
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 4
+    assert f"{name} is no file." in results.missing

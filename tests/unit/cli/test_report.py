@@ -1,6 +1,7 @@
 """`memqos report` as a person calls it: each verb on recorded results, bad input, and its exit codes."""
 
 import json
+import os
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -121,3 +122,23 @@ def test_bad_input_is_told_in_a_sentence(said, tmp_path, words, code, says):
 
     assert answered == code
     assert says in err
+
+
+def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(said, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
+
+    assert said("badge", TRIXIE, "-o", tmp_path / "pipe")[0] == 0
+
+    assert json.loads(reader.communicate(timeout=60)[0])["message"] == "conforms (4)"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_a_link_to_the_new_report(said, tmp_path):
+    (tmp_path / "real.html").write_text("old")
+    (tmp_path / "latest.html").symlink_to(tmp_path / "real.html")
+
+    said("html", TRIXIE, "-o", tmp_path / "latest.html")
+
+    assert (tmp_path / "latest.html").is_symlink()
+    assert (tmp_path / "real.html").read_text().startswith("<!DOCTYPE html>")
