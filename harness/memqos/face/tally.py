@@ -115,16 +115,18 @@ class Tally:
         return self.workers.setdefault(worker, AtWork(worker))
 
     def _estimate(self, case: str) -> float | None:
-        """What a case takes: what it took before, or what those of its row, or else all, have taken in this run."""
+        """What a case takes: what it took before, or what those of its row, or else all, have taken in this run.
+
+        Where none is over it is the mean of what the others took before; what is no case of this run says nothing.
+        """
         if case in self._expected:
             return self._expected[case]
         row = self.rows[self._row_of[case]]
         for like in (row, self.all):
             if like.done:
                 return like.seconds / like.done
-        if self._expected:
-            return sum(self._expected.values()) / len(self._expected)
-        return None
+        known = [self._expected[one] for one in self._row_of if one in self._expected]
+        return sum(known) / len(known) if known else None
 
 
 def span(seconds: float) -> str:

@@ -43,7 +43,11 @@ def test_a_case_that_never_ran_is_taken_to_be_like_those_of_its_row_then_like_al
 
 
 def test_with_some_times_known_the_others_are_like_their_mean():
-    assert tally({"a::1": 10.0, "elsewhere::1": 30.0}).left(100.0) == 10.0 + 20.0 + 20.0
+    assert tally({"a::1": 10.0, "b::1": 30.0}).left(100.0) == 10.0 + 30.0 + 20.0
+
+
+def test_what_other_cases_took_says_nothing_of_these():
+    assert tally({"elsewhere::1": 30.0}).left(100.0) is None
 
 
 def test_nothing_left_is_no_time():
