@@ -292,7 +292,8 @@ class Recording:
             return
         with contextlib.suppress(OSError, ValueError):
             conforming = (one.folder for one in self._results if one.outcome is Outcome.CONFORMS and one.folder)
-            files.compress_evidence([*map(self._folder.joinpath, conforming), *self._folder.glob("machines/*")])
+            shared = (folder for kind in ("machines", "populations") for folder in self._folder.glob(f"{kind}/*"))
+            files.compress_evidence([*map(self._folder.joinpath, conforming), *shared])
             seal(self._folder)
             if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
                 with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
