@@ -11,16 +11,13 @@ from typing import Any
 
 import pytest
 
-from memqos import claims, frame
+from memqos import frame
 from memqos.bundles import files
-from memqos.bundles.verifying import seal
-from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.settings import unknown_variables
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
-from memqos.plugin.citing import claims_below
 from memqos.plugin.crashes import Crashes, worker_died
 from memqos.plugin.ending import Ending
 from memqos.plugin.evidence import Folder
@@ -37,14 +34,13 @@ from memqos.plugin.keys import (
     plain_id,
 )
 from memqos.plugin.listed import known_deviations
+from memqos.plugin.publishing import cited, publish, told
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.roster import Roster
 from memqos.plugin.sharing import GROUPS, OMITTED
-from memqos.report import summary
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.gone import known_gone
-from memqos.report.markdown import markdown
-from memqos.report.outcome import Outcome, TestResult
+from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
 from memqos.version import __version__
 
@@ -282,22 +278,10 @@ class Recording:
                 sys.stdout.writelines(f"{line}\n" for line in self.summary())
         if frame.flush() is not None or self._ending.closed_pipe:
             frame.lead_nowhere(sys.stdout)
-        self._hand_over()
+        if self._made and self._bundle is not None:
+            publish(self._bundle, self._folder)
         self._held.close()
         return self._code()
-
-    def _hand_over(self) -> None:
-        """The very last: the run's hashes, and its summary for a CI system that takes one."""
-        if not self._made or self._bundle is None:
-            return
-        with contextlib.suppress(OSError, ValueError):
-            conforming = (one.folder for one in self._results if one.outcome is Outcome.CONFORMS and one.folder)
-            shared = (folder for kind in ("machines", "populations") for folder in self._folder.glob(f"{kind}/*"))
-            files.compress_evidence([*map(self._folder.joinpath, conforming), *shared])
-            seal(self._folder)
-            if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
-                with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
-                    stream.write(markdown(self._bundle, name=self._folder.name))
 
     def _new_bundle(self) -> Bundle:
         return Bundle(
@@ -314,19 +298,9 @@ class Recording:
             not_run=len(self._missing),
             known_gone=self._known_gone(),
             left_out=self._config.stash.get(LEFT_OUT, LeftOut()),
-            claims=self._cited(),
+            claims=cited(self._results, root=self._config.rootpath),
             shard=self._config.stash.get(SHARD, {}),
         )
-
-    def _cited(self) -> dict[str, dict[str, str]]:
-        """The claims that results cite; a run's folder is to be read without its suites."""
-        cited: dict[str, dict[str, str]] = {}
-        for result in self._results:
-            if result.claim and result.claim not in cited:
-                file = self._config.rootpath / result.id.partition("::")[0]
-                with contextlib.suppress(MemqosError):
-                    cited[result.claim] = claims_below(file.parent.parent)[result.claim].to_json()
-        return cited
 
     def summary(self, *, verbosity: int = 0) -> Iterator[str]:
         """The verdict, and what is behind it; nothing of a run without a bundle. verbosity: as pytest counts it."""
@@ -335,19 +309,7 @@ class Recording:
             yield f"ERROR: {self._usage}"
         if self._bundle is None:
             return
-        here, root = self._config.invocation_params.dir, self._config.rootpath
-        # Where `memqos run` finds cases by their ids alone.
-        found = {here, here / "suites", data_root() / "suites"}
-        suites = os.path.relpath(root, here) if claims.is_suites_root(root) and root not in found else ""
-        folder = os.path.relpath(self._folder, here)
-        page = self._folder / "report.html"
-        yield from summary.summary_lines(
-            self._bundle,
-            results_folder=folder,
-            suites=suites,
-            report=os.path.relpath(page, here) if page.exists() else "",
-            verbosity=verbosity,
-        )
+        yield from told(self._bundle, self._folder, config=self._config, verbosity=verbosity)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """The summary at the end of what pytest says, in a run that is not of suites alone."""

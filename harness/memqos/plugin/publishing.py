@@ -1,0 +1,61 @@
+"""What leaves a run: the claims that it cites, its summary as people and CI systems read it, and its hashes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos import claims
+from memqos.bundles import files
+from memqos.bundles.verifying import seal
+from memqos.catalog.data import data_root
+from memqos.errors import MemqosError
+from memqos.plugin.citing import claims_below
+from memqos.report import summary
+from memqos.report.bundle import Bundle
+from memqos.report.markdown import markdown
+from memqos.report.outcome import Outcome, TestResult
+
+__all__ = ["cited", "publish", "told"]
+
+
+def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, str]]:
+    """The claims that results cite, with what they say; a run's folder is to be read without its suites."""
+    found: dict[str, dict[str, str]] = {}
+    for result in results:
+        if result.claim and result.claim not in found:
+            file = root / result.id.partition("::")[0]
+            with contextlib.suppress(MemqosError):
+                found[result.claim] = claims_below(file.parent.parent)[result.claim].to_json()
+    return found
+
+
+def publish(bundle: Bundle, folder: Path) -> None:
+    """The very last: evidence made small, the run's hashes, and its summary for a CI system that takes one."""
+    with contextlib.suppress(OSError, ValueError):
+        conforming = (one.folder for one in bundle.results if one.outcome is Outcome.CONFORMS and one.folder)
+        shared = (each for kind in ("machines", "populations") for each in folder.glob(f"{kind}/*"))
+        files.compress_evidence([*map(folder.joinpath, conforming), *shared])
+        seal(folder)
+        if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(markdown(bundle, name=folder.name))
+
+
+def told(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
+    """The verdict and what is behind it, with paths as they are from where pytest was called."""
+    here, root = config.invocation_params.dir, config.rootpath
+    # Where `memqos run` finds cases by their ids alone.
+    found = {here, here / "suites", data_root() / "suites"}
+    page = folder / "report.html"
+    yield from summary.summary_lines(
+        bundle,
+        results_folder=os.path.relpath(folder, here),
+        suites=os.path.relpath(root, here) if claims.is_suites_root(root) and root not in found else "",
+        report=os.path.relpath(page, here) if page.exists() else "",
+        verbosity=verbosity,
+    )
