@@ -20,7 +20,7 @@ from memqos.report.bundle import Bundle
 from memqos.report.markdown import markdown
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["cited", "publish", "told"]
+__all__ = ["cited", "publish", "summary_shown"]
 
 
 def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, str]]:
@@ -46,7 +46,7 @@ def publish(bundle: Bundle, folder: Path) -> None:
                 stream.write(markdown(bundle, name=folder.name))
 
 
-def told(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
+def summary_shown(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
     """The verdict and what is behind it, with paths as they are from where pytest was called."""
     here, root = config.invocation_params.dir, config.rootpath
     # Where `memqos run` finds cases by their ids alone.

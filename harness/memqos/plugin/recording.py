@@ -34,7 +34,7 @@ from memqos.plugin.keys import (
     plain_id,
 )
 from memqos.plugin.listed import known_deviations
-from memqos.plugin.publishing import cited, publish, told
+from memqos.plugin.publishing import cited, publish, summary_shown
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.roster import Roster
 from memqos.plugin.sharing import GROUPS, OMITTED
@@ -309,7 +309,7 @@ class Recording:
             yield f"ERROR: {self._usage}"
         if self._bundle is None:
             return
-        yield from told(self._bundle, self._folder, config=self._config, verbosity=verbosity)
+        yield from summary_shown(self._bundle, self._folder, config=self._config, verbosity=verbosity)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """The summary at the end of what pytest says, in a run that is not of suites alone."""
