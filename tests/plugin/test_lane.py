@@ -15,7 +15,7 @@ from memqos.place.fake import FakePlace
 from memqos.plugin import keeping
 from memqos.plugin import lane as module
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import SETTINGS_KEY
+from memqos.plugin.keys import INTERRUPTION, SETTINGS_KEY
 from memqos.plugin.lane import Lane
 
 TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
@@ -319,7 +319,8 @@ class Config(SimpleNamespace):
     """What keeping a machine asks of pytest's configuration."""
 
     def __init__(self, *, keep_vm=True, **given):
-        super().__init__(stash={SETTINGS_KEY: resolve({"keep_vm": keep_vm, **given}, {})})
+        settings = resolve({"keep_vm": keep_vm, **given}, {})
+        super().__init__(stash={SETTINGS_KEY: settings, INTERRUPTION: SimpleNamespace(came=False)})
 
 
 def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
@@ -337,6 +338,14 @@ def test_nothing_is_kept_unless_that_was_asked_for():
     assert not keeping.lingers(config)
     assert not keeping.choose(config, place)
     assert not keeping.leaves(config, place)
+
+
+@pytest.mark.parametrize(("is_disposable", "came"), [(True, True), (True, False), (False, True)])
+def test_nothing_is_removed_after_a_signal_from_what_is_thrown_away(is_disposable, came):
+    """What is on a machine that is there is removed all the same."""
+    config, place = Config(keep_vm=False), FakePlace()
+    config.stash[INTERRUPTION].came, place.is_disposable = came, is_disposable
+    assert keeping.leaves(config, place) is (is_disposable and came)
 
 
 def test_a_machine_that_is_there_is_not_kept():

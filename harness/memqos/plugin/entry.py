@@ -18,7 +18,7 @@ from memqos.plugin.budget import Budget
 from memqos.plugin.facing import Facing
 from memqos.plugin.given import settings_given
 from memqos.plugin.interrupting import Interrupting
-from memqos.plugin.keys import BUILDS, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
+from memqos.plugin.keys import BUILDS, INTERRUPTION, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
 from memqos.plugin.recording import Recording
 from memqos.plugin.recovery import Recovery
 from memqos.plugin.results_folder import chosen_folder
@@ -118,6 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
     interrupting = Interrupting()
+    config.stash[INTERRUPTION] = interrupting.interruption
     manager.register(interrupting, "memqos-interrupting")
     if not is_worker:
         recording = Recording(config, interrupting.interruption)

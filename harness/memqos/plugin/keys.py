@@ -14,6 +14,7 @@ from memqos import claims
 from memqos.config.settings import Settings
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
+from memqos.interruption import Interruption
 from memqos.report.bundle import LeftOut
 from memqos.report.outcome import Outcome
 from memqos.report.phase import Phase
@@ -22,6 +23,7 @@ __all__ = [
     "AGAIN",
     "ATTRIBUTE",
     "BUILDS",
+    "INTERRUPTION",
     "LANE",
     "LEFT_OUT",
     "MARKERS",
@@ -70,6 +72,8 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 
 NOTES = pytest.StashKey[Notes]()
 LANE = pytest.StashKey[Any]()
+INTERRUPTION = pytest.StashKey[Interruption]()
+"""Of this process."""
 """This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""
 
 LEFT_OUT = pytest.StashKey[LeftOut]()
