@@ -57,8 +57,8 @@ class _OwnConsole(Console):
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
-        """Nobody sets it."""
-        raise NotImplementedError
+        """AttributeError: a terminal has the size that it has."""
+        raise AttributeError("a terminal's size is not ours to set.")
 
 
 class LiveScreen:
