@@ -56,7 +56,7 @@ class _OwnConsole(Console):
         return ConsoleDimensions(*self.output.size)
 
     @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
+    def size(self, new_size: tuple[int, int]) -> None:  # noqa: ARG002 - the signature is rich's
         """AttributeError: a terminal has the size that it has."""
         raise AttributeError("a terminal's size is not ours to set.")
 

@@ -35,12 +35,13 @@ def served(tmp_path, clock):
     return ServedTime(7, proc=tmp_path, clock=clock)
 
 
-def tell(proc, tasks):
-    """schedstat of each thread: seconds run, seconds waited."""
+def tell(proc, tasks, *, state="S"):
+    """schedstat of each thread: seconds run, seconds waited; and the state that all of these are in."""
     for name, (ran, waited) in tasks.items():
         folder = proc / "7" / "task" / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "schedstat").write_text(f"{ran * 10**9:.0f} {waited * 10**9:.0f} 12\n")
+        (folder / "stat").write_text(f"{name} (a (b) R) {state} 1 2 3\n")
 
 
 def steal(proc, seconds):
@@ -81,6 +82,20 @@ def test_it_adds_up(served, clock, tmp_path):
         assert served.now() == pytest.approx(found)
     clock.sleep(2)
     assert served.now() == pytest.approx(2.0)
+
+
+def test_a_wait_that_is_not_over_counts_too(served, clock, tmp_path):
+    """The kernel adds it to what a thread waited when it runs again, all at once."""
+    tell(tmp_path, {"7": (0, 0)}, state="R")
+    for _ in range(6):
+        clock.sleep(1)
+        assert served.now() == pytest.approx(0.0)
+    clock.sleep(1)
+    tell(tmp_path, {"7": (0.5, 6.5)}, state="R")
+    assert served.now() == pytest.approx(0.0)
+    clock.sleep(1)
+    tell(tmp_path, {"7": (1.5, 6.5)}, state="R")
+    assert served.now() == pytest.approx(1.0)
 
 
 def test_a_process_that_is_gone_is_served_all_time(clock, tmp_path):
