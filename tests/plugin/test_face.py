@@ -71,7 +71,7 @@ verdict: deviates (5 cases observed, 2 deviate; 5 findings about the runtime und
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path / "cache"))
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITLAB_CI", "NO_COLOR"):
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITLAB_CI", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
 
