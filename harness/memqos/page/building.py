@@ -8,6 +8,7 @@ what has the hash of the two programs that ship with memqos, and lets nothing be
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
@@ -42,6 +43,19 @@ _FIRST = (Outcome.DEVIATES, Outcome.KNOWN, Outcome.MACHINERY, Outcome.USAGE, Out
 
 def page_html(results: Results) -> str:
     """The whole file as text."""
+    scripts = [_source(name) for name in _SCRIPTS]
+    styles = [_source(name) for name in _STYLES]
+    return _template().render(
+        **overview(results),
+        policy=_policy(scripts, styles),
+        scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, without an end of their element
+        styles=[Markup(one) for one in styles],  # noqa: S704 - as above
+        blobs=_data(results),
+    )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -49,15 +63,7 @@ def page_html(results: Results) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    scripts = [_source(name) for name in _SCRIPTS]
-    styles = [_source(name) for name in _STYLES]
-    return environment.get_template("page.html.j2").render(
-        **overview(results),
-        policy=_policy(scripts, styles),
-        scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, without an end of their element
-        styles=[Markup(one) for one in styles],  # noqa: S704 - as above
-        blobs=_data(results),
-    )
+    return environment.get_template("page.html.j2")
 
 
 def _source(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -22,13 +23,15 @@ _PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist",
 
 def versions() -> dict[str, str]:
     """Program or package to version, of the host's side."""
-    found = {"memqos": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    return {"memqos": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def host() -> dict[str, Any]:
