@@ -1,6 +1,7 @@
 """docs/reference/settings.md, made of the table of settings: `python -m tests.docs.settings_page` writes it anew."""
 
-from memqos.config.table import OTHER_VARIABLES, SETTINGS, Setting
+from memqos.config.kinds import Setting
+from memqos.config.table import OTHER_VARIABLES, SETTINGS
 from tests.docs.snippets import DOCS
 
 PAGE = DOCS / "reference" / "settings.md"

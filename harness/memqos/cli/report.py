@@ -21,6 +21,7 @@ from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
+from memqos.report.verdict import verdict_line
 
 __all__ = ["command"]
 
@@ -180,7 +181,7 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
         for line in told.contradictions:
             say(f"contradiction: {line}")
     say(f"results: {output}")
-    say(summary.verdict_line(merged.bundle))
+    say(verdict_line(merged.bundle))
 
 
 @command.command(name="verify")

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from memqos.config.files import settings_files
+from memqos.config.kinds import Kind, Setting
 from memqos.config.settings import Settings, resolve
-from memqos.config.table import SETTINGS, Kind, Setting
+from memqos.config.table import SETTINGS
 
 __all__ = ["MACHINE", "setting_option", "setting_options", "settings_from"]
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memqos.config.kinds import Kind, Setting
 from memqos.config.lines import line_of
-from memqos.config.table import SETTINGS, Kind, Setting
+from memqos.config.table import SETTINGS
 from memqos.errors import UnknownNameError, UsageError
 
 __all__ = ["FromFile", "settings_files"]

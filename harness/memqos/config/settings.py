@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from memqos.config.files import FromFile
+from memqos.config.kinds import PREFIX, Kind, Setting
 from memqos.config.placed import PlacedFile
-from memqos.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting
+from memqos.config.table import OTHER_VARIABLES, SETTINGS
 from memqos.config.values import Shard, StatedRuntime, TimeBudget, Value, plain_value, repeated_value, value_of
 from memqos.model.node import CgroupDriver, CgroupVersion
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from memqos.config.kinds import Kind, Setting
 from memqos.config.placed import PlacedFile, placed_file
 from memqos.config.runtimes import BY_HANDLER, offered_name
-from memqos.config.table import Kind, Setting
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 

@@ -14,7 +14,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.node.containers import Containers, observed, soon
 from memqos.node.figures import FILES, figure_finding, stock_of
-from memqos.node.requesting import SUBJECT
+from memqos.node.refusing import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 

@@ -15,7 +15,8 @@ from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
-from memqos.node.requesting import NAME, SUBJECT, Requests
+from memqos.node.refusing import NAME, SUBJECT
+from memqos.node.requesting import Requests
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,

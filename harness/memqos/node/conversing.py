@@ -15,7 +15,7 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.node.consuming import Consumption
 from memqos.node.containers import observed, soon
-from memqos.node.requesting import NAME
+from memqos.node.refusing import NAME
 from memqos.runtime.base import ContainerHandle
 
 __all__ = ["Conversation"]

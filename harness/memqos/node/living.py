@@ -18,7 +18,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.containers import Containers, observed, soon
 from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
-from memqos.node.requesting import SUBJECT
+from memqos.node.refusing import SUBJECT
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
 from memqos.workload.command import PROGRAM, Exit, arguments

@@ -7,11 +7,24 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.requested import RequestedContainer
 from memqos.errors import RuntimeCallError
 
-__all__ = ["refused_finding", "request_finding"]
+__all__ = [
+    "NAME",
+    "SUBJECT",
+    "no_update",
+    "refused_finding",
+    "refused_next",
+    "request_finding",
+    "taken_finding",
+    "taken_next",
+]
+
+NAME = "requested"
+"""The container for which the runtime is asked."""
+SUBJECT = f"container {NAME}"
 
 
 def refused_finding(
-    error: RuntimeCallError, container: RequestedContainer, *, subject: str, update: bool, why: str = ""
+    error: RuntimeCallError, container: RequestedContainer, *, update: bool, why: str = "", subject: str = SUBJECT
 ) -> Finding:
     """What a refusal is: right where it has to be, a deviation where the request is one to take.
 
@@ -31,7 +44,7 @@ def refused_finding(
 
 
 def request_finding(
-    verdict: Verdict, *, subject: str, update: bool, expected: str, observed: str, why_not: str = ""
+    verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "", subject: str = SUBJECT
 ) -> Finding:
     """What became of a request."""
     return Finding(
@@ -43,4 +56,38 @@ def request_finding(
         expected=expected,
         observed=observed,
         why_not=why_not,
+    )
+
+
+def taken_finding(must: str, container: RequestedContainer, *, update: bool) -> Finding:
+    """A request that had to be refused and was not; one that could not be made says nothing."""
+    unasked = " ".join(container.unasked.values())
+    return request_finding(
+        Verdict.NOT_OBSERVABLE if unasked else Verdict.DEVIATES,
+        update=update,
+        expected=f"refused: {must}",
+        observed="taken",
+        why_not=unasked,
+    )
+
+
+def refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
+    """After a refusal the runtime refuses what it has to take."""
+    details = f"refused: {error.data['details']}"
+    return request_finding(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
+
+
+def taken_next(*, update: bool) -> Finding:
+    """After a refusal the runtime goes on as before."""
+    return request_finding(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
+
+
+def no_update(runtime: str) -> Finding:
+    """What a request with updates says of a runtime that has no word for them."""
+    return request_finding(
+        Verdict.NOT_OBSERVABLE,
+        update=True,
+        expected="taken",
+        observed="",
+        why_not=f"{runtime} has no command that updates a container",
     )

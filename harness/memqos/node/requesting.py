@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.cgroupfs.tree import CgroupTree
@@ -36,7 +35,16 @@ from memqos.model.reading import FileText
 from memqos.node.beside import absent_finding, is_absent, kept_findings, written_by_others
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
-from memqos.node.refusing import refused_finding, request_finding
+from memqos.node.refusing import (
+    NAME,
+    SUBJECT,
+    no_update,
+    refused_finding,
+    refused_next,
+    request_finding,
+    taken_finding,
+    taken_next,
+)
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
@@ -49,8 +57,6 @@ from memqos.runtime.base import (
 
 __all__ = ["Requests"]
 
-NAME = "requested"
-SUBJECT = f"container {NAME}"
 REQUEST_SECONDS = 60.0
 REMOVED_SECONDS = 10.0
 """What a refused container had is gone by then; whoever left something once does not get so long again."""
@@ -58,7 +64,6 @@ REMOVED_AGAIN_SECONDS = 1.0
 
 _CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 _NOTHING = ContainerResources()
-_request = partial(request_finding, subject=SUBJECT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,7 @@ class Requests:
         container at all.
         """
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
-            return [_no_update(self.runtime.name)]
+            return [no_update(self.runtime.name)]
         [pod] = self.population.pods.values()
         before, below = self._neighbours(pod), self._below(pod)
         try:
@@ -121,15 +126,15 @@ class Requests:
                     before, container = container, requested_again(container, request)
                     self._update(handle, request)
             except RuntimeCallError as error:
-                told = refused_finding(error, container, subject=SUBJECT, why=why, update=bool(number))
+                told = refused_finding(error, container, why=why, update=bool(number))
                 if handle is not None:
                     return [told, *self._shown(before, pod, handle), self._next_update(handle)]
                 self._remove(pod)
                 return [told, self._left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
-                return [_taken(must, container, update=bool(number))]
+                return [taken_finding(must, container, update=bool(number))]
         assert handle is not None  # noqa: S101 - the first request creates it
-        taken = _request(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
+        taken = request_finding(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
         return [taken, *self._shown(container, pod, handle)]
 
     def _create(self, pod: AdmittedPod, request: AnyRequest) -> ContainerHandle:
@@ -224,16 +229,16 @@ class Requests:
             if told.verdict is Verdict.DEVIATES:
                 # A runtime that starts nothing says nothing about this request.
                 raise error from None
-            return _refused_next(again, update=False)
-        return _taken_next(update=False)
+            return refused_next(again, update=False)
+        return taken_next(update=False)
 
     def _next_update(self, handle: ContainerHandle) -> Finding:
         """After a refused update one that asks for nothing is taken, unless something of the refused one was kept."""
         try:
             self.runtime.update(handle, _NOTHING, deadline=_soon())
         except RuntimeCallError as error:
-            return _refused_next(error, update=True)
-        return _taken_next(update=True)
+            return refused_next(error, update=True)
+        return taken_next(update=True)
 
     def _remove(self, pod: AdmittedPod) -> None:
         """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""
@@ -274,40 +279,6 @@ def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:
             next_step="Let the claim need docker, or ask in the words of CRI.",
         )
     return runtime
-
-
-def _taken(must: str, container: RequestedContainer, *, update: bool) -> Finding:
-    """A request that had to be refused and was not; one that could not be made says nothing."""
-    unasked = " ".join(container.unasked.values())
-    return request_finding(
-        Verdict.NOT_OBSERVABLE if unasked else Verdict.DEVIATES,
-        subject=SUBJECT,
-        update=update,
-        expected=f"refused: {must}",
-        observed="taken",
-        why_not=unasked,
-    )
-
-
-def _refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
-    details = f"refused: {error.data['details']}"
-    return _request(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
-
-
-def _taken_next(*, update: bool) -> Finding:
-    return _request(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
-
-
-def _no_update(runtime: str) -> Finding:
-    """What a request with updates says of a runtime that has no word for them."""
-    return request_finding(
-        Verdict.NOT_OBSERVABLE,
-        subject=SUBJECT,
-        update=True,
-        expected="taken",
-        observed="",
-        why_not=f"{runtime} has no command that updates a container",
-    )
 
 
 def _verdict(right: bool) -> Verdict:

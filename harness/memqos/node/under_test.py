@@ -10,7 +10,7 @@ from typing import TypeVar
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import AdmittedPod, Enactment, Enactor
+from memqos.enactor.base import AdmittedPod, Enactor
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.finding import Finding
@@ -20,7 +20,6 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.pod import Pod
@@ -29,6 +28,7 @@ from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
 from memqos.node.needs import lacking
+from memqos.node.occupying import Occupancy
 from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
@@ -86,9 +86,8 @@ class NodeUnderTest:
         self._tidying = tidying or Tidying()
         self._vital = vital or Vital()
         self._enactor = enactor
+        self._occupancy = Occupancy(enactor, tidying=self._tidying, vital=self._vital)
         self._weighed = False
-        self._kept: Enactment | None = None
-        self._standing: Enactment | None = None
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
@@ -116,14 +115,8 @@ class NodeUnderTest:
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
-        self._tidying.clear_away()
-        standing = self._enactor.begin("memqos")
-        self._kept = standing
-        try:
-            with self._vital.guarded(), self._clearing(standing):
-                yield
-        finally:
-            self._kept = None
+        with self._occupancy.keeping():
+            yield
 
     @contextlib.contextmanager
     def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Population]:
@@ -150,15 +143,10 @@ class NodeUnderTest:
         if zone is not None:
             plan = bound_to(plan, zone)
         self._recorder.plan(plan)
-        self._tidying.clear_away()
-        steering = steering or Steering()
-        kept = self._kept
-        self._standing = standing = kept or self._enactor.begin(f"memqos {kubelet.id}")
-        ending = self._tidying.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
-        with self._vital.guarded(), ending:
+        with self._occupancy.begun(f"memqos {kubelet.id}") as standing:
             standing.bring(plan)
             beside(plan)
-            yield self._population(plan, standing.admit(plan, pods, steering=steering), kubelet)
+            yield self._population(plan, standing.admit(plan, pods, steering=steering or Steering()), kubelet)
 
     @contextlib.contextmanager
     def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
@@ -189,9 +177,7 @@ class NodeUnderTest:
         What it writes then, and what it leaves, is `engine.answer.succession`. Raises UsageError if no pods stand,
         MachineryError if what is written is refused.
         """
-        standing = self._standing
-        if standing is None:
-            raise UsageError("no pods are on the node.", next_step="Admit some first.")
+        standing = self._occupancy.standing()
         pods = [admitted.pod for admitted in population.pods.values()]
         plan = succession(population.plan, self.plan(pods, kubelet))
         self._recorder.plan(plan)
@@ -205,9 +191,7 @@ class NodeUnderTest:
         to: a pod whose containers have the same names, and the sizes that are wanted. UsageError for a resize that the
         kubelet would not carry out, MachineryError for a step that fails.
         """
-        standing = self._standing
-        if standing is None or pod.uid not in standing.pods:
-            raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
+        standing = self._occupancy.with_pod(pod)
         desired = with_resources_of(pod, to)
         plan = resize_pods([one.pod for one in population.pods.values()], [desired], self.kubelet(kubelet))
         self._recorder.plan(plan.after)
@@ -220,9 +204,7 @@ class NodeUnderTest:
 
         Raises UsageError for a pod that is not on the node, or whose cgroup has nothing of memory planned.
         """
-        standing = self._standing
-        if standing is None or pod.uid not in standing.pods:
-            raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
+        standing = self._occupancy.with_pod(pod)
         with self._vital.guarded():
             knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup)
             drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
@@ -305,7 +287,3 @@ class NodeUnderTest:
         """The cgroups that were made for plans and not removed: none on a node that is as it was."""
         self._tidying.clear_away()
         return tuple(map(str, self._enactor.leftovers()))
-
-    def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
-        """End with nothing of it on the node."""
-        return self._tidying.ending(standing.clear, standing.clear)

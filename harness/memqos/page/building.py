@@ -24,8 +24,8 @@ from memqos.bundles.reading import Results
 from memqos.bundles.series import charts_of
 from memqos.page.cases import case_document, columns_of, findings_document, index_document
 from memqos.page.overview import overview
+from memqos.report.again import again
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.summary import again
 
 __all__ = ["EVIDENCE_BYTES", "page_html"]
 

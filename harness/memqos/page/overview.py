@@ -11,7 +11,8 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle, Part
 from memqos.report.outcome import Outcome
-from memqos.report.summary import finding_line, verdict_line
+from memqos.report.summary import finding_line
+from memqos.report.verdict import verdict_line
 
 __all__ = ["overview"]
 

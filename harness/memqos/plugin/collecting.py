@@ -1,4 +1,4 @@
-"""From settings and markers to tests: parameters, checks of markers, grouping for xdist.
+"""From settings and markers to tests: parameters, and grouping for xdist.
 
 The catalogue reads YAML and is imported when a test or a setting asks for it: every pytest run of an environment that
 has memqos installed loads this module.
@@ -7,7 +7,6 @@ has memqos installed loads this module.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,12 @@ import pytest
 from memqos import claims
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
-from memqos.errors import UnknownNameError, UsageError
+from memqos.errors import UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.choosing import left_out, told_of
 from memqos.plugin.citing import cited_by, claims_below
 from memqos.plugin.keys import LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.markers import check_markers, has_empty_parameters, kubelet_ids
 from memqos.plugin.sharing import tell_groups
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     try:
         for item in ours:
-            _check_markers(item)
+            check_markers(item)
         if lists := config.stash[SETTINGS_KEY].known:
             from memqos.plugin.listed import check_claims_of_lists
 
@@ -161,13 +161,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.clear()
         return
     settings = config.stash[SETTINGS_KEY]
-    empty = [item for item in ours if _has_empty_parameters(item)]
+    empty = [item for item in ours if has_empty_parameters(item)]
     cited = [(item, cited_by(item)) for item in ours if item not in empty]
     left = left_out(
         config,
         settings,
         cited,
-        kubelets=lambda: _kubelet_ids(default=True),
+        kubelets=lambda: kubelet_ids(default=True),
         runtime_of=lambda item: system_of(item, settings).runtime,
     )
     config.stash[LEFT_OUT] = told_of(cited, left)
@@ -204,12 +204,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, str] | None = getattr(session.config, "workeroutput", None)
     if error is not None and output is not None:
         output["memqos_usage"] = str(error)
-
-
-def _has_empty_parameters(item: pytest.Item) -> bool:
-    """Whether narrowing left no kubelet for this test: pytest then keeps one item with nothing in it."""
-    callspec = getattr(item, "callspec", None)
-    return callspec is not None and "NOTSET" in str(callspec.id)
 
 
 def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -> dict[str, str]:
@@ -252,56 +246,3 @@ def kubelet_id(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     kubelet = callspec.params.get("qos_kubelet") if callspec is not None else None
     return "" if kubelet is None else str(kubelet.id)
-
-
-@lru_cache(maxsize=2)
-def _kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
-    """Every kubelet of the catalogue, or those of the default."""
-    from memqos.catalog.kubelets import load_kubelets
-
-    return tuple(kubelet.id for kubelet in load_kubelets() if kubelet.default or not default)
-
-
-def _check_markers(item: pytest.Item) -> None:
-    where = item.nodeid
-    if "qos_request" in getattr(item, "fixturenames", ()) and _has_empty_parameters(item):
-        known = [
-            claim for claim in claims_below(item.path.parent.parent) if claim.startswith(f"{item.path.parent.name}/")
-        ]
-        raise UsageError(f"no claim of this chapter has the name of a request: {', '.join(known)}.", where=where)
-    for marker in item.iter_markers("claim"):
-        _check_claim(item, marker, where)
-    if len(list(item.iter_markers("claim"))) > 1:
-        raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
-    for marker in item.iter_markers("needs"):
-        _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
-    for marker in item.iter_markers("behaviour"):
-        if marker.args or marker.kwargs:
-            raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
-    _check_kubelets(item, where)
-    for marker in item.iter_markers("machine"):
-        if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
-            raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
-
-
-def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
-    if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
-        raise UsageError("the marker 'claim' is written claim(\"chapter/name\").", where=where)
-    root = item.path.parent.parent
-    known = claims_below(root)
-    if marker.args[0] not in known:
-        raise UnknownNameError.of("claim", marker.args[0], sorted(known), where=where)
-
-
-def _check_kubelets(item: pytest.Item, where: str) -> None:
-    for marker in (one for name in ("kubelet", "more") for one in item.iter_markers(name)):
-        if marker.name == "kubelet" or marker.args or marker.kwargs:
-            _check_names(f"{marker.name}(id, ...)", marker, _kubelet_ids(), where)
-
-
-def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:
-    if marker.kwargs or not marker.args:
-        raise UsageError(f"the marker '{marker.name}' is written {signature}.", where=where)
-    for name in marker.args:
-        if name not in known:
-            raise UnknownNameError.of(marker.name, str(name), list(known), where=where)

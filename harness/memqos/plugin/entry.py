@@ -11,7 +11,8 @@ from collections.abc import Generator
 import pytest
 
 from memqos import frame
-from memqos.config.table import SETTINGS, Kind
+from memqos.config.kinds import Kind
+from memqos.config.table import SETTINGS
 from memqos.errors import UsageError
 from memqos.plugin import collecting, fixtures, hooks, outcomes
 from memqos.plugin.budget import Budget

@@ -15,6 +15,7 @@ import pytest
 
 from memqos import claims
 from memqos.config.systems import systems_of
+from memqos.plugin.heading import heading
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.report.outcome import TestResult
 from memqos.report.summary import shard_text
@@ -45,6 +46,10 @@ class Facing:
         self._is_told = False
         self.face: Face | None = None
 
+    def pytest_report_header(self) -> list[str]:
+        """What is going to be tested, in a run in which pytest speaks."""
+        return heading(self._config)
+
     @pytest.hookimpl
     def pytest_sessionstart(self) -> None:
         """What is going to be done, and nothing of pytest's own before it; the results' folder is there."""
@@ -65,7 +70,7 @@ class Facing:
             places=self._place_of,
         )
         self._silence()
-        header = [*self._recording.pytest_report_header(), self._config.stash.get(WORKERS, "")]
+        header = [*heading(self._config), self._config.stash.get(WORKERS, "")]
         self.face.head([line for line in header if line])
 
     @pytest.hookimpl(trylast=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from memqos import frame
 from memqos.bundles import files
 from memqos.clock import utc_now
-from memqos.config.settings import unknown_variables
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import provenance
@@ -42,7 +40,6 @@ from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.gone import known_gone
 from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
-from memqos.version import __version__
 
 __all__ = ["Recording"]
 
@@ -129,20 +126,6 @@ class Recording:
                 UsageError(f"the tests cannot be collected: {last[0].removeprefix('E').strip()}", where=report.nodeid)
             )
 
-    def pytest_report_header(self) -> list[str]:
-        """One line on what is going to be tested, if this is a run of suites, and what was not left at its default."""
-        changed = [f"{one.setting.name}={one.text} ({one.origin})" for one in self._settings.entries() if one.is_given]
-        notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
-        if not changed and not is_run_of_suites(self._config):
-            return []
-        settings = self._settings
-        booted = f"{','.join(settings.profile)}/{settings.topology}"
-        head = (
-            f"memqos {__version__}: machine {settings.target or booted}, "
-            f"{','.join(settings.runtime)}, {','.join(settings.driver)} driver"
-        )
-        return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """The results' folder is made before any machine."""
@@ -200,17 +183,14 @@ class Recording:
         """An error outside of any test, in one line instead of the traceback that pytest has for it."""
         if not self.is_responsible:
             return (yield)
-        if self._config.getoption("fulltrace"):
-            result = yield
-            self._ending.suffer(excinfo.value)
-            return result
+        shown = self._config.getoption("fulltrace")
         with pytest.MonkeyPatch.context() as patch:
             reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-            if reporter is not None:
+            if reporter is not None and not shown:
                 patch.setattr(reporter, "write_line", lambda *_, **__: None)
-            yield
+            result = yield
         self._ending.suffer(excinfo.value)
-        return [True]
+        return result if shown else [True]
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Also called for pytest.exit()."""

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memqos.errors import ExitCode
+from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import Matrix, cell_text, matrix_of
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.summary import again, finding_line, machine_line, verdict_line
+from memqos.report.summary import finding_line, machine_line
+from memqos.report.verdict import verdict_line
 
 __all__ = ["badge_json", "inline", "markdown", "table"]
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memqos.config.runtimes import DIRECTLY
 from memqos.engine.answer import explain
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.errors import ExitCode
+from memqos.engine.answer.finding import Finding
 from memqos.known import EVIDENCE
 from memqos.report import matrix
+from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.causes import Cause, causes_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import overhead_text, timing_text
+from memqos.report.verdict import setter_lines, verdict_line
+from memqos.report.words import how_many, plain
 
-__all__ = ["again", "finding_line", "known_line", "shard_text", "summary_lines", "verdict_line"]
+__all__ = ["finding_line", "known_line", "shard_text", "summary_lines"]
 
 _COLUMNS = (
     Outcome.CONFORMS,
@@ -36,11 +34,6 @@ _SLOWEST = 5
 _ONLY_WRONG = -1
 """The verbosity with which only what went wrong is told."""
 _WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcome.USAGE: "usage"}
-_SET_BY = "findings, by who set it"
-_LISTS = {"profile", "runtime", "driver"}
-"""Settings whose values are one option, separated by commas: what a case is named by."""
-_NOT_AGAIN = {"results", "shard", "last_failed", "keep_vm", "kubernetes", "time_budget", "all"}
-"""Settings that are about a whole run, and not about one test of it."""
 
 
 def summary_lines(
@@ -56,14 +49,14 @@ def summary_lines(
     most = _LISTED_AT_MOST if verbosity < 1 else sys.maxsize
     if verbosity >= 0:
         yield from _table(bundle)
-        yield from _setters(bundle)
+        yield from setter_lines(bundle)
         if lines := list(matrix.matrix_lines(matrix.matrix_of(bundle.results), whole=False)):
             yield from [*lines, ""]
     if verbosity >= _ONLY_WRONG:
         wrong = list(_causes(bundle, results_folder=results_folder, suites=suites))
         for outcome, title in _WRONG.items():
             yield from _section(title, _listed([entry for of, entry in wrong if of is outcome], most=most))
-        yield from _section("errors", _plain(bundle.error).split("\n") if bundle.error else [])
+        yield from _section("errors", plain(bundle.error).split("\n") if bundle.error else [])
         yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     if verbosity >= 0:
         known = [*_grouped(bundle, Outcome.KNOWN), *_known_beside(bundle)]
@@ -83,89 +76,17 @@ def summary_lines(
     yield verdict_line(bundle)
 
 
-def verdict_line(bundle: Bundle) -> str:
-    """The run in one sentence."""
-    tests = bundle.outcomes
-    known = tests[Outcome.KNOWN.value]
-    observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value] + known
-    said = {
-        ExitCode.CONFORMS: "conforms",
-        ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations are not there any more",
-        ExitCode.INTERRUPTED: "interrupted",
-        ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
-        ExitCode.USAGE: "not run as asked",
-        ExitCode.NOTHING_OBSERVED: "nothing was observed",
-        ExitCode.ENVIRONMENT: "this host is not able",
-        ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
-    }[ExitCode(bundle.exit_code)]
-    untried = sum(result.untried for result in bundle.results)
-    missing = f", {untried} given up without an attempt" if untried else ""
-    missing += f", {bundle.not_run} not run" if bundle.not_run else ""
-    cases = f"{_counted(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{_known(known)}{missing}"
-    return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
-
-
-def _told_apart(bundle: Bundle) -> Iterator[str]:
-    """How many findings there are, by who made what was observed: what memqos wrote says nothing about a runtime."""
-    for setter, verdicts in bundle.set_by.items():
-        count, deviate = sum(verdicts.values()), verdicts[Verdict.DEVIATES.value]
-        if setter == Setter.RUNTIME:
-            for name, own in _by_runtime(bundle).items():
-                total = _counted(sum(own.values()), "finding")
-                known = _known(own[Verdict.KNOWN.value])
-                yield f"{total} about {name}, {own[Verdict.DEVIATES.value]} deviate{known}"
-        elif count:
-            yield f"{count} {_NOT_THE_RUNTIMES[Setter(setter)]}" + (f", {deviate} deviate" if deviate else "")
-
-
-_NOT_THE_RUNTIMES = {
-    Setter.KUBELET: "about the kubelet",
-    Setter.MEMQOS: "of memqos' own writes read back",
-    Setter.SYSTEMD: "of what systemd writes unasked",
-    Setter.KERNEL: "about the kernel",
-    Setter.OTHER: "where somebody else wrote",
-}
-
-
-def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
-    """The findings that runtimes made, by the name that the machine of each has for its own."""
-    names = {str(machine.get("id")): _runtime_name(machine) for machine in bundle.machines}
-    told = dict.fromkeys(filter(None, names.values()))
-    whole = next(iter(told)) if len(told) == 1 else Setter.RUNTIME.value
-    found: dict[str, Counter[str]] = {name: Counter() for name in told or [whole]}
-    for result in bundle.results:
-        own = [finding.verdict.value for finding in result.findings if finding.set_by is Setter.RUNTIME]
-        if own:
-            found.setdefault(names.get(result.machine) or whole, Counter()).update(own)
-    return found
-
-
-def _runtime_name(machine: Mapping[str, Any]) -> str:
-    """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" where it names none."""
-    name = "+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ()))
-    return _plain(f"{DIRECTLY}{name}" if str(machine.get("runtime", "")).startswith(DIRECTLY) else name)
-
-
 def _left_out(bundle: Bundle) -> Iterator[str]:
     """What the default leaves out, and how to have it."""
     left = bundle.left_out
     if left.cases:
-        counted = f"{_counted(left.claims, 'claim')}, {_counted(left.cases, 'case')}"
-        yield f"left out of the default: {counted}; --all runs them too"
+        number = f"{how_many(left.claims, 'claim')}, {how_many(left.cases, 'case')}"
+        yield f"left out of the default: {number}; --all runs them too"
 
 
 def shard_text(shard: Mapping[str, Any]) -> str:
     """Which part of the cases a run had."""
     return f"shard {shard['number']} of {shard['of']}, of {shard['cases']} cases; division {shard['division']}"
-
-
-def _known(number: int) -> str:
-    """How many deviations are listed, where some are."""
-    return f", {number} known" if number else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def finding_line(finding: Finding) -> str:
@@ -213,29 +134,6 @@ def kept_line(machine: Mapping[str, Any]) -> str:
     return f"{machine['id']}: enter it with `memqos vm shell {name}`, end it with `memqos vm rm {name}`"
 
 
-def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
-    """The command that runs this one test again with the same settings. suites: as for `summary_lines`."""
-    words = ["memqos", "run"]
-    for name, setting in bundle.settings.items():
-        value = setting["value"]
-        if setting["origin"] == "default" or name in _NOT_AGAIN or value in (None, False, []):
-            continue
-        option = f"--{name.replace('_', '-')}"
-        if name in _LISTS and isinstance(value, (list, tuple)):
-            words += [option, ",".join(map(str, value))]
-            continue
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            words += [option, str(one)]
-    words += [word for release in _releases(bundle, result) for word in ("--kubernetes", release)]
-    return shlex.join([*words, f"{suites}/{result.id}" if suites else result.id])
-
-
-def _releases(bundle: Bundle, result: TestResult) -> list[str]:
-    """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
-    asked = bundle.settings.get("kubernetes", {}).get("value") or ()
-    return [release for release in asked if f"[v{release}" in result.id]
-
-
 def _table(bundle: Bundle) -> Iterator[str]:
     """Chapters by outcomes; an outcome that no case had has no column, but for the two that a verdict is about."""
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
@@ -249,25 +147,6 @@ def _table(bundle: Bundle) -> Iterator[str]:
         counts = (sum(result.outcome is outcome for result in results) for outcome in columns)
         cells = "  ".join(f"{count:>{_width(outcome)}}" for outcome, count in zip(columns, counts, strict=True))
         yield f"{name:<{width}}  {cells}  {sum(result.seconds for result in results):>7.1f}"
-    yield ""
-
-
-def _setters(bundle: Bundle) -> Iterator[str]:
-    """The findings by who made what was observed; nothing where there are none."""
-    rows: dict[str, Mapping[str, int]] = {}
-    for setter, verdicts in bundle.set_by.items():
-        if setter == Setter.RUNTIME:
-            rows |= _by_runtime(bundle)
-        else:
-            rows[setter] = verdicts
-    rows = {name: verdicts for name, verdicts in rows.items() if any(verdicts.values())}
-    if not rows:
-        return
-    width = max(len(name) for name in (_SET_BY, *rows))
-    yield f"{_SET_BY:<{width}}  {'  '.join(f'{verdict.value:>8}' for verdict in Verdict)}"
-    for name, verdicts in rows.items():
-        cells = (f"{verdicts.get(verdict.value, 0):>{max(len(verdict.value), 8)}}" for verdict in Verdict)
-        yield f"{name:<{width}}  {'  '.join(cells)}"
     yield ""
 
 
@@ -302,11 +181,11 @@ def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tup
     """What went wrong, each cause once: its first example in full, how many are like it, and how to see it again."""
     for cause in causes_of(bundle.results):
         first = cause.results[0]
-        lines = _plain(cause_text(cause)).split("\n")
+        lines = plain(cause_text(cause)).split("\n")
         number = max(len(cause.findings), len(cause.results))
         if number > 1:
-            findings = f"{_counted(len(cause.findings), 'finding')} in " if cause.findings else ""
-            lines.append(f"  alike    {findings}{_counted(len(cause.results), 'case')}: {_examples(cause.results)}")
+            findings = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
+            lines.append(f"  alike    {findings}{how_many(len(cause.results), 'case')}: {_examples(cause.results)}")
         lines.append(f"  case     {first.id}")
         lines.append(f"  again: {again(bundle, first, suites=suites)}")
         if first.folder:
@@ -332,7 +211,7 @@ _SHOWN = 3
 def _known_beside(bundle: Bundle) -> list[str]:
     """Known deviations in cases that have others, each once."""
     others = [result for result in bundle.results if result.outcome is not Outcome.KNOWN]
-    return list(dict.fromkeys(_plain(known_line(finding)) for result in others for finding in result.known))
+    return list(dict.fromkeys(plain(known_line(finding)) for result in others for finding in result.known))
 
 
 def _examples(results: Sequence[TestResult]) -> str:
@@ -350,11 +229,6 @@ def _slowest(bundle: Bundle) -> list[str]:
     return [f"{result.seconds:>7.1f} s  {result.id}" for result in slowest if result.seconds >= 1]
 
 
-def _plain(text: str) -> str:
-    """A text for a terminal: what a machine said may hold anything."""
-    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
-
-
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
     """One line per reason, however many tests share it."""
     by_reason: dict[str, list[TestResult]] = {}
@@ -363,7 +237,6 @@ def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
             by_reason.setdefault(result.reason, []).append(result)
     lines = []
     for reason, results in by_reason.items():
-        plain = _plain(reason)
         more = f" and {len(results) - 1} more" if len(results) > 1 else ""
-        lines.append(f"{results[0].id}{more}: {plain}")
+        lines.append(f"{results[0].id}{more}: {plain(reason)}")
     return lines

@@ -7,7 +7,6 @@ handed over one at a time.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,14 +14,13 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from memqos.clock import Deadline, utc_now
+from memqos.clock import Deadline
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire, unanswered
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
-    CallRecord,
     CallRecorder,
     Capability,
     ContainerHandle,
@@ -35,6 +33,7 @@ from memqos.runtime.base import (
     keep_none,
 )
 from memqos.runtime.cri_traces import traces_of
+from memqos.runtime.recorded import RecordedCalls
 
 __all__ = ["CriRuntime", "connect"]
 
@@ -75,8 +74,7 @@ class CriRuntime:
         self._images: Any = cri_pb2_grpc.ImageServiceStub(channel)  # type: ignore[no-untyped-call]
         self._name = name
         self._handler = handler
-        self._record = record
-        self._record_lock = threading.Lock()
+        self._calls = RecordedCalls(record)
         self._capabilities: frozenset[Capability] = frozenset()
         self._driver: CgroupDriver | None = None
         self._daemon = ""
@@ -255,10 +253,11 @@ class CriRuntime:
         others = (item.metadata for item in reply.items if cri_wire.MADE_BY_LABEL not in item.labels)
         return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in others))
 
-    def containers(self, *, deadline: Deadline) -> dict[str, str]:
-        """ListContainers: id to the id of its sandbox, running or not."""
-        reply = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)
-        return {item.id: item.pod_sandbox_id for item in reply.containers}
+    def running(self, *, deadline: Deadline) -> dict[str, tuple[str, str, str]]:
+        """ListPodSandbox and ListContainers: by id what is there of pods now; see `cri_wire.running_from_wire`."""
+        pods = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
+        inside = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)
+        return cri_wire.running_from_wire(pods, inside)
 
     def close(self) -> None:
         """Give up the connection; closing twice is nothing."""
@@ -272,29 +271,13 @@ class CriRuntime:
 
     def _call(self, method: str, request: Message, reply_type: type[Reply], deadline: Deadline) -> Reply:
         stub = self._images if method in _OF_IMAGES else self._stub
-        at = utc_now().isoformat(timespec="milliseconds")
-        began = deadline.clock.now()
-        reply: Reply | None = None
-        trouble = ""
-        try:
-            answer = getattr(stub, method)(request, timeout=deadline.remaining)
-            assert isinstance(answer, reply_type)  # noqa: S101 - the stub's own deserializer made it
-            reply = answer
-        except grpc.RpcError as error:
-            translated = _translated(error, method=method, runtime=self._name, deadline=deadline)
-            trouble = str(translated)
-            raise translated from error
-        finally:
-            record = CallRecord(
-                method=method,
-                at=at,
-                seconds=deadline.clock.now() - began,
-                request=cri_wire.message_json(request),
-                reply=None if reply is None else cri_wire.message_json(reply),
-                error=trouble,
-            )
-            with self._record_lock:
-                self._record(record)
+        with self._calls.call(method, cri_wire.message_json(request), deadline) as call:
+            try:
+                reply = getattr(stub, method)(request, timeout=deadline.remaining)
+            except grpc.RpcError as error:
+                raise _translated(error, method=method, runtime=self._name, deadline=deadline) from error
+            assert isinstance(reply, reply_type)  # noqa: S101 - the stub's own deserializer made it
+            call.reply = cri_wire.message_json(reply)
         return reply
 
 

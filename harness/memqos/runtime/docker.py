@@ -8,23 +8,20 @@ nothing is asked.
 from __future__ import annotations
 
 import contextlib
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
-from memqos.clock import Deadline, utc_now
+from memqos.clock import Deadline
 from memqos.engine.translate import dockerd
 from memqos.engine.translate.dockerd import HostConfig
 from memqos.engine.translate.resources import OciResources
-from memqos.errors import EnvironmentNotAbleError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import docker_words
 from memqos.runtime.base import (
-    CallRecord,
     CallRecorder,
     Capability,
     ContainerHandle,
@@ -37,6 +34,7 @@ from memqos.runtime.base import (
     keep_none,
 )
 from memqos.runtime.docker_errors import in_memqos_terms, passing_over, refusal
+from memqos.runtime.recorded import RecordedCalls
 from memqos.runtime.unanswered import usable_id
 
 __all__ = ["DockerRuntime", "connect_docker"]
@@ -81,8 +79,7 @@ class DockerRuntime:
         self._name = name
         self._oci_runtime = oci_runtime
         self._driver = driver
-        self._record = record
-        self._record_lock = threading.Lock()
+        self._calls = RecordedCalls(record)
         self._api = "auto"
         self._data_root = ""
         self._asked: dict[str, OciResources] = {}
@@ -102,11 +99,7 @@ class DockerRuntime:
         self._api = self.version(deadline=deadline).api_version
         info = self.info(deadline=deadline)
         self._data_root = str(info.get("DockerRootDir", ""))
-        if (found := docker_words.cgroup_driver_of(info)) != self._driver:
-            raise EnvironmentNotAbleError(
-                f"{self._name} runs with the cgroup driver '{found}', and {self._driver} is asked for.",
-                next_step="Start dockerd with --exec-opt native.cgroupdriver=… or say --driver.",
-            )
+        docker_words.check_driver(info, self._driver, name=self._name)
 
     def info(self, *, deadline: Deadline) -> Mapping[str, Any]:
         """GET /info: the cgroup driver and the runtimes that the engine has, among much else."""
@@ -289,35 +282,13 @@ class DockerRuntime:
         self, method: str, request: Mapping[str, object], act: Callable[[Any], Answer], deadline: Deadline
     ) -> Answer:
         """One call, with its record: what was asked for and what came back."""
-        at = utc_now().isoformat(timespec="milliseconds")
-        began = deadline.clock.now()
-        reply: Mapping[str, object] | None = None
-        trouble = ""
-        try:
-            with contextlib.closing(
-                docker.APIClient(
-                    base_url=f"unix://{self._socket}",
-                    version=self._api,
-                    timeout=max(deadline.remaining, _LEAST_SECONDS),
-                )
-            ) as client:
-                answer = act(client)
-            reply = {"answer": answer}
-        except (docker.errors.DockerException, OSError) as error:
-            meant = in_memqos_terms(error, method=method, runtime=self._name, deadline=deadline)
-            trouble = str(meant)
-            raise meant from error
-        finally:
-            record = CallRecord(
-                method=method,
-                at=at,
-                seconds=deadline.clock.now() - began,
-                request=request,
-                reply=reply,
-                error=trouble,
-            )
-            with self._record_lock:
-                self._record(record)
+        with self._calls.call(method, request, deadline) as call:
+            try:
+                with contextlib.closing(self._client(deadline)) as client:
+                    answer = act(client)
+            except (docker.errors.DockerException, OSError) as error:
+                raise in_memqos_terms(error, method=method, runtime=self._name, deadline=deadline) from error
+            call.reply = {"answer": answer}
         return answer
 
 

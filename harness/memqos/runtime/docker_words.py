@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memqos.engine.translate.dockerd import HostConfig
-from memqos.errors import MachineryError
+from memqos.errors import EnvironmentNotAbleError, MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
@@ -26,6 +26,7 @@ __all__ = [
     "CAPABILITIES",
     "SANDBOX_LABEL",
     "cgroup_driver_of",
+    "check_driver",
     "create_document",
     "docker_traces",
     "entry_of",
@@ -133,6 +134,15 @@ def version_from(document: Mapping[str, Any]) -> RuntimeVersion:
 def cgroup_driver_of(document: Mapping[str, Any]) -> str:
     """The daemon's cgroup driver from `GET /info`, "" if it does not tell."""
     return str(document.get("CgroupDriver", ""))
+
+
+def check_driver(document: Mapping[str, Any], driver: CgroupDriver, *, name: str) -> None:
+    """The daemon has this cgroup driver; EnvironmentNotAbleError for another. name: how reports call the daemon."""
+    if (found := cgroup_driver_of(document)) != driver:
+        raise EnvironmentNotAbleError(
+            f"{name} runs with the cgroup driver '{found}', and {driver} is asked for.",
+            next_step="Start dockerd with --exec-opt native.cgroupdriver=… or say --driver.",
+        )
 
 
 def status_from(document: Mapping[str, Any]) -> ContainerStatus:

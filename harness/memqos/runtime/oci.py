@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import posixpath
-import threading
 import uuid
 from collections.abc import Sequence
 
-from memqos.clock import Deadline, utc_now
+from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
@@ -24,7 +23,6 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
-    CallRecord,
     CallRecorder,
     Capability,
     ContainerHandle,
@@ -38,6 +36,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.bundle import bundle_config, cgroups_path
 from memqos.runtime.oci_commands import GONE, BundleFolders
+from memqos.runtime.recorded import RecordedCalls
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
@@ -70,8 +69,7 @@ class OciRuntime:
         self._name = f"oci:{posixpath.basename(program)}"
         self._driver = driver
         self._oci = oci
-        self._record = record
-        self._record_lock = threading.Lock()
+        self._calls = RecordedCalls(record)
         self._places = BundleFolders(
             program=program,
             name=posixpath.basename(program),
@@ -238,23 +236,11 @@ class OciRuntime:
         self, method: str, about: str, argv: Sequence[str], *, deadline: Deadline, document: object = None
     ) -> CommandResult:
         """One command, with its record: what was asked for and what came back."""
-        at, result = utc_now().isoformat(timespec="milliseconds"), None
-        began = deadline.clock.now()
+        said = {} if document is None else {"document": document}
         stdin = b"" if document is None else json.dumps(document).encode()
-        try:
+        with self._calls.call(method, {"id": about, "argv": list(argv), **said}, deadline) as call:
             result = self._target.run(argv, deadline=deadline, stdin=stdin)
-        finally:
-            reply = None if result is None else _answer(result)
-            record = CallRecord(
-                method=method,
-                at=at,
-                seconds=deadline.clock.now() - began,
-                request={"id": about, "argv": list(argv), **({} if document is None else {"document": document})},
-                reply=reply,
-                error="" if reply is not None else "there was no answer",
-            )
-            with self._record_lock:
-                self._record(record)
+            call.reply = _answer(result)
         return result
 
     def _error(self, method: str, result: CommandResult) -> RuntimeCallError:

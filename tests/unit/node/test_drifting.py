@@ -29,7 +29,7 @@ def drift(driver: CgroupDriver = CgroupDriver.SYSTEMD, pod: str = "burstable", *
     one, on = CATALOGUE.pod(pod), node(driver)
     with on.admitted([one], CATALOGUE.kubelet("v1.36-tiered")) as population:
         for name, does in broken.items():
-            setattr(on._standing, name, does)
+            setattr(on._occupancy.standing(), name, does)
         return on.drift_of_pod(population, one)  # type: ignore[no-any-return]
 
 

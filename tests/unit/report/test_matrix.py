@@ -3,6 +3,7 @@
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
 from memqos.report import summary
+from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import Matrix, matrix_lines, matrix_of
 from memqos.report.outcome import Outcome
@@ -229,7 +230,7 @@ def test_the_command_that_repeats_a_case_names_all_profiles():
         "runtime_deb": {"value": [], "origin": "MEMQOS_RUNTIME_DEB"},
     }
     bundle = Bundle(started="", ended="", exit_code=1, results=RESULTS, settings=settings)
-    assert summary.again(bundle, RESULTS[0]) == (
+    assert again(bundle, RESULTS[0]) == (
         "memqos run --profile old,new --kernel-deb '/a b.deb' --kernel-deb /c.deb "
         "'values/test_values.py::test_pod[old-a]'"
     )

@@ -17,10 +17,12 @@ from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from memqos.report import junit, summary
+from memqos.report.again import again
 from memqos.report.as_json import as_json
 from memqos.report.causes import causes_of
 from memqos.report.outcome import Outcome, exit_code, outcome_of
 from memqos.report.phase import Phase, result_of
+from memqos.report.verdict import verdict_line
 from tests.documents import misfits
 from tests.unit.report.sample import BUNDLE, REASON, RESULTS, finding, result
 
@@ -197,7 +199,7 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
         "not observable": 0,
     }
     assert bundle.verdicts == {"conforms": 7, "deviates": 1, "known": 0, "not observable": 0}
-    assert summary.verdict_line(bundle) == (
+    assert verdict_line(bundle) == (
         "verdict: deviates (1 case observed, 1 deviate, 2 not run; 3 findings about containerd+crun, 0 deviate; "
         "2 of memqos' own writes read back; 1 of what systemd writes unasked; 1 about the kernel; "
         "1 where somebody else wrote, 1 deviate)"
@@ -219,12 +221,12 @@ def test_runtimes_are_named_as_the_machines_name_them():
     deviating = result("two", Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES), finding(Verdict.CONFORMS)))
     results = tuple(dataclasses.replace(deviating, machine=machine) for machine in "abb")
 
-    named = summary.verdict_line(dataclasses.replace(BUNDLE, machines=several, results=results))
+    named = verdict_line(dataclasses.replace(BUNDLE, machines=several, results=results))
     assert (
         "; 2 findings about containerd+runc, 1 deviate; 4 findings about containerd+crun\\x1b, 2 deviate; "
         "0 findings about oci:runc, 0 deviate" in named
     )
-    alone = summary.verdict_line(dataclasses.replace(BUNDLE, machines=({"id": "?"},), results=results))
+    alone = verdict_line(dataclasses.replace(BUNDLE, machines=({"id": "?"},), results=results))
     assert "; 6 findings about the runtime under test, 3 deviate" in alone
 
 
@@ -289,9 +291,9 @@ def test_a_long_list_is_cut_and_says_so_unless_all_is_asked_for():
 def test_quiet_is_what_went_wrong_and_twice_quiet_the_verdict():
     quiet = list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-1))
     assert [line for line in quiet if line and not line.startswith(" ")] == [
-        summary.verdict_line(BUNDLE), "deviations:", "machinery:", "usage:", summary.verdict_line(BUNDLE),
+        verdict_line(BUNDLE), "deviations:", "machinery:", "usage:", verdict_line(BUNDLE),
     ]  # fmt: skip
-    assert list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-2)) == [summary.verdict_line(BUNDLE)]
+    assert list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-2)) == [verdict_line(BUNDLE)]
 
 
 def test_the_slowest_cases_are_named_where_there_are_enough_to_compare():
@@ -309,7 +311,7 @@ def test_the_end_says_where_the_report_for_a_browser_is():
 def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():
     results = (result("1", Outcome.MACHINERY), *(result(str(n), Outcome.MACHINERY, untried=True) for n in (2, 3)))
     bundle = dataclasses.replace(BUNDLE, results=results, exit_code=3, not_run=4)
-    assert summary.verdict_line(bundle) == (
+    assert verdict_line(bundle) == (
         "verdict: machinery failed; this says nothing about the system under test (0 cases observed, 0 deviate, "
         "2 given up without an attempt, 4 not run; 0 findings about containerd+crun, 0 deviate)"
     )
@@ -317,7 +319,7 @@ def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():
 
 @pytest.mark.parametrize("code", list(ExitCode))
 def test_every_exit_code_has_a_verdict(code):
-    assert summary.verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")
+    assert verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")
 
 
 def test_junit_says_with_which_runtime_under_which_driver_a_case_ran():
@@ -332,5 +334,5 @@ def test_the_command_that_repeats_a_case_names_all_runtimes_and_drivers():
         "runtime": {"value": ["containerd+runc", "oci:crun"], "origin": "--runtime"},
         "driver": {"value": ["systemd", "cgroupfs"], "origin": "MEMQOS_DRIVER"},
     }
-    command = summary.again(dataclasses.replace(BUNDLE, settings=settings), result("one", Outcome.DEVIATES))
+    command = again(dataclasses.replace(BUNDLE, settings=settings), result("one", Outcome.DEVIATES))
     assert command.startswith("memqos run --runtime containerd+runc,oci:crun --driver systemd,cgroupfs 'values/")

@@ -1,0 +1,103 @@
+"""The verdict on a run: one sentence, and the findings by who made what was observed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memqos.config.runtimes import DIRECTLY
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.errors import ExitCode
+from memqos.report.bundle import Bundle
+from memqos.report.outcome import Outcome
+from memqos.report.words import how_many, known_count, plain
+
+__all__ = ["setter_lines", "verdict_line"]
+
+_SET_BY = "findings, by who set it"
+
+
+def verdict_line(bundle: Bundle) -> str:
+    """The run in one sentence."""
+    tests = bundle.outcomes
+    known = tests[Outcome.KNOWN.value]
+    observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value] + known
+    said = {
+        ExitCode.CONFORMS: "conforms",
+        ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations are not there any more",
+        ExitCode.INTERRUPTED: "interrupted",
+        ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
+        ExitCode.USAGE: "not run as asked",
+        ExitCode.NOTHING_OBSERVED: "nothing was observed",
+        ExitCode.ENVIRONMENT: "this host is not able",
+        ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
+    }[ExitCode(bundle.exit_code)]
+    untried = sum(result.untried for result in bundle.results)
+    missing = f", {untried} given up without an attempt" if untried else ""
+    missing += f", {bundle.not_run} not run" if bundle.not_run else ""
+    cases = (
+        f"{how_many(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{known_count(known)}{missing}"
+    )
+    return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
+
+
+def _told_apart(bundle: Bundle) -> Iterator[str]:
+    """How many findings there are, by who made what was observed: what memqos wrote says nothing about a runtime."""
+    for setter, verdicts in bundle.set_by.items():
+        count, deviate = sum(verdicts.values()), verdicts[Verdict.DEVIATES.value]
+        if setter == Setter.RUNTIME:
+            for name, own in _by_runtime(bundle).items():
+                total = how_many(sum(own.values()), "finding")
+                known = known_count(own[Verdict.KNOWN.value])
+                yield f"{total} about {name}, {own[Verdict.DEVIATES.value]} deviate{known}"
+        elif count:
+            yield f"{count} {_NOT_THE_RUNTIMES[Setter(setter)]}" + (f", {deviate} deviate" if deviate else "")
+
+
+_NOT_THE_RUNTIMES = {
+    Setter.KUBELET: "about the kubelet",
+    Setter.MEMQOS: "of memqos' own writes read back",
+    Setter.SYSTEMD: "of what systemd writes unasked",
+    Setter.KERNEL: "about the kernel",
+    Setter.OTHER: "where somebody else wrote",
+}
+
+
+def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
+    """The findings that runtimes made, by the name that the machine of each has for its own."""
+    names = {str(machine.get("id")): _runtime_name(machine) for machine in bundle.machines}
+    told = dict.fromkeys(filter(None, names.values()))
+    whole = next(iter(told)) if len(told) == 1 else Setter.RUNTIME.value
+    found: dict[str, Counter[str]] = {name: Counter() for name in told or [whole]}
+    for result in bundle.results:
+        own = [finding.verdict.value for finding in result.findings if finding.set_by is Setter.RUNTIME]
+        if own:
+            found.setdefault(names.get(result.machine) or whole, Counter()).update(own)
+    return found
+
+
+def _runtime_name(machine: Mapping[str, Any]) -> str:
+    """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" where it names none."""
+    name = "+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ()))
+    return plain(f"{DIRECTLY}{name}" if str(machine.get("runtime", "")).startswith(DIRECTLY) else name)
+
+
+def setter_lines(bundle: Bundle) -> Iterator[str]:
+    """The findings by who made what was observed; nothing where there are none."""
+    rows: dict[str, Mapping[str, int]] = {}
+    for setter, verdicts in bundle.set_by.items():
+        if setter == Setter.RUNTIME:
+            rows |= _by_runtime(bundle)
+        else:
+            rows[setter] = verdicts
+    rows = {name: verdicts for name, verdicts in rows.items() if any(verdicts.values())}
+    if not rows:
+        return
+    width = max(len(name) for name in (_SET_BY, *rows))
+    yield f"{_SET_BY:<{width}}  {'  '.join(f'{verdict.value:>8}' for verdict in Verdict)}"
+    for name, verdicts in rows.items():
+        cells = (f"{verdicts.get(verdict.value, 0):>{max(len(verdict.value), 8)}}" for verdict in Verdict)
+        yield f"{name:<{width}}  {'  '.join(cells)}"
+    yield ""
