@@ -72,6 +72,9 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "place.cached": frozenset({"vm"}),
+    "place.recording": frozenset(
+        {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
+    ),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),

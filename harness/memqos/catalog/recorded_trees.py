@@ -23,17 +23,18 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 
-__all__ = ["RecordedContainer", "RecordedTree", "load_tree"]
+__all__ = ["SANDBOX", "RecordedContainer", "RecordedTree", "load_tree", "tree_of"]
 
 MAX_TREE_BYTES = 64 << 20
 """A node of 110 pods takes 3 MiB, most of it manifests as an API server prints them."""
 
 SANDBOX = "(sandbox)"
+"""What the name of a sandbox is in the place of a container's."""
 _FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
@@ -77,6 +78,17 @@ class RecordedTree:
     checkpoint: str | None = None
     runtimes: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def driver(self) -> CgroupDriver | None:
+        """The kubelet's cgroup driver, as the parent of its pods shows it; None without one, or with one of each."""
+        names = {part for path in self.reading.cgroups for part in path.parts}
+        shown = {
+            CgroupDriver.SYSTEMD: any(name.endswith("kubepods.slice") for name in names),
+            CgroupDriver.CGROUPFS: "kubepods" in names,
+        }
+        found = [driver for driver, is_shown in shown.items() if is_shown]
+        return found[0] if len(found) == 1 else None
+
 
 def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
     """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it.
@@ -85,7 +97,11 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
     allow, and for a configuration or a pod in it that Kubernetes would refuse.
     """
     file = str(path)
-    data = _parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file)
+    return tree_of(_parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file), file, overrides)
+
+
+def tree_of(data: Mapping[str, Any], file: str, overrides: Sequence[str] = ()) -> RecordedTree:
+    """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
     containers = tuple(_containers(data, file))
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
@@ -109,7 +125,12 @@ def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
 
 
 def _text(document: object) -> bytes:
-    """A part of the recording as a file of its own. YAML has no pairs of surrogates, which JSON escapes come in."""
+    """A part of the recording as a file of its own, or the file's own text.
+
+    YAML has no pairs of surrogates, which JSON escapes come in.
+    """
+    if isinstance(document, str):
+        return document.encode("utf-8", "surrogatepass")
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 

@@ -1,13 +1,14 @@
-"""`memqos audit`: a recorded tree held against the plan, without any machine."""
+"""`memqos audit`: a node that a kubelet has, there or recorded, held against the plan; nothing is changed on it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import click
 
-from memqos.catalog.recorded_trees import load_tree
+from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
 from memqos.cli.audit_answer import answer_document, answer_text
 from memqos.cli.auditing import Question, judged
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
@@ -19,12 +20,14 @@ from memqos.errors import UsageError
 
 __all__ = ["command"]
 
-HELP = """Judge a recorded tree of cgroups: does every control file hold what the kubelet's rules say?
+HELP = """Judge a node on which a kubelet runs pods: does every control file hold what the kubelet's rules say?
 
---tree names a JSON file with the control files of one node (docs/reference/recorded-trees.md). Pods, configuration,
-node facts, runtimes and release are those that the file keeps, unless an option gives others. Nothing is run.
+--target names the node. It is read, and nothing is written on it. --tree names a JSON file with the control files of
+one node instead (docs/reference/recorded-trees.md), as `memqos record` writes it. Configuration, node facts, runtimes
+and release are those of the node, unless an option gives others; so are pods, if the file keeps them.
 
 \b
+  kubectl get pods -A -o json --field-selector spec.nodeName=node7 | memqos audit --target ssh://root@node7 --pods -
   memqos audit --tree node7.json
   memqos audit --tree node7.json --kubernetes 1.36 --kubelet-config kubelet.yaml --pods a.yaml --pods b.yaml
   memqos audit --tree node7.json --runtime crun@1.21 --set memoryThrottlingFactor=0.8
@@ -33,18 +36,25 @@ Every file that deviates is named with the reasons for what was expected. Exit c
 deviates, 5 nothing could be observed.
 """
 
+_PODS = (
+    "Give their manifests: kubectl get pods -A -o json --field-selector spec.nodeName=NAME | memqos audit … --pods -"
+)
+
 
 @click.command(name="audit", help=HELP)
-@click.option("--tree", required=True, metavar="FILE", help="The recorded tree (JSON).")
-@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release; else the recorded kubelet's.")
+@click.option("--target", metavar="URL", help="The node: ssh://[USER@]HOST, local://, docker://NAME, kubectl://POD.")
+@click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see record.")
+@click.option("--tree", metavar="FILE", help="A recorded tree (JSON) in the place of a node.")
+@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release; else that of the node's kubelet.")
 @click.option(
     "--pods",
     multiple=True,
     metavar="FILE",
-    help="Manifests, or folders of them, as for expect; may be repeated. Else the recorded ones.",
+    help="Manifests, or folders of them, as for expect, or what `kubectl get pods -o json` or the kubelet's /pods "
+    "print; may be repeated. Else the recorded ones.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the recorded one.")
+@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the node's.")
 @kubelet_options
 @manifest_options
 @node_options
@@ -53,7 +63,9 @@ deviates, 5 nothing could be observed.
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
 def command(
     *,
-    tree: str,
+    target: str | None,
+    cri_socket: str,
+    tree: str | None,
     kubernetes: str | None,
     pods: tuple[str, ...],
     files: tuple[str, ...],
@@ -69,16 +81,20 @@ def command(
     said = NodeOptions(**more)
     if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
-    recorded = load_tree(tree, () if kubelet_config else kubelet.overrides)
     manifests = (*pods, *files)
-    given = manifest.load(manifests) if manifests else recorded.pods
+    given = manifest.load(manifests) if manifests else None
+    if target and not manifests:
+        raise UsageError("a node does not say what its pods were asked for.", where="--target", next_step=_PODS)
+    recorded = _tree(target, tree, () if kubelet_config else kubelet.overrides, cri_socket=cri_socket)
+    given = recorded.pods if given is None else given
+    where = recorded.source
     release = kubernetes or recorded.release
     if given is None:
-        raise _missing("pods", tree, "Give the pods' manifests with --pods.")
+        raise _missing("pods", where, "Give the pods' manifests with --pods.")
     if not release:
-        raise _missing("kubelet (its release)", tree, "Give the release with --kubernetes.")
+        raise _missing("kubelet (its release)", where, "Give the release with --kubernetes.")
     if recorded.node is None and said.capacity_memory is None and said.node_file is None:
-        raise _missing("node", tree, "Give the facts of the node with --node, or at least --capacity-memory.")
+        raise _missing("node", where, "Give the facts of the node with --node, or at least --capacity-memory.")
     settings = recorded.settings
     if kubelet_config or settings is None:
         settings = kubelet.settings(kubelet_config)
@@ -88,6 +104,7 @@ def command(
             settings,
             node=said.facts(recorded.node),
             release=release,
+            shown=recorded.driver,
             runtimes=runtime.runtimes(recorded.runtimes),
         ),
         pods=given,
@@ -102,5 +119,22 @@ def command(
     return answer.exit_code
 
 
-def _missing(what: str, tree: str, next_step: str) -> UsageError:
-    return UsageError(f"the recorded tree does not say '{what}'.", where=tree, next_step=next_step)
+def _tree(target: str | None, tree: str | None, overrides: Sequence[str], *, cri_socket: str) -> RecordedTree:
+    """The node that is named, read now, or the recording of one."""
+    if (target is None) is (tree is None):
+        raise UsageError(
+            "one node is judged: one that is there, or a recording.",
+            where="memqos audit",
+            next_step="Give --target URL or --tree FILE.",
+        )
+    if target is None:
+        return load_tree(str(tree), overrides)
+    from memqos.place.recording import recorded_at
+    from memqos.target.opening import check_url
+
+    check_url(target, where="--target")
+    return tree_of(recorded_at(target, cri_socket=cri_socket), target, overrides)
+
+
+def _missing(what: str, where: str, next_step: str) -> UsageError:
+    return UsageError(f"it does not say '{what}'.", where=where, next_step=next_step)

@@ -63,13 +63,24 @@ class KubeletOptions:
         """The configuration in this file (None: an empty one) with what was set on top; errors as `load_settings`."""
         return load_settings(config, self.overrides)
 
-    def kubelet(self, settings: KubeletSettings, *, node: NodeFacts, release: str, runtimes: Runtimes) -> Kubelet:
-        """The kubelet of this release with these settings; UnknownNameError for a release without rules."""
+    def kubelet(
+        self,
+        settings: KubeletSettings,
+        *,
+        node: NodeFacts,
+        release: str,
+        runtimes: Runtimes,
+        shown: CgroupDriver | None = None,
+    ) -> Kubelet:
+        """The kubelet of this release with these settings; UnknownNameError for a release without rules.
+
+        shown: the driver that its cgroups show, for a configuration without one: its runtime may have told it.
+        """
         return Kubelet.of(
             node=node,
             settings=settings,
             release=release,
-            driver=self.cgroup_driver,
+            driver=self.cgroup_driver or settings.cgroup_driver or shown,
             variant=self.followed,
             runtimes=runtimes,
         )

@@ -30,7 +30,8 @@ PAGES: dict[str, str] = {
     "watch": "Run, and run again whenever the runtime's file changes.",
     "baseline": "Write a file that accepts what deviated in a run, until a day.",
     "expect": "Print what every control file must hold for these pods, and why.",
-    "audit": "Judge a recorded tree of cgroups: which control file deviates, and why.",
+    "audit": "Judge a node that runs pods, or a recorded one: which control file deviates, and why.",
+    "record": "Read a node that runs pods into a file, to be judged by audit.",
     "report": "Make a report of a run's results: one file to look at.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
     "settings": "Show every setting, its value, and where that came from.",
@@ -52,6 +53,8 @@ def _page(verb: str) -> click.Command:
             from memqos.cli.expect import command
         case "audit":
             from memqos.cli.audit import command
+        case "record":
+            from memqos.cli.record import command
         case "report":
             from memqos.cli.report import command
         case "vm":

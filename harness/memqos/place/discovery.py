@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,16 @@ from memqos.runtime.docker_words import cgroup_driver_of
 from memqos.target.base import Target, checked
 from memqos.target.programs import version_in
 
-__all__ = ["CRIO_SOCKET", "SOCKETS", "discovered", "offers_of", "served_at"]
+__all__ = [
+    "CRIO_SOCKET",
+    "SOCKETS",
+    "default_program",
+    "discovered",
+    "listening",
+    "nothing_listens",
+    "offers_of",
+    "served_at",
+]
 
 CRIO_SOCKET = "/run/crio/crio.sock"
 DOCKER_SOCKET = "/run/docker.sock"
@@ -52,24 +61,32 @@ def discovered(
     EnvironmentNotAbleError if none does, MachineryError for one that hangs.
     """
     sockets = (*([first] if first else []), *SOCKETS)
-    listening = target.run(["sh", "-c", _LISTENING, "sh", *sockets], deadline=deadline)
     found: dict[str, OfferedRuntime] = {}
-    for socket in listening.text.split():
+    for socket in listening(target, *sockets, deadline=deadline):
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
             for offer in _offers(target, runtime, socket, deadline=deadline):
                 found.setdefault(offer.name, offer)
     if engine:
-        listening = target.run(["sh", "-c", _LISTENING, "sh", DOCKER_SOCKET], deadline=deadline)
         sockets = (*sockets, DOCKER_SOCKET)
-        for socket in listening.text.split():
+        for socket in listening(target, DOCKER_SOCKET, deadline=deadline):
             found.update({offer.name: offer for offer in _below_docker(target, socket, deadline=deadline)})
     if not found:
-        raise EnvironmentNotAbleError(
-            f"no container runtime listens on {' or '.join(sockets)}.",
-            where=target.address,
-            next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
-        )
+        raise nothing_listens(target, sockets)
     return found
+
+
+def listening(target: Target, *sockets: str, deadline: Deadline) -> tuple[str, ...]:
+    """Those of these sockets that are there."""
+    return tuple(target.run(["sh", "-c", _LISTENING, "sh", *sockets], deadline=deadline).text.split())
+
+
+def nothing_listens(target: Target, sockets: Iterable[str]) -> EnvironmentNotAbleError:
+    """What is wrong with a machine on which no container runtime was found."""
+    return EnvironmentNotAbleError(
+        f"no container runtime listens on {' or '.join(sockets)}.",
+        where=target.address,
+        next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
+    )
 
 
 def _below_docker(target: Target, socket: str, *, deadline: Deadline) -> Iterator[OfferedRuntime]:
@@ -173,6 +190,18 @@ def _oci_program(target: Target, name: str, path: str, *, deadline: Deadline) ->
     told = target.run(["sh", "-c", _ASKING, "sh", path, name], deadline=deadline)
     said = told.text.split()[0] if told.status == 0 and told.text.split() else name
     return OciProgram(name=said, version=(version_in(told.text) or "") if told.status == 0 else "")
+
+
+def default_program(configuration: Mapping[str, Any]) -> tuple[str, str]:
+    """The program, and its path, that containerd's configuration has for pods without a class; "" if it tells none.
+
+    PURE.
+    """
+    default = str(configuration.get("containerd", {}).get("defaultRuntimeName") or "runc")
+    for (program, path, _), handler in handlers_of(configuration):
+        if handler == default:
+            return program, path
+    return "", ""
 
 
 def offers_of(configuration: Mapping[str, Any]) -> dict[tuple[str, str, CgroupDriver], str]:

@@ -27,7 +27,7 @@ from memqos.target.base import Target
 from memqos.target.opening import opened_target
 from memqos.target.ssh import SshTarget
 
-__all__ = ["PlaceThere", "opened_there"]
+__all__ = ["PlaceThere", "opened_there", "reached"]
 
 CONNECT_SECONDS = 60.0
 LOOK_SECONDS = 60.0
@@ -180,10 +180,22 @@ def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Ite
     nothing on it runs containers or it has no memory controller.
     """
     health = Health()
-    reached: list[Target] = []
+    with reached(url, health) as target:
+        facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
+        runtimes = discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
+        yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
+
+
+@contextlib.contextmanager
+def reached(url: str, health: Health) -> Iterator[Target]:
+    """The machine itself, for as long as the context lives; a connection that is lost is its failure.
+
+    Raises UsageError for what is no URL of a machine, TargetError if there is no way to it.
+    """
+    found: list[Target] = []
 
     def diagnose(doing: str, *, lost: bool) -> MachineryError | None:
-        return health.fail(_lost(reached[0], doing)) if lost and reached else None
+        return health.fail(_lost(found[0], doing)) if lost and found else None
 
     with (
         _own_folder() as folder,
@@ -192,10 +204,8 @@ def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Ite
             url, start=group.start, folder=folder, deadline=Deadline.after(CONNECT_SECONDS), diagnose=diagnose
         ) as target,
     ):
-        reached.append(target)
-        facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
-        runtimes = discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
-        yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
+        found.append(target)
+        yield target
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ __all__ = [
     "pid_from_info",
     "resources_from_wire",
     "resources_to_wire",
+    "running_from_wire",
     "sandbox_config",
     "sandbox_request",
     "status_from_wire",
@@ -245,6 +246,20 @@ def _node_namespaces() -> cri_pb2.NamespaceOption:
 
 def _unconfined() -> cri_pb2.SecurityProfile:
     return cri_pb2.SecurityProfile(profile_type=cri_pb2.SecurityProfile.Unconfined)
+
+
+def running_from_wire(
+    sandboxes: cri_pb2.ListPodSandboxResponse, containers: cri_pb2.ListContainersResponse
+) -> dict[str, tuple[str, str, str]]:
+    """By id the pod's name, the container's ("" for a sandbox) and the pod's uid, of all that have not ended."""
+    pods = {one.id: (one.metadata.name, one.metadata.uid) for one in sandboxes.items}
+    found = {one.id: one for one in sandboxes.items if one.state == cri_pb2.SANDBOX_READY}
+    running = {id_: (pods[id_][0], "", pods[id_][1]) for id_ in found}
+    for one in containers.containers:
+        if one.pod_sandbox_id in pods and one.state in {cri_pb2.CONTAINER_RUNNING, cri_pb2.CONTAINER_CREATED}:
+            pod, uid = pods[one.pod_sandbox_id]
+            running[one.id] = (pod, one.metadata.name, uid)
+    return running
 
 
 def configuration_from_wire(reply: cri_pb2.StatusResponse) -> Mapping[str, Any]:

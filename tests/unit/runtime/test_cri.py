@@ -214,10 +214,32 @@ def test_several_threads_share_one_adapter(runtime: CriRuntime, records: list[Ca
 def test_lists_of_what_a_dead_run_left_behind(service: Service, runtime: CriRuntime) -> None:
     item = cri_pb2.PodSandbox(id="s9", metadata=cri_pb2.PodSandboxMetadata(uid="u9"))
     service.answers["ListPodSandbox"] = lambda *_: cri_pb2.ListPodSandboxResponse(items=[item])
-    container = cri_pb2.Container(id="c9", pod_sandbox_id="s9")
-    service.answers["ListContainers"] = lambda *_: cri_pb2.ListContainersResponse(containers=[container])
     assert runtime.sandboxes(deadline=soon()) == {"s9": "u9"}
-    assert runtime.containers(deadline=soon()) == {"c9": "s9"}
+
+
+def test_a_list_of_what_runs_of_pods(service: Service, runtime: CriRuntime) -> None:
+    def sandbox(number: int, state: int) -> object:
+        metadata = cri_pb2.PodSandboxMetadata(name=f"p{number}", uid=f"u{number}")
+        return cri_pb2.PodSandbox(id=f"s{number}", metadata=metadata, state=state)
+
+    def container(name: str, sandbox: str, state: int) -> object:
+        metadata = cri_pb2.ContainerMetadata(name=name)
+        return cri_pb2.Container(id=f"id-{name}", pod_sandbox_id=sandbox, metadata=metadata, state=state)
+
+    pods = [sandbox(1, cri_pb2.SANDBOX_READY), sandbox(2, cri_pb2.SANDBOX_NOTREADY)]
+    inside = [
+        container("runs", "s1", cri_pb2.CONTAINER_RUNNING),
+        container("ended", "s1", cri_pb2.CONTAINER_EXITED),
+        container("stays", "s2", cri_pb2.CONTAINER_RUNNING),
+        container("of-nobody", "s3", cri_pb2.CONTAINER_RUNNING),
+    ]
+    service.answers["ListPodSandbox"] = lambda *_: cri_pb2.ListPodSandboxResponse(items=pods)
+    service.answers["ListContainers"] = lambda *_: cri_pb2.ListContainersResponse(containers=inside)
+    assert runtime.running(deadline=soon()) == {
+        "s1": ("p1", "", "u1"),
+        "id-runs": ("p1", "runs", "u1"),
+        "id-stays": ("p2", "stays", "u2"),
+    }
 
 
 def test_statistics_leave_out_what_the_runtime_does(service: Service, runtime: CriRuntime) -> None:

@@ -1,0 +1,233 @@
+"""A node on which a kubelet's pods run, as a recorded tree: everything is read, and nothing is written there.
+
+What is asked: the kernel's files of cgroups and processes, the runtime's lists of pods and containers, the kubelet's
+command line and the files that it names. docs/reference/recorded-trees.md says what comes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from memqos.catalog.recorded_trees import SANDBOX
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.translate.versions import RuntimeName
+from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.model.knob import knobs_of
+from memqos.model.node import NodeFacts
+from memqos.model.path import CgroupPath
+from memqos.model.reading import Reading
+from memqos.place.discovery import SOCKETS, default_program, listening, nothing_listens
+from memqos.place.health import Health
+from memqos.place.there import reached
+from memqos.probe.facts import target_facts
+from memqos.runtime.cri import CriRuntime, connect
+from memqos.target.base import Target, checked
+from memqos.target.read_only import ReadOnlyTarget
+
+__all__ = ["recorded", "recorded_at"]
+
+LOOK_SECONDS = 120.0
+_KIB = 1024
+_PARENT, _SLICE = "kubepods", "kubepods.slice"
+_SOCKETS = (
+    *SOCKETS,
+    "/run/k3s/containerd/containerd.sock",
+    "/run/k0s/containerd.sock",
+    "/var/snap/microk8s/common/run/containerd.sock",
+)
+
+_KUBELET = """\
+for process in /proc/[0-9]*; do
+  [ "$(cat "$process/comm" 2>/dev/null)" = kubelet ] || continue
+  [ "$(readlink "$process/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ] || continue
+  "$process/exe" --version | head -n 1
+  readlink "$process/cwd"
+  tr '\\0' '\\n' < "$process/cmdline"
+  break
+done
+exit 0
+"""
+"""The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own."""
+
+_SYSTEMD = "systemctl --version 2>/dev/null | head -n 1"
+_VERSION = """\
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+[ "$2" != crun ] || [ -e /run/crun ] || exit 0
+"$1" --version 2>/dev/null | head -n 1
+exit 0
+"""
+"""crun makes the folder of its state when it is asked anything at all: it is asked where that is there already."""
+
+_FOLDERS = 'find "$@" -type d -print0 2>/dev/null; exit 0'
+_OPTION = re.compile(r"--?([a-z][a-z-]*)(?:=(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kubelet:
+    """A kubelet's process. version: what it prints, "" where none runs. options: those of its command line."""
+
+    version: str = ""
+    folder: str = "/"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, option: str, default: str = "") -> str:
+        """A file that an option names, "" for none."""
+        said = self.options.get(option, default)
+        return posixpath.join(self.folder, said) if said else ""
+
+
+def recorded_at(url: str, *, cri_socket: str = "") -> Mapping[str, object]:
+    """The node behind this URL as a recorded tree's document; errors as in `recorded`, and TargetError for no way."""
+    with reached(url, Health()) as target:
+        return recorded(target, cri_socket=cri_socket)
+
+
+def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
+    """A node as a recorded tree's document: what it has of a kubelet and of its pods now.
+
+    cri_socket: where the runtime listens, "" for where the kubelet says, or the usual places. Of a kubelet that is not
+    found, its release and configuration are left out.
+
+    Raises EnvironmentNotAbleError for a machine without cgroups of pods, and for one on which no runtime answers.
+    """
+    looked_at = ReadOnlyTarget(target)
+    deadline = Deadline.after(LOOK_SECONDS)
+    facts = target_facts(looked_at, deadline=deadline)
+    tree = CgroupTree(looked_at, facts.hierarchy)
+    paths = _cgroups_of_pods(tree, deadline)
+    kubelet = _kubelet(looked_at, deadline)
+    containers, runtimes = _containers(looked_at, kubelet, cri_socket, deadline)
+    reading = tree.read_cgroups(paths, knobs_of(facts.node.cgroup_version), deadline=deadline)
+    first = {name: tree.read_first_processes(paths, name, deadline=deadline) for name in (OOM_SCORE_ADJ, "comm")}
+    systemd = looked_at.run(["sh", "-c", _SYSTEMD], deadline=deadline).text.strip()
+    versions = runtimes | ({"systemd": systemd} if systemd else {})
+    return {
+        "source": target.address,
+        "node": _node(facts.node) | versions,
+        **_told(looked_at, kubelet, deadline),
+        "containers": containers,
+        "cgroups": _files(reading, first),
+    }
+
+
+def _cgroups_of_pods(tree: CgroupTree, deadline: Deadline) -> list[CgroupPath]:
+    """Every cgroup from the parent of all pods on, and those at the top, some of which a kubelet may reserve for."""
+    hierarchy = tree.hierarchy
+    root = hierarchy.folder(CgroupPath())
+    found = tree.target.run(["sh", "-c", _FOLDERS, "sh", root], deadline=deadline).text.split("\0")
+    paths = [hierarchy.cgroup_of(folder) for folder in found if folder]
+    parents = [path for path in paths if _is_parent_of_pods(path)]
+    if not parents:
+        raise EnvironmentNotAbleError(
+            f"no kubelet's pods are there: no cgroup is called {_PARENT} or {_SLICE}.",
+            where=f"{tree.target.address}{root}",
+            next_step="Name a node on which a kubelet runs, with cgroupsPerQOS.",
+        )
+    # A node in a container of this one has its own below that container's.
+    depth = min(len(path.parts) for path in parents)
+    own = [path for path in parents if len(path.parts) == depth]
+    return sorted(path for path in paths if len(path.parts) == 1 or any(path == one or path.below(one) for one in own))
+
+
+def _is_parent_of_pods(path: CgroupPath) -> bool:
+    return path.name in {_PARENT, _SLICE} or path.name.endswith(f"-{_SLICE}")
+
+
+def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
+    lines = checked(target.run(["sh", "-c", _KUBELET], deadline=deadline), where=target.address).text.splitlines()
+    if not lines:
+        return _Kubelet()
+    version, folder, *words = lines
+    options: dict[str, str] = {}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if match := _OPTION.fullmatch(word):
+            options[match[1]] = match[2] if match[2] is not None else after
+    return _Kubelet(version=version.rpartition(" ")[2], folder=folder, options=options)
+
+
+def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
+    """What the node's kubelet says of itself, and the files that it was given or keeps."""
+    told: dict[str, object] = {}
+    if not kubelet.version:
+        return told
+    told["kubelet"] = kubelet.version
+    if path := kubelet.path("config"):
+        text = target.read(path, deadline=deadline)
+        if text is None:
+            raise TargetError(
+                "the kubelet's configuration is not there any more.",
+                where=f"{target.address}{path}",
+                next_step="Give it with --kubelet-config.",
+            )
+        told["config"] = text.decode("utf-8", "backslashreplace")
+    state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), "memory_manager_state")
+    if (text := target.read(state, deadline=deadline)) is not None:
+        with contextlib.suppress(ValueError):
+            told["memory_manager_state"] = json.loads(text)
+    return told
+
+
+def _containers(
+    target: Target, kubelet: _Kubelet, cri_socket: str, deadline: Deadline
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """By id the pod's name, the container's and the pod's uid; and the runtimes with their versions."""
+    endpoint = kubelet.options.get("container-runtime-endpoint", "").removeprefix("unix://")
+    found: dict[str, list[str]] = {}
+    runtimes: dict[str, str] = {}
+    sockets = (cri_socket,) if cri_socket else (*([endpoint] if endpoint else []), *_SOCKETS)
+    there = tuple(dict.fromkeys(listening(target, *sockets, deadline=deadline)))
+    if not there:
+        raise nothing_listens(target, sockets)
+    for socket in there:
+        with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
+            listed = runtime.running(deadline=deadline)
+            found |= {id_: [pod, name or SANDBOX, uid] for id_, (pod, name, uid) in listed.items()}
+            if listed or not runtimes:
+                runtimes = dict(_versions(target, runtime, deadline))
+    return found, runtimes
+
+
+def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterator[tuple[str, str]]:
+    """The runtime's own, and that of the OCI runtime by which it runs pods, if it tells."""
+    told = runtime.version(deadline=deadline)
+    name = told.name.lower()
+    if name in list(RuntimeName):
+        yield name, f"{name} {told.version}"
+    program, path = default_program(runtime.configuration(deadline=deadline))
+    if program in list(RuntimeName):
+        said = target.run(["sh", "-c", _VERSION, "sh", path, program], deadline=deadline).text.strip()
+        yield program, said if program in said.split() else f"{program} version UNKNOWN"
+
+
+def _node(facts: NodeFacts) -> dict[str, object]:
+    zones = {f"node{zone.id}": zone.memory // _KIB for zone in facts.zones}
+    return {
+        "mem_total_kib": facts.memory // _KIB,
+        "swap_total_kib": facts.swap // _KIB,
+        "cpus": facts.cpus,
+        **({"numa": zones} if zones else {}),
+        "page_size": facts.page_size,
+        "cgroup": facts.cgroup_version.value,
+        "swappiness": facts.swappiness,
+        "kernel": facts.kernel,
+    }
+
+
+def _files(reading: Reading, first: Mapping[str, Mapping[CgroupPath, str]]) -> dict[str, dict[str, str | None]]:
+    """The files of each cgroup that is still there; null for one that does not exist."""
+    found: dict[str, dict[str, str | None]] = {}
+    for path, cgroup in reading.cgroups.items():
+        files: dict[str, str | None] = {
+            name: text.rstrip("\n") if isinstance(text, str) else None for name, text in cgroup.files.items()
+        }
+        if any(text is not None for text in files.values()):
+            files.update({name: texts[path].strip() for name, texts in first.items() if path in texts})
+            found[str(path)] = files
+    return found

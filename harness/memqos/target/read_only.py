@@ -1,0 +1,52 @@
+"""A target that is only looked at: whatever would write a file on it is refused before it is tried."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from memqos.clock import Deadline
+from memqos.errors import TargetError
+from memqos.target.base import CommandResult, Target
+
+__all__ = ["ReadOnlyTarget"]
+
+
+class ReadOnlyTarget:
+    """A target as it is, but for writing. Its commands are the caller's own, who starts none that changes anything."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    @property
+    def address(self) -> str:
+        """The target's own."""
+        return self._target.address
+
+    def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
+        """As the target does."""
+        return self._target.run(argv, deadline=deadline, stdin=stdin)
+
+    def read(self, path: str, *, deadline: Deadline) -> bytes | None:
+        """As the target does."""
+        return self._target.read(path, deadline=deadline)
+
+    def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:  # noqa: ARG002
+        """TargetError, always."""
+        raise TargetError(
+            f"nothing is written here, and {path} was to be: this machine is only read.", where=self.address
+        )
+
+    def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
+        """As the target does."""
+        return self._target.list(path, deadline=deadline)
+
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """As the target does."""
+        return self._target.open(argv)
+
+    def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
+        """As the target does; the socket that it makes is on this host."""
+        return self._target.forward(remote_socket)

@@ -1,0 +1,110 @@
+"""`memqos audit --target` and `memqos record`: a node that is there, judged without being touched."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memqos.catalog.data import data_root
+from memqos.cli.main import run
+from memqos.errors import EnvironmentNotAbleError
+from memqos.model.path import CgroupPath
+from memqos.place import recording
+from tests.live_node import LiveNode, live_node
+
+Told = Callable[..., tuple[int, str, str]]
+PODS = [
+    word
+    for name in ("burstable", "best-effort", "guaranteed-two")
+    for word in ("--pods", data_root() / f"fixtures/pods/{name}.yaml")
+]
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
+    @contextlib.contextmanager
+    def reached(*_: Any) -> Iterator[Any]:
+        yield live.target
+
+    monkeypatch.setattr(recording, "reached", reached)
+    with live_node(tmp_path / "cri.sock") as live:
+        yield live
+
+
+def test_a_right_node_conforms(node: LiveNode, told: Told) -> None:
+    code, out, err = told("--target", "ssh://node7", *PODS)
+    assert (code, err) == (0, "")
+    assert out.endswith("ssh://node7: Kubernetes 1.27: 124 conform, 0 deviate, 0 not observable\n")
+
+
+def test_a_file_that_somebody_wrote_deviates_and_is_told_as_the_kubelets(node: LiveNode, told: Told) -> None:
+    cgroups = node.place._cgroups
+    [pod] = [path for path in cgroups.below([CgroupPath(("kubepods.slice",))]) if "burstable-pod" in path.name]
+    cgroups.show(pod, "memory.min", "4096\n")
+    code, out, _ = told("--target", "ssh://node7", *PODS)
+    assert code == 1
+    assert "memory.min of pod default/burstable is 4096, expected 67108864" in out
+    assert "set by   the kubelet" in out
+
+
+def test_a_recording_is_judged_as_the_node_itself(
+    node: LiveNode, told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["record", "--target", "ssh://node7"]) == 0
+    (tmp_path / "node7.json").write_text(capsys.readouterr().out)
+    _, there, _ = told("--target", "ssh://node7", "--json", *PODS)
+    _, kept, _ = told("--tree", tmp_path / "node7.json", "--json", *PODS)
+    assert [said(one) for one in json.loads(there)["findings"]] == [said(one) for one in json.loads(kept)["findings"]]
+
+
+def said(finding: dict[str, Any]) -> dict[str, Any]:
+    """Without its reason, which names the file of the configuration."""
+    return {name: value for name, value in finding.items() if name != "reason"}
+
+
+def test_a_node_does_not_say_what_its_pods_were_asked_for(told: Told) -> None:
+    code, _, err = told("--target", "ssh://node7")
+    assert code == 4
+    assert "kubectl get pods -A -o json" in err
+
+
+@pytest.mark.parametrize("given", [[], ["--target", "ssh://node7", "--tree", "node7.json"]])
+def test_one_node_is_judged(told: Told, given: list[str]) -> None:
+    code, _, err = told(*given, *PODS)
+    assert code == 4
+    assert "Give --target URL or --tree FILE." in err
+
+
+def test_a_url_of_no_machine_is_told_with_its_option(told: Told) -> None:
+    code, _, err = told("--target", "http://node7", *PODS)
+    assert code == 4
+    assert "--target: there is no connection 'http'" in err
+
+
+def test_a_machine_without_pods_is_not_able(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: Any, **__: Any) -> None:
+        raise EnvironmentNotAbleError("no kubelet's pods are there.", where="ssh://node7")
+
+    monkeypatch.setattr(recording, "recorded", nothing)
+    monkeypatch.setattr(recording, "reached", lambda *_: contextlib.nullcontext())
+    assert told("--target", "ssh://node7", *PODS)[0] == 6
+
+
+def test_a_kubelet_that_is_not_found_has_to_be_told_of(node: LiveNode, told: Told) -> None:
+    node.kubelet = []
+    code, _, err = told("--target", "ssh://node7", *PODS)
+    assert code == 4
+    assert "Give the release with --kubernetes." in err
+    config = data_root() / "fixtures/kubelet/v1.27.yaml"
+    assert told("--target", "ssh://node7", "--kubernetes", "1.27", "--kubelet-config", config, *PODS)[0] == 0
+
+
+def test_options_win_over_what_the_node_says(node: LiveNode, told: Told) -> None:
+    code, out, _ = told("--target", "ssh://node7", "--set", "memoryThrottlingFactor=0.5", *PODS)
+    assert code == 1
+    assert "memory.high" in out

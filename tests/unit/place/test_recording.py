@@ -1,0 +1,144 @@
+"""A node that is there, recorded: what is read of it, and that nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memqos.catalog.recorded_trees import tree_of
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.model.path import CgroupPath
+from memqos.place.recording import recorded
+from memqos.runtime._proto import cri_pb2
+from memqos.target.read_only import ReadOnlyTarget
+from tests.live_node import CONFIG, NODE, LiveNode, live_node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[LiveNode]:
+    with live_node(tmp_path / "cri.sock") as live:
+        yield live
+
+
+def test_everything_that_an_audit_needs_is_recorded_but_for_manifests(node: LiveNode) -> None:
+    tree = tree_of(recorded(node.target), "fake://")
+    assert tree.release == "v1.27.7"
+    assert tree.settings is not None
+    assert tree.settings.origin["systemReserved.memory"] == "fake:// config:13"
+    assert tree.node is not None
+    assert (tree.node.memory, tree.node.swap, tree.node.cpus, tree.node.kernel) == (
+        2147483648, 536870912, 2, "6.12.107+deb13-cloud-amd64",
+    )  # fmt: skip
+    assert tree.runtimes == {"containerd": "1.7.24", "runc": "1.1.15+ds1", "systemd": "257"}
+    assert tree.driver is CgroupDriver.SYSTEMD
+    assert sorted(tree.sandboxes.values()) == ["best-effort", "burstable", "guaranteed-two"]
+    assert sorted({one.name for one in tree.containers}) == ["app", "side"]
+    assert tree.pods is None
+
+
+def test_nothing_is_written(node: LiveNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("written")
+
+    before = {path: dict(files) for path, files in node.place._cgroups._cgroups.items()}
+    monkeypatch.setattr(node.target, "write", refused)
+    recorded(node.target)
+    assert node.place._cgroups._cgroups == before
+
+
+def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: LiveNode) -> None:
+    file = "/sys/fs/cgroup/kubepods.slice/memory.max"
+    before = node.target.read(file, deadline=Deadline.after(1))
+    with pytest.raises(TargetError, match="only read"):
+        ReadOnlyTarget(node.target).write(file, b"4096", deadline=Deadline.after(1))
+    assert node.target.read(file, deadline=Deadline.after(1)) == before != b"4096\n"
+
+
+def test_a_node_without_pods_of_a_kubelet_is_told(node: LiveNode) -> None:
+    node.place._cgroups.remove(CgroupPath(("kubepods.slice",)))
+    with pytest.raises(EnvironmentNotAbleError, match="no kubelet's pods are there"):
+        recorded(node.target)
+
+
+def test_a_node_on_which_no_runtime_listens_is_told(node: LiveNode) -> None:
+    node.listens = ""
+    with pytest.raises(EnvironmentNotAbleError, match="no container runtime listens on /run/containerd"):
+        recorded(node.target)
+
+
+def test_a_socket_that_is_named_is_the_only_one_that_is_asked(node: LiveNode) -> None:
+    node.listens = ""
+    with pytest.raises(EnvironmentNotAbleError, match=r"listens on /run/mine\.sock\."):
+        recorded(node.target, cri_socket="/run/mine.sock")
+
+
+def test_without_a_kubelet_its_release_and_configuration_are_left_out(node: LiveNode) -> None:
+    node.kubelet = []
+    tree = tree_of(recorded(node.target), "fake://")
+    assert (tree.release, tree.settings) == ("", None)
+
+
+def test_an_option_of_the_kubelet_may_have_its_value_behind_it(node: LiveNode) -> None:
+    node.kubelet = ["Kubernetes v1.27.7", "/var/lib", "kubelet", "--v", "2", "--config", "kubelet/config.yaml"]
+    assert tree_of(recorded(node.target), "fake://").settings is not None
+
+
+def test_a_configuration_that_is_gone_is_told_with_its_path(node: LiveNode) -> None:
+    node.kubelet[-1] = "--config=/etc/gone.yaml"
+    with pytest.raises(TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration is not there"):
+        recorded(node.target)
+
+
+def test_containers_that_have_ended_have_nothing_to_read(node: LiveNode) -> None:
+    for one in node.lists.containers:
+        one.state = cri_pb2.CONTAINER_EXITED
+    assert tree_of(recorded(node.target), "fake://").containers == ()
+
+
+def test_a_node_inside_a_container_of_this_one_is_passed_over(node: LiveNode) -> None:
+    inner = CgroupPath(("system.slice", "docker-1.scope", "kubelet.slice", "kubelet-kubepods.slice"))
+    node.place._cgroups.make(inner)
+    found = {str(path) for path in tree_of(recorded(node.target), "fake://").reading.cgroups}
+    assert "/system.slice" in found
+    assert not any("docker-1" in path for path in found)
+
+
+def test_a_node_that_is_one_inside_a_container_has_its_own_parent(node: LiveNode) -> None:
+    cgroups = node.place._cgroups
+    cgroups.remove(CgroupPath(("kubepods.slice",)))
+    cgroups.make(CgroupPath(("kubelet.slice", "kubelet-kubepods.slice", "kubelet-kubepods-besteffort.slice")))
+    found = {str(path) for path in tree_of(recorded(node.target), "fake://").reading.cgroups}
+    assert {path for path in found if not path.startswith("/memqos")} == {
+        "/kubelet.slice",
+        "/kubelet.slice/kubelet-kubepods.slice",
+        "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice",
+    }
+
+
+def test_the_files_of_every_hierarchy_of_cgroup_v1_are_under_one_path(tmp_path: Path) -> None:
+    facts = replace(NODE, cgroup_version=CgroupVersion.V1)
+    with live_node(tmp_path / "cri.sock", pods=("burstable",), driver=CgroupDriver.CGROUPFS, node=facts) as live:
+        tree = tree_of(recorded(live.target), "fake://")
+    assert tree.node is not None
+    assert tree.node.cgroup_version is CgroupVersion.V1
+    files = tree.reading.cgroups[CgroupPath(("kubepods", "burstable"))].files
+    assert files["cpu.shares"] == "10"
+    assert files["memory.limit_in_bytes"] == "9223372036854771712"
+
+
+def test_the_state_of_the_memory_manager_is_taken_along(node: LiveNode) -> None:
+    node.kubelet.append("--root-dir=/data/kubelet")
+    node.target._plain._files["/data/kubelet/memory_manager_state"] = b'{"policyName": "Static", "checksum": 1}'
+    assert recorded(node.target)["memory_manager_state"] == {"policyName": "Static", "checksum": 1}
+
+
+def test_the_configuration_keeps_its_own_lines(node: LiveNode) -> None:
+    text = node.target.read(CONFIG, deadline=Deadline.after(1))
+    assert text is not None
+    assert recorded(node.target)["config"] == text.decode()
