@@ -72,7 +72,7 @@ def test_a_machine_that_is_there(machine: Machine, url: str) -> None:
 class Forgetful:
     """A recorder of what nobody looks at."""
 
-    def plan(self, plan: object) -> None:
+    def plan(self, plan: object, *, requested: object = None) -> None:
         pass
 
     def reading(self, reading: object) -> None:

@@ -35,7 +35,7 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     assert deviation["subject"].startswith("container ")
     assert bundle(folder)["machines"][0]["runtime_binary"]["sha256"]
     kept = {path.name for path in (folder / failed["folder"]).iterdir()}
-    assert kept >= {"requests.jsonl", "dmesg.txt", "cgroups.txt", "serial.log"}
+    assert kept >= {"plan.json", "readings.jsonl", "requests.jsonl", "dmesg.txt", "cgroups.txt", "serial.log"}
     assert "memory.min of container requested is 0, expected 8388608" in done.stdout
 
 

@@ -155,6 +155,7 @@ def finding_of(said: Mapping[str, Any], reason: Reason | None) -> Finding:
         reason=reason,
         evidence={name: said_text(one) for name, one in object_of(said.get("evidence")).items()},
         lost=_lost(said.get("lost")),
+        measured=said.get("measured") is True,
         **{name: said_text(said[name]) for name in ("subject", "cgroup", "knob", "expected", "observed", "why_not")},
     )
 

@@ -70,9 +70,9 @@ class Consumption(Containers):
     def _figures(
         self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: str
     ) -> Sequence[Finding]:
-        before = self._files(path, FILES)
+        before = self._read([path], FILES).cgroups[path].files
         answer = ask()
-        after = self._files(path, FILES)
+        after = self._read([path], FILES).cgroups[path].files
         stock = stock_of(self.kubelet.node.cpus, self.kubelet.host.page_size)
         return [
             figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)

@@ -67,6 +67,7 @@ def _agrees(name: str, told: object, before: int | None, after: int | None, path
         expected=expected,
         observed="nothing" if told is None else str(told),
         why_not=why_not,
+        measured=True,
     )
 
 

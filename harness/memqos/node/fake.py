@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.reading import Reading
@@ -18,7 +18,7 @@ __all__ = ["FAKE_FACTS", "fake_node"]
 class _NoRecorder:
     """Keeps nothing."""
 
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
         """Forget it."""
 
     def reading(self, reading: Reading) -> None:

@@ -105,6 +105,7 @@ def figure_finding(
         expected=f"{least} to {most}" if bounds else "",
         observed="" if seen is None else str(seen),
         why_not=why_not,
+        measured=True,
     )
 
 

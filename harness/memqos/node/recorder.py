@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.reading import Reading
 from memqos.node.weighing import Weight
 from memqos.probe.looks import Look
@@ -15,8 +15,8 @@ __all__ = ["Recorder"]
 class Recorder(Protocol):
     """Who keeps evidence; every method may be called from any thread."""
 
-    def plan(self, plan: Plan) -> None:
-        """A plan that is going to be enforced."""
+    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
+        """A plan that is going to be enforced. requested: a further container, which the runtime was asked for."""
         ...
 
     def reading(self, reading: Reading) -> None:

@@ -31,10 +31,11 @@ from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText
+from memqos.model.reading import FileText, Reading
 from memqos.node.beside import absent_finding, is_absent, kept_findings, written_by_others
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
+from memqos.node.recorder import Recorder
 from memqos.node.refusing import (
     NAME,
     SUBJECT,
@@ -70,13 +71,15 @@ _NOTHING = ContainerResources()
 class Requests:
     """The verb of suites that ask the runtime itself. population: of one pod, whose first container is the neighbour.
 
-    kubelet: the node's, of which only what concerns runtimes is used. left: what was found to be left by refusals.
+    kubelet: the node's, of which only what concerns runtimes is used. recorder: told what is judged, and by what.
+    left: what was found to be left by refusals.
     """
 
     runtime: Runtime
     tree: CgroupTree
     kubelet: Kubelet
     population: Population
+    recorder: Recorder
     left: list[str] = field(default_factory=list)
 
     def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
@@ -161,7 +164,8 @@ class Requests:
         knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *_CPUSETS}]
         planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
-        reading = self.tree.read_cgroups([path], [knob.value for knob in knobs], deadline=_soon())
+        self.recorder.plan(self.population.plan, requested=planned)
+        reading = self._read([path], [knob.value for knob in knobs])
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
         if is_absent(path, reading):
             # None of its files can be seen then, and that is no matter of files.
@@ -260,8 +264,13 @@ class Requests:
         names = [container.name for container in pod.pod.containers]
         paths = [pod.planned.cgroup.path, *(self.population.path_of(pod.pod, name) for name in names)]
         knobs = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
-        reading = self.tree.read_cgroups(paths, knobs, deadline=_soon())
-        return {path: seen.files for path, seen in reading.cgroups.items()}
+        return {path: seen.files for path, seen in self._read(paths, knobs).cgroups.items()}
+
+    def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
+        """Files that something is judged by."""
+        reading = self.tree.read_cgroups(paths, names, deadline=_soon())
+        self.recorder.reading(reading)
+        return reading
 
     def _kept(
         self,

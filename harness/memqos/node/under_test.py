@@ -163,7 +163,13 @@ class NodeUnderTest:
         with self.admitted([pod], kubelet) as population:
             population.require(pod.uid)
             self._weigh(population)
-            yield kind(runtime=self.runtime, tree=self.tree, kubelet=self.kubelet(kubelet), population=population)
+            yield kind(
+                runtime=self.runtime,
+                tree=self.tree,
+                kubelet=self.kubelet(kubelet),
+                population=population,
+                recorder=self._recorder,
+            )
 
     def _weigh(self, population: Population) -> None:
         """Once for a node: what the runtime costs is the same the next time, and no finding rests on it."""

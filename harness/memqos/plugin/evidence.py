@@ -16,7 +16,8 @@ from memqos import frame
 from memqos.claims import About, unproved
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict, worst
-from memqos.engine.plan import Plan
+from memqos.engine.answer.document import cgroup_document, plan_document
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
 from memqos.place.base import Place
@@ -100,11 +101,13 @@ class MachineLog:
         """From now on write there; None is the machine's own folder."""
         self._current = folder or self._own
 
-    def plan(self, plan: Plan) -> None:
-        """Keep a plan, and the files that it was made of."""
-        document = as_json(plan)
+    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
+        """Keep a plan, and the files that it was made of, which say nothing of a container that was asked for."""
+        document = plan_document(plan)
+        if requested is not None:
+            document["cgroups"].append(cgroup_document(requested))
         self._current.write("plan.json", _compact(document))
-        if text := manifests_text(document):
+        if requested is None and (text := manifests_text(document)):
             self._current.write("manifests.yaml", text)
 
     def reading(self, reading: Reading) -> None:

@@ -145,7 +145,8 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
         expected = {name: finding.expected for name, finding in found.items()}
         observed = {name: finding.observed for name, finding in found.items()}
         deviates = any(finding.verdict in {Verdict.DEVIATES, Verdict.KNOWN} for finding in found.values())
-        if len(set(expected.values())) > 1:
+        is_measured = any(finding.measured for finding in found.values())
+        if len(set(expected.values())) > 1 and not is_measured:
             rules = {name: _rules(finding.reason) for name, finding in found.items()}
             reasons = rules if len(set(rules.values())) > 1 else {}
             groups.setdefault((claim, knob, "expected", *_split(rules)), []).append((subject, expected, reasons))

@@ -19,13 +19,15 @@ REASON = Reason(
 )
 
 
+@pytest.mark.parametrize("measured", [False, True])
 @pytest.mark.parametrize(
     "reason", [REASON, Reason(rule="", revision="", source=""), None], ids=["full", "bare", "none"]
 )
-def test_findings_survive_json(reason):
+def test_findings_survive_json(reason, measured):
     finding = Finding(
         verdict=Verdict.NOT_OBSERVABLE, subject="s", cgroup="/c", knob="memory.high", set_by=Setter.RUNTIME,
         expected="1", observed="", why_not="gone", reason=reason, evidence={"oom_kill": "1"},
+        measured=measured,
     )  # fmt: skip
     assert finding_from(json.loads(json.dumps(finding_document(finding)))) == finding
 

@@ -13,7 +13,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.enactor.patience import Patience
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
@@ -74,11 +74,13 @@ class Log:
 
     def __init__(self) -> None:
         self.plans: list[Plan] = []
+        self.requested: list[PlannedCgroup] = []
         self.readings: list[Reading] = []
         self.looks: list[Look] = []
 
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
         self.plans.append(plan)
+        self.requested += [requested] if requested is not None else []
 
     def reading(self, reading: Reading) -> None:
         self.readings.append(reading)

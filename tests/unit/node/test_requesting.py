@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,12 +16,15 @@ from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_o
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
+from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
+from memqos.node.requesting import Requests
 from memqos.place.fake import FakePlace
 from memqos.plugin.catalogue import Catalogue
 from memqos.runtime.base import Capability
+from tests.unit.node.fakes import Log
 
 CATALOGUE = Catalogue()
 ALL = load_requests()
@@ -62,6 +65,30 @@ def findings(
     node = node_on(place, kind(place, driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         return requests.judge(CATALOGUE.request(request) if isinstance(request, str) else request)
+
+
+def kept_of(verb: Callable[[Any], Sequence[Finding]], kind: type[Any] = Requests) -> Log:
+    """What is kept of the findings that a verb gives, once the pod stands."""
+    place, kept = FakePlace(runtimes=TRIXIE), Log()
+    runtime = place.runtime(CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=kept, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), kind) as asking:
+        kept.readings.clear()
+        verb(asking)
+    return kept
+
+
+def test_what_a_request_is_judged_by_is_kept() -> None:
+    kept = kept_of(lambda requests: requests.judge(CATALOGUE.request("update-unified-high")))
+
+    [planned] = kept.requested
+    assert str(planned.knobs[Knob.MEMORY_HIGH].value) == "58720256"
+    assert planned.knobs[Knob.MEMORY_HIGH].reason.rule == "memory.high is what an update asked for"
+    before, of_container, after = kept.readings
+    assert before.cgroups.keys() == after.cgroups.keys()
+    [(path, seen)] = of_container.cgroups.items()
+    assert path.parent == planned.path
+    assert seen.files["memory.high"] == "58720256\n"
 
 
 def deviating(found: Sequence[Finding]) -> set[str]:

@@ -182,6 +182,23 @@ def test_findings_of_one_knob_are_compared_in_their_order():
     assert difference.values == {"old": "refused", "new": "taken"}
 
 
+def measured(profile, verdict, expected, observed):
+    found = finding(verdict, knob="usage", expected=expected, observed=observed, measured=True)
+    return one(profile, "a", Outcome(verdict.value), findings=[found])
+
+
+def test_bounds_that_were_measured_are_no_difference():
+    bounds = [
+        measured("old", Verdict.CONFORMS, "1048576 to 2097152", "1400000"),
+        measured("new", Verdict.CONFORMS, "1052672 to 2101248", "1500000"),
+    ]
+    assert matrix_of(bounds).differences == ()
+
+    wrong = [bounds[0], measured("new", Verdict.DEVIATES, "1052672 to 2101248", "0")]
+    [difference] = matrix_of(wrong).differences
+    assert (difference.what, dict(difference.values)) == ("observed", {"old": "1400000", "new": "0"})
+
+
 def test_what_differs_and_conforms_everywhere_is_no_difference():
     """Two machines use a different amount of memory: nothing was expected of it but a bound."""
     cases = [

@@ -20,7 +20,8 @@ A reason: rule, revision, source, inputs (name, value, origin), arithmetic, roun
 fields that are empty are left out.
 
 A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null where no rule computes what
-is expected), evidence, lost (null where nobody looked): by, told, and hops, each with hop, asked, held and why_not.
+is expected), evidence, lost (null where nobody looked): by, told, and hops, each with hop, asked, held and why_not;
+measured (true, or left out), where what is expected was read off the machine at that moment.
 memqos.schema.json says the same to programs.
 """
 
@@ -40,6 +41,7 @@ from memqos.model.knob import ABSENT
 
 __all__ = [
     "FORMAT",
+    "cgroup_document",
     "cri_document",
     "expected_document",
     "finding_document",
@@ -69,7 +71,7 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document
         "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
         "pods": (_pod(pod, translated_for) for pod in plan.pods),
-        "cgroups": (_cgroup(cgroup) for cgroup in plan.cgroups()),
+        "cgroups": (cgroup_document(cgroup) for cgroup in plan.cgroups()),
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
         "refusals": [
@@ -115,7 +117,8 @@ def _container(container: PlannedContainer, kubelet: Kubelet | None) -> Document
     return found
 
 
-def _cgroup(cgroup: PlannedCgroup) -> Document:
+def cgroup_document(cgroup: PlannedCgroup) -> Document:
+    """One cgroup of a plan, with what is expected of each of its control files."""
     return {
         "level": cgroup.level.value,
         "path": str(cgroup.path),
@@ -160,7 +163,7 @@ def _chain(reasons: Iterable[Reason]) -> list[Document]:
 
 def finding_document(finding: Finding) -> Document:
     """A finding; `finding_from` is its inverse."""
-    return {
+    found: Document = {
         "verdict": finding.verdict.value,
         "subject": finding.subject,
         "cgroup": finding.cgroup,
@@ -173,6 +176,7 @@ def finding_document(finding: Finding) -> Document:
         "evidence": dict(finding.evidence),
         "lost": None if finding.lost is None else _lost(finding.lost),
     }
+    return found | {"measured": True} if finding.measured else found
 
 
 def _lost(loss: Loss) -> Document:

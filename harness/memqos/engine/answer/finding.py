@@ -36,6 +36,7 @@ class Finding:
     why_not: for NOT_OBSERVABLE, what kept the observation from being made.
     evidence: further facts worth keeping (event counters, exit code), name to text.
     lost: of a container's file that deviates, the first hop that lost the value; None where nobody looked.
+    measured: whether what is expected was read off the machine at that moment, and is another each time.
     """
 
     verdict: Verdict
@@ -49,6 +50,7 @@ class Finding:
     why_not: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
     lost: Loss | None = None
+    measured: bool = False
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
