@@ -21,7 +21,8 @@ class Wrong:
     """One wrong runtime.
 
     way: of program.WAYS. found: by claim the knobs that deviate there, all of them. needs_own_pod: whether it is seen
-    at a pod that it started itself, or leaves one that says nothing more.
+    at a pod that it started itself, or leaves one that says nothing more: what pods that come and go leave is looked at
+    once in each.
     """
 
     way: str
@@ -46,7 +47,7 @@ _MACHINE = {
     "swallows keys and values", "update forgets unified",
 }  # fmt: skip
 
-_OWN_POD = {"clobbers the pod", "limits sandboxes"}
+_OWN_POD = {"clobbers the pod", "limits sandboxes", "leaves the cgroup", "leaves a process", "leaves a mount"}
 
 _TABLE: Mapping[str, Mapping[str, str]] = {
     "drops unified": {"requests/unified-min": "memory.min", "requests/everything": UNIFIED},

@@ -15,8 +15,8 @@ import pytest
 from memqos import frame
 from memqos.claims import About, unproved
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.document import cgroup_document, plan_document
+from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading

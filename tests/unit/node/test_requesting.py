@@ -15,8 +15,8 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
-from memqos.model.node import CgroupDriver
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
