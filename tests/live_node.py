@@ -48,6 +48,7 @@ class Lists(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.drops_huge_pages = True
         self.sandboxes: list[Any] = []
         self.containers: list[Any] = []
 
@@ -59,7 +60,8 @@ class Lists(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
 
     def Status(self, _: Any, __: Any) -> Any:  # noqa: N802
         runc = {"runtimeType": "io.containerd.runc.v2", "options": {"SystemdCgroup": True}}
-        config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}}
+        config: dict[str, Any] = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}}
+        config["disableHugetlbController"] = self.drops_huge_pages
         return cri_pb2.StatusResponse(info={"config": json.dumps(config)})
 
     def ListPodSandbox(self, _: Any, __: Any) -> Any:  # noqa: N802

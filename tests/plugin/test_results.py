@@ -95,6 +95,8 @@ def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run_apart, pytester):
     assert written["counts"]["not_run"] == 3
     assert len(written["results"]) == 2
     assert (pytester.path / "out/junit_01.xml").exists()
+    assert json.loads((pytester.path / "out/started.json").read_text())["timestamp"] > 1700000000
+    assert "result" in json.loads((pytester.path / "out/finished.json").read_text())
 
 
 def test_a_deviation_seen_before_an_interrupt_decides(suite, run_apart):

@@ -64,7 +64,7 @@ class RecordedTree:
     sandboxes: the uids of all pods that have one, or a container, with their names. checkpoint: the Memory Manager's
     state file under the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
-    containers' cgroups show.
+    containers' cgroups show. hugetlb: whether containerd passes huge page limits on.
     """
 
     source: str
@@ -77,6 +77,7 @@ class RecordedTree:
     pods: tuple[Pod, ...] | None = None
     checkpoint: str | None = None
     runtimes: Mapping[str, str] = field(default_factory=dict)
+    hugetlb: bool = False
 
     @property
     def driver(self) -> CgroupDriver | None:
@@ -121,6 +122,7 @@ def tree_of(data: Mapping[str, Any], file: str, overrides: Sequence[str] = ()) -
         pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
+        hugetlb=(node or {}).get("hugetlb") is True,
     )
 
 

@@ -105,7 +105,7 @@ def command(
             node=said.facts(recorded.node),
             release=release,
             shown=recorded.driver,
-            runtimes=runtime.runtimes(recorded.runtimes),
+            runtimes=runtime.runtimes(recorded.runtimes, hugetlb=recorded.hugetlb),
         ),
         pods=given,
         static=static,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +21,8 @@ from memqos.bundles.verifying import Verification, seal, sign, signed_by, verify
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
-from memqos.report import junit, markdown, summary
+from memqos.report import junit, markdown, prow, summary
+from memqos.report.support import support_badges, support_markdown, support_of
 from memqos.report.verdict import verdict_line
 
 __all__ = ["command"]
@@ -31,6 +33,7 @@ HELP = """Make reports of the folders that runs left, also of a run that was kil
   memqos report html results/TIME -o report.html     one file to look at, which needs nothing else
   memqos report show results/TIME                    what the run said at its end
   memqos report compare results/OLD results/NEW      what got better, and what worse
+  memqos report support results/*                    claims by runtimes and their versions
   memqos report merge shard-1 shard-2 -o results     one folder of several
   memqos report verify results/TIME                  is it as the run left it?
 """
@@ -127,6 +130,29 @@ def badge(results: tuple[Path, ...], output: str, label: str) -> None:
         _put(markdown.badge_json(read.bundle, label=label), output)
 
 
+@command.command(name="support")
+@_results
+@_output("-")
+@click.option("--badges", metavar="FOLDER", type=click.Path(path_type=Path), help="Write a badge for each column too.")
+@click.option("--json", "as_json", is_flag=True, help="Write the table as JSON.")
+def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_json: bool) -> None:
+    """Write what each runtime supports, in the versions that were judged: claims by runtimes, as Markdown.
+
+    Each of RESULTS may be of another runtime, or another version of it; cases of the same count together.
+
+    \b
+    Examples:
+      memqos report support results/runc-* results/crun-* -o SUPPORT.md --badges badges
+    """
+    found = support_of([read_results(place).bundle for place in results])
+    _put(json.dumps(found.to_json(), indent=1) + "\n" if as_json else support_markdown(found), output)
+    if badges is not None:
+        with _written(str(badges)):
+            badges.mkdir(parents=True, exist_ok=True)
+            for name, text in support_badges(found).items():
+                write(badges / name, text)
+
+
 @command.command(name="compare")
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
@@ -171,6 +197,8 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
     with _written(str(output)):
         merged = merge([read_results(place) for place in results], output)
         write(output / "junit_01.xml", junit.junit_xml(merged.bundle))
+        for name, text in prow.files_of(merged.bundle).items():
+            write(output / name, text)
         write(output / "report.html", page_html(merged))
         write(output / "bundle.json", merged.bundle.to_text())
         seal(output)

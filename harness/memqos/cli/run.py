@@ -13,6 +13,7 @@ import pytest
 
 from memqos.catalog import kubelets
 from memqos.catalog.data import data_root
+from memqos.cli.comparing import OPTION, run_compared
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import setting_option, settings_from
 from memqos.cli.suites import Selection, select_suites
@@ -42,6 +43,7 @@ Examples:
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver
   memqos run --runtime runc,oci:crun            the same cases with both, and a matrix of them
   memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
+  memqos run --runtime-binary ./my-runc --compare runc.dist     what is worse with it than without
   memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
   memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
   memqos run -n auto                            as many machines at a time as are fastest here
@@ -59,6 +61,7 @@ def _run(
     workers: str | None,
     overrides: Sequence[str],
     as_json: bool,
+    against: str | None,
     words: Sequence[str],
     **given: Any,
 ) -> int:
@@ -68,6 +71,9 @@ def _run(
     _check_workers(workers)
     if not {"--collect-only", "--co"} & set(words):
         check_host(settings)
+        if against is not None:
+            said: Sequence[str] = click.get_current_context().meta[_SAID]
+            return run_compared(settings, said, against=against, as_json=as_json)
     selection = [*_pair("-k", keyword), *_pair("-m", marks), *_pair("-n", workers), *(["-x"] if exit_first else [])]
     selection += [word for one in overrides for word in ("-o", one)]
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
@@ -188,16 +194,34 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
     ),
 }
 
+
+class _Command(click.Command):
+    """Remembers its arguments as they were written."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's."""
+        ctx.meta[_SAID] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+_SAID = "memqos.run"
+
 _CODES = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
 _EPILOG = f"Exit codes: {_CODES}."
 
-command = click.Command(
+command: click.Command = _Command(
     name="run",
     help=HELP,
     callback=_run,
     params=[
         *(setting_option(setting) for setting in SETTINGS),
         *_PYTEST_OPTIONS.values(),
+        click.Option(
+            [OPTION, "against"],
+            metavar="NAME",
+            help="Run with this runtime first, and answer 1 only for what got worse: runc.dist is the machine's own "
+            "build beside that of --runtime-binary, crun another runtime.",
+        ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the bundle; everything else goes to stderr."),
         click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGS]..."),
     ],

@@ -65,10 +65,11 @@ class RuntimeOptions:
     hugetlb: bool = False
     weight: str | None = None
 
-    def runtimes(self, recorded: Mapping[str, str] | None = None) -> Runtimes:
+    def runtimes(self, recorded: Mapping[str, str] | None = None, *, hugetlb: bool = False) -> Runtimes:
         """The runtimes: an option wins over what is `recorded` (name to version, "" for one that is not known).
 
-        What neither says is Debian trixie's, and of a recorded node not known.
+        hugetlb: whether the recorded containerd passes huge page limits on. What neither says is Debian trixie's, and
+        of a recorded node not known.
 
         Raises UsageError for something that is no name and version, or for --weight beside --runtime.
         """
@@ -80,7 +81,7 @@ class RuntimeOptions:
         if self.weight is not None:
             found = replace(found, oci=_weighing(found.oci, WeightConversion(self.weight)))
         systemd = self.systemd or int((recorded or {}).get("systemd", SYSTEMD))
-        return replace(found, systemd=systemd, hugetlb=self.hugetlb)
+        return replace(found, systemd=systemd, hugetlb=self.hugetlb or hugetlb)
 
 
 def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:

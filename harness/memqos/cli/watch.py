@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
+from memqos.cli.own_process import run_alone
 from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Clock
 from memqos.errors import ExitCode, UsageError
@@ -74,24 +72,6 @@ def _stamp(file: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _run_once(arguments: Sequence[str]) -> int:
-    """`memqos run` in a process of its own, which ends as it would alone; an interrupt is handed on to it."""
-    # In a group of its own Ctrl-C does not reach it a second time beside ours.
-    process = subprocess.Popen([sys.executable, "-m", "memqos", "run", *arguments], process_group=0)
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            process.send_signal(signal.SIGINT)
-        else:
-            break
-    if interrupted or code == ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt
-    return code
-
-
 def _watch(*, words: Sequence[str], **given: str | None) -> int:
     files = [Path(value) for value in given.values() if value is not None]
     if not files:
@@ -102,7 +82,7 @@ def _watch(*, words: Sequence[str], **given: str | None) -> int:
         if not file.is_file():
             raise UsageError(f"there is no file '{file}'.", where="memqos watch")
     options = [word for key, value in given.items() if value is not None for word in (_OPTIONS[key], value)]
-    return watched(files, lambda again: _run_once([*options, *words, *(["--last-failed"] if again else [])]))
+    return watched(files, lambda again: run_alone([*options, *words, *(["--last-failed"] if again else [])]))
 
 
 command = click.Command(

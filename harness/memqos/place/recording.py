@@ -176,11 +176,11 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
 
 def _containers(
     target: Target, kubelet: _Kubelet, cri_socket: str, deadline: Deadline
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """By id the pod's name, the container's and the pod's uid; and the runtimes with their versions."""
+) -> tuple[dict[str, list[str]], dict[str, object]]:
+    """By id the pod's name, the container's and the pod's uid; and what the node says of its runtimes."""
     endpoint = kubelet.options.get("container-runtime-endpoint", "").removeprefix("unix://")
     found: dict[str, list[str]] = {}
-    runtimes: dict[str, str] = {}
+    runtimes: dict[str, object] = {}
     sockets = (cri_socket,) if cri_socket else (*([endpoint] if endpoint else []), *_SOCKETS)
     there = tuple(dict.fromkeys(listening(target, *sockets, deadline=deadline)))
     if not there:
@@ -194,13 +194,16 @@ def _containers(
     return found, runtimes
 
 
-def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterator[tuple[str, str]]:
-    """The runtime's own, and that of the OCI runtime by which it runs pods, if it tells."""
+def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterator[tuple[str, object]]:
+    """The runtime's own, that of the OCI runtime by which it runs pods, and of huge pages, if it tells."""
     told = runtime.version(deadline=deadline)
     name = told.name.lower()
     if name in list(RuntimeName):
         yield name, f"{name} {told.version}"
-    program, path = default_program(runtime.configuration(deadline=deadline))
+    configuration = runtime.configuration(deadline=deadline)
+    if configuration:
+        yield "hugetlb", configuration.get("disableHugetlbController") is not True
+    program, path = default_program(configuration)
     if program in list(RuntimeName):
         said = target.run(["sh", "-c", _VERSION, "sh", path, program], deadline=deadline).text.strip()
         yield program, said if program in said.split() else f"{program} version UNKNOWN"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memqos.baseline import Accepted, accepted_or_not, load_baseline
+from memqos.bundles import files
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.lines import line_of
@@ -17,11 +19,13 @@ from memqos.errors import UnknownNameError
 from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
 from memqos.plugin.citing import claims_below
 from memqos.plugin.keys import SETTINGS_KEY
+from memqos.report.gone import known_gone
+from memqos.report.outcome import TestResult
 
 if TYPE_CHECKING:
     from memqos.plugin.station import Station
 
-__all__ = ["accepted_by", "check_claims_of_lists", "known_deviations", "known_or_not"]
+__all__ = ["accepted_by", "check_claims_of_lists", "known_deviations", "known_or_not", "not_seen"]
 
 
 @lru_cache(maxsize=1)
@@ -39,6 +43,11 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
                 line = line_of(file.read_text(encoding="utf-8"), entry.name, "claim")
                 where = f"{file}:{line}: {entry.name}"
                 raise UnknownNameError.of("claim", entry.claim, sorted(claims), where=where)
+
+
+def not_seen(results: Sequence[TestResult], folder: Path, lists: tuple[Path, ...]) -> tuple[str, ...]:
+    """What is listed of the runtimes of a run's machines and was looked for in vain; see `report.gone`."""
+    return known_gone(results, files.machines(folder), known_deviations(lists))
 
 
 def known_or_not(finding: Finding, claim: str, station: Station | None, lists: tuple[Path, ...] = ()) -> Finding:

@@ -12,7 +12,7 @@ from typing import Any
 
 from memqos.bundles.reading import Results
 from memqos.page.building import page_html
-from memqos.report import junit, matrix
+from memqos.report import junit, matrix, prow
 from memqos.report.bundle import Bundle
 from memqos.version import __version__
 
@@ -55,6 +55,8 @@ def _matrix_text(bundle: Bundle) -> str:
 
 FILES: Mapping[str, Callable[[Bundle, Path], str]] = {
     "junit_01.xml": lambda bundle, _: junit.junit_xml(bundle),
+    "started.json": lambda bundle, _: prow.started_json(bundle),
+    "finished.json": lambda bundle, _: prow.finished_json(bundle),
     "matrix.txt": lambda bundle, _: _matrix_text(bundle),
     "report.html": _page,
     "bundle.json": lambda bundle, _: bundle.to_text(),

@@ -31,13 +31,13 @@ from memqos.plugin.keys import (
     phase_of,
     plain_id,
 )
-from memqos.plugin.listed import known_deviations
+from memqos.plugin.listed import not_seen
 from memqos.plugin.publishing import cited, publish, summary_shown
 from memqos.plugin.results_folder import for_good, make_folder
 from memqos.plugin.roster import Roster
 from memqos.plugin.sharing import GROUPS, OMITTED
+from memqos.report import prow
 from memqos.report.bundle import Bundle, LeftOut
-from memqos.report.gone import known_gone
 from memqos.report.outcome import TestResult
 from memqos.report.phase import Phase, result_of
 
@@ -141,16 +141,18 @@ class Recording:
             raise pytest.UsageError(str(error)) from None
         self._made = True
         self._ending.crash_folder = self._folder
-        Folder(self._folder).write("run.json", self._new_bundle().head())
+        begun = self._new_bundle()
+        Folder(self._folder).write("run.json", begun.head())
+        files.write(self._folder / "started.json", prow.started_json(begun))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a phase; when a test is over, write its result at once."""
         nodeid = plain_id(report.nodeid)
         if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._roster.chosen:
-            # xdist made this report of a worker that died in the middle of a test.
             if self._crashes.last_was_interrupted:
                 return
+            # xdist made this report of a worker that died in the middle of a test.
             setattr(report, ATTRIBUTE, worker_died(report))
         if report.when == "teardown":
             self._roster.end(nodeid)
@@ -243,9 +245,7 @@ class Recording:
 
     def _known_gone(self) -> tuple[str, ...]:
         """What is listed as known and was not seen any more; nothing without a case that says anything."""
-        if not self._results:
-            return ()
-        return known_gone(self._results, files.machines(self._folder), known_deviations(self._settings.known))
+        return not_seen(self._results, self._folder, self._settings.known) if self._results else ()
 
     def concluded(self, error: BaseException | None) -> ExitCode:
         """The exit code after everything, with what came in the way of saying it."""

@@ -15,7 +15,17 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["Column", "ColumnDifference", "Matrix", "Row", "cell_text", "matrix_lines", "matrix_of", "without_system"]
+__all__ = [
+    "Column",
+    "ColumnDifference",
+    "Matrix",
+    "Row",
+    "cell_text",
+    "matrix_lines",
+    "matrix_of",
+    "without_system",
+    "worst_of",
+]
 
 SHORTEST = 2
 """With fewer systems there is nothing to compare."""
@@ -242,10 +252,15 @@ def _are_the_others(names: Sequence[str], values: Mapping[str, str]) -> bool:
 def cell_text(counts: Mapping[str, int]) -> str:
     """A cell's counts by outcome: the worst, and of how many cases it is if not of all; "-" for no case."""
     total = sum(counts.values())
-    worst = next((outcome.value for outcome in _ORDER if counts.get(outcome.value)), "")
-    if not worst:
+    worst = worst_of(counts)
+    if worst is None:
         return "-"
     return f"{worst} {total}" if counts[worst] == total else f"{worst} {counts[worst]} of {total}"
+
+
+def worst_of(counts: Mapping[str, int]) -> Outcome | None:
+    """The worst outcome that any case of a cell had; None for no case."""
+    return next((outcome for outcome in _ORDER if counts.get(outcome.value)), None)
 
 
 def _grouped(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:

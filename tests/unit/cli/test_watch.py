@@ -101,7 +101,7 @@ def test_options_go_to_the_run_as_they_are(binary, monkeypatch):
         called.append(list(arguments))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "_run_once", once)
+    monkeypatch.setattr(watch, "run_alone", once)
     with pytest.raises(click.Abort):
         watch.command.main(
             args=["--runtime-binary", str(binary), "-k", "memory.high", "-n", "2", "values"], standalone_mode=False
@@ -132,9 +132,11 @@ def test_an_interrupt_reaches_the_run_once_and_ends_both(tmp_path, binary):
         "print('interrupts', len(came), flush=True)\n"
         "sys.exit(2)\n"
     )
-    code = f"import os; os.environ['PYTHONPATH'] = {str(package.parent)!r}\nfrom memqos.cli.watch import _run_once\n"
+    code = (
+        f"import os; os.environ['PYTHONPATH'] = {str(package.parent)!r}\nfrom memqos.cli.own_process import run_alone\n"
+    )
     code += "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "try:\n    _run_once(['x'])\nexcept KeyboardInterrupt:\n    print('ended')\n"
+    code += "try:\n    run_alone(['x'])\nexcept KeyboardInterrupt:\n    print('ended')\n"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path
     )

@@ -108,3 +108,10 @@ def test_options_win_over_what_the_node_says(node: LiveNode, told: Told) -> None
     code, out, _ = told("--target", "ssh://node7", "--set", "memoryThrottlingFactor=0.5", *PODS)
     assert code == 1
     assert "memory.high" in out
+
+
+def test_a_containerd_that_passes_huge_page_limits_on_is_judged_by_that(node: LiveNode, told: Told) -> None:
+    node.lists.drops_huge_pages = False
+    code, out, _ = told("--target", "ssh://node7", *PODS)
+    assert code == 1
+    assert "hugetlb.2MB.max of container app of pod default/burstable is max, expected 0" in out

@@ -1,0 +1,52 @@
+"""`started.json` and `finished.json`, by which Prow's Spyglass and TestGrid know when a job ran and how it ended. Pure.
+
+Source: kubernetes/test-infra, gubernator/README.md, "Job Artifact GCS Layout"; TestGrid, metadata.Started, Finished.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+from memqos.errors import ExitCode
+from memqos.report.bundle import Bundle
+from memqos.report.verdict import verdict_line
+
+__all__ = ["files_of", "finished_json", "started_json"]
+
+_RESULTS = {ExitCode.CONFORMS: "SUCCESS", ExitCode.INTERRUPTED: "ABORTED"}
+
+
+def files_of(bundle: Bundle) -> dict[str, str]:
+    """Both by name, as far as they say anything."""
+    found = {"started.json": started_json(bundle), "finished.json": finished_json(bundle)}
+    return {name: text for name, text in found.items() if text}
+
+
+def started_json(bundle: Bundle) -> str:
+    """When the run began, in seconds since 1970; "" for one of which that is not known."""
+    return _document({"timestamp": _seconds(bundle.started)}) if bundle.started else ""
+
+
+def finished_json(bundle: Bundle) -> str:
+    """When and how it ended, with what was tested; "" for a run that was killed, which has no end."""
+    if not bundle.ended:
+        return ""
+    code = ExitCode(bundle.exit_code)
+    versions = {f"{one.get('id', '?')}": ", ".join(map(str, one.get("runtimes", ()))) for one in bundle.machines}
+    return _document(
+        {
+            "timestamp": _seconds(bundle.ended),
+            "passed": code is ExitCode.CONFORMS,
+            "result": _RESULTS.get(code, "FAILURE"),
+            "metadata": {"verdict": verdict_line(bundle).removeprefix("verdict: "), **versions},
+        }
+    )
+
+
+def _seconds(moment: str) -> int:
+    return int(datetime.datetime.fromisoformat(moment).timestamp())
+
+
+def _document(value: dict[str, object]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

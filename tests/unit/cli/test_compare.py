@@ -1,0 +1,143 @@
+"""`memqos run --compare`: two runs, one after the other, and what got worse."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memqos.cli import comparing
+from memqos.cli import run as run_page
+from memqos.cli.main import run
+from memqos.errors import ExitCode
+from tests.recorded import copied, deviating
+
+
+class Runs:
+    """What the two runs were asked, in the place of machines: each leaves the recorded results, changed if said so."""
+
+    def __init__(self, *, worse: str = "", codes: Mapping[str, int] | None = None) -> None:
+        self.asked: list[list[str]] = []
+        self.variables: list[set[str]] = []
+        self.on_stderr: list[bool] = []
+        self.worse = worse
+        self.codes = codes or {}
+
+    def __call__(self, words: Sequence[str], *, environment: Mapping[str, str], on_stderr: bool) -> int:
+        folder = Path(words[words.index("--results") + 1])
+        self.asked.append(list(words))
+        self.variables.append(set(environment))
+        self.on_stderr.append(on_stderr)
+        if (code := self.codes.get(folder.name, 0)) in {0, 1}:
+            copied(folder, change=deviating if folder.name in self.worse.split() else None)
+        return code
+
+
+@pytest.fixture
+def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_page, "check_host", lambda _: None)
+    monkeypatch.setattr(run_page, "check_places", lambda _: {})
+    (tmp_path / "my-runc").write_text("#!/bin/sh\n")
+    return "./my-runc"
+
+
+@pytest.fixture
+def run_twice(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runs]:
+    def install(**given: Any) -> Runs:
+        runs = Runs(**given)
+        monkeypatch.setattr(comparing, "run_alone", runs)
+        return runs
+
+    return install
+
+
+def test_the_machines_own_build_runs_first_and_then_the_brought_one(
+    binary: str, run_twice: Callable[..., Runs]
+) -> None:
+    runs = run_twice()
+    words = ["-k", "high", "--runtime-binary", binary, "--compare", "runc.dist", "--results", "r", "throttling"]
+    assert run(["run", *words]) == 0
+    assert runs.asked == [
+        ["--results", "r/runc.dist", "-k", "high", "throttling"],
+        ["--results", "r/under-test", "-k", "high", "--runtime-binary", binary, "throttling"],
+    ]
+
+
+@pytest.mark.parametrize(("worse", "code"), [("", 0), ("under-test", 1), ("runc.dist", 0), ("runc.dist under-test", 0)])
+def test_only_what_got_worse_fails(
+    binary: str, run_twice: Callable[..., Runs], worse: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_twice(worse=worse)
+    assert run(["run", f"--runtime-binary={binary}", "--compare=runc.dist", "--results=r"]) == code
+    lines = capsys.readouterr().out.splitlines()
+    assert ["claim", "runc.dist", "under-test"] in [line.split() for line in lines]
+    assert ("new deviations:" in lines) is bool(code)
+    assert json.loads(Path("r/comparison.json").read_text())["new_deviations"] == code
+
+
+def test_another_runtime_may_be_the_measure(binary: str, run_twice: Callable[..., Runs]) -> None:
+    runs = run_twice()
+    assert run(["run", "--runtime", "oci:crun", "--compare", "oci:runc", "--results", "r"]) == 0
+    assert runs.asked == [
+        ["--results", "r/oci-runc", "--runtime", "oci:runc"],
+        ["--results", "r/under-test", "--runtime", "oci:crun"],
+    ]
+
+
+def test_what_the_environment_brings_is_not_brought_to_the_other_run(
+    binary: str, run_twice: Callable[..., Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMQOS_RUNTIME_BINARY", str(Path(binary).resolve()))
+    runs = run_twice()
+    assert run(["run", "--compare", "runc.dist", "--results", "r"]) == 0
+    assert ["MEMQOS_RUNTIME_BINARY" in names for names in runs.variables] == [False, True]
+    assert "MEMQOS_RUNTIME_BINARY" in os.environ
+
+
+def test_without_a_folder_the_results_are_below_one_of_the_time(binary: str, run_twice: Callable[..., Runs]) -> None:
+    run_twice()
+    assert run(["run", "--runtime-binary", binary, "--compare", "runc.dist"]) == 0
+    [folder] = Path("results").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["comparison.json", "runc.dist", "under-test"]
+
+
+@pytest.mark.parametrize("name", ["runc.dist", "under-test"])
+@pytest.mark.parametrize("code", [ExitCode.MACHINERY, ExitCode.NOTHING_OBSERVED, ExitCode.ENVIRONMENT])
+def test_a_run_that_was_not_judged_ends_it(
+    binary: str, run_twice: Callable[..., Runs], name: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_twice(codes={name: code})
+    assert run(["run", "--runtime-binary", binary, "--compare", "runc.dist", "--results", "r"]) == code
+    assert f"the run with {name} was not judged" in capsys.readouterr().err
+
+
+def test_json_is_the_comparison_alone(
+    binary: str, run_twice: Callable[..., Runs], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = run_twice()
+    assert run(["run", "--runtime-binary", binary, "--compare", "runc.dist", "--results", "r", "--json"]) == 0
+    assert runs.on_stderr == [True, True]
+    assert json.loads(capsys.readouterr().out)["same"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--compare", "runk.dist"], "there is no runtime 'runk.dist'"),
+        (["--compare", "runc.dist"], "nothing takes its place"),
+        (["--compare", "runc"], "nothing takes its place"),
+        (["--compare", "crun.dist", "--runtime", "runc,crun"], "one runtime is compared with another"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_before_anything_runs(
+    binary: str, run_twice: Callable[..., Runs], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = run_twice()
+    assert run(["run", *words]) == 4
+    assert says in capsys.readouterr().err
+    assert runs.asked == []
