@@ -30,7 +30,7 @@ def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, q
 
     qos_evidence.settle(
         course.premises,
-        course.anon_only_on(qos_zone),
+        course.is_only_on(qos_zone),
     )
 
 
@@ -52,8 +52,8 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
 
     qos_evidence.settle(
         shipped.premises,
-        shipped.anon_only_where_planned(),
+        shipped.is_only_where_planned(),
         drafted.premises,
-        drafted.anon_only_where_planned(),
+        drafted.is_only_where_planned(),
         drafted.placed_elsewhere_than(shipped),
     )

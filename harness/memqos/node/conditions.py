@@ -211,7 +211,10 @@ def ended() -> Condition:
 
 
 def counted(key: str) -> Condition:
-    """memory.numa_stat counts all that the workload holds; the kernel brings its statistics up to date every 2 s."""
+    """memory.numa_stat counts all that the workload holds; the kernel brings its statistics up to date every 2 s.
+
+    key: a row of memory.numa_stat: anon, file, shmem.
+    """
 
     def count(sample: Sample) -> int:
         text = sample.text("memory.numa_stat")
@@ -221,16 +224,21 @@ def counted(key: str) -> Condition:
 
     return Condition(
         f"memory.numa_stat counts as much {key} as the workload holds",
-        lambda sample: count(sample) >= held(sample.report) > 0,
+        lambda sample: count(sample) >= held(sample.report, key) > 0,
         lambda sample: (
-            f"{key} {count(sample)} of {held(sample.report)} bytes held, in {sample.container}/memory.numa_stat"
+            f"{key} {count(sample)} of {held(sample.report, key)} bytes held, in {sample.container}/memory.numa_stat"
         ),
     )
 
 
-def held(report: tuple[ReportLine, ...]) -> int:
-    """Bytes that the workload has said to hold with all commands that are done."""
-    return sum({line.command: line.bytes for line in report if isinstance(line, Done)}.values())
+_VERBS = {"anon": "anon", "file": "file", "shmem": "tmpfs"}
+"""The workload's commands, by the row of memory.numa_stat in which what they use is counted."""
+
+
+def held(report: tuple[ReportLine, ...], key: str) -> int:
+    """Bytes of a kind that the workload has said to hold with all commands that are done; key: as of `counted`."""
+    done = (line for line in report if isinstance(line, Done) and line.verb == _VERBS[key])
+    return sum({line.command: line.bytes for line in done}.values())
 
 
 def work_done(commands: int) -> Condition:

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-
-from memqos.cgroupfs import parse
-from memqos.engine.answer import verdict
-from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Loss
+from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
-from memqos.node.conditions import PEAKS, SLACK, THROTTLE_US, Sample, amounts_of, held
+from memqos.node.conditions import SLACK, THROTTLE_US
 from memqos.node.growth import furthest, slowed
-from memqos.node.premises import Premises, began, broken_of
+from memqos.node.placed import Placed
+from memqos.node.swapped import Swapped
 from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
-
-_EVIDENCE = {False: ("memory.current", "memory.events"), True: ("memory.usage_in_bytes", "memory.oom_control")}
-"""The files of usage and of events, by whether the readings are of cgroup v1."""
 
 OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Course:
-    """Samples of one container from its start to the end of the watch, at least one.
-
-    While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
-    among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
-    losses: who lost a premise that does not hold, by cgroup and control file.
-    commands: how many of the workload's commands come to an end.
-    """
-
-    rests_on: Premises
-    samples: tuple[Sample, ...]
-    losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
-    commands: int = 0
-
-    @cached_property
-    def premises(self) -> tuple[Finding, ...]:
-        """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
-        found = self.rests_on.judge(self.samples)
-        return tuple(replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found)
+class Course(Swapped, Placed):
+    """What happened to a container; see `Judged`."""
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
         """A counter went up from zero; pressure: by more than one short sleep. why_not: as of `keeps`."""
@@ -55,11 +27,6 @@ class Course:
     def stays(self, file: str, key: str, *, why_not: str = "") -> Finding:
         """A counter is still zero, as it was when the cgroup was made. why_not: as of `keeps`."""
         return self._counter(file, key, "0", lambda seen: seen == 0, why_not=why_not)
-
-    def stays_empty(self, file: str) -> Finding:
-        """An amount was zero in every sample."""
-        most = max(self._amounts(file), default=None)
-        return self._finding(file, "0 all the time", most, most == 0)
 
     def stays_within(self, file: str, limit: Knob, *, forced: bool = False) -> Finding:
         """An amount never passed its limit in any sample; both as the kernel shows them.
@@ -183,114 +150,3 @@ class Course:
         """The workload itself reported the end of all commands that it was given and that come to an end."""
         done = len({line.command for line in self.samples[-1].report if isinstance(line, Done)})
         return self._word("report", f"{self.commands} commands done", f"{min(done, self.commands)} commands done")
-
-    def anon_only_on(self, zone: int) -> Finding:
-        """All of the container's anonymous memory was on one NUMA zone when it held the most of it."""
-        return self._anon_on((zone,))
-
-    def anon_only_where_planned(self) -> Finding:
-        """All of the container's anonymous memory was on the zones that its plan binds it to."""
-        planned = self.rests_on.planned.resources.cpuset_mems
-        if not planned:
-            why = "the plan binds the container to no zone"
-            return self._finding("memory.numa_stat", "anon on the planned zones only", None, holds=False, why_not=why)
-        return self._anon_on([int(zone) for zone in planned.split(",")])
-
-    def placed_elsewhere_than(self, other: Course) -> Finding:
-        """The container's cpuset.mems was another one than in another course, by the last reading of each."""
-        here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
-        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
-        return self._finding(Knob.CPUSET_MEMS, f"not {there}", here or None, here != there, why_not=unread)
-
-    def _anon_on(self, zones: Collection[int]) -> Finding:
-        spread = [
-            parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat")["anon"]
-            for sample in self.samples
-            if (text := sample.text("memory.numa_stat")) is not None
-        ]
-        named = " ".join(f"N{zone}" for zone in zones)
-        if not spread:
-            return self._finding("memory.numa_stat", f"anon on {named} only", None, holds=False)
-        most = max(spread, key=lambda one: sum(one.values()))
-        elsewhere = sum(amount for number, amount in most.items() if number not in zones)
-        shown = "anon " + " ".join(f"N{number}={amount}" for number, amount in sorted(most.items()))
-        least = held(self.samples[-1].report)
-        holds = elsewhere == 0 and sum(most.get(zone, 0) for zone in zones) >= least
-        return self._finding("memory.numa_stat", f"anon of at least {least} on {named} only", shown, holds)
-
-    def _amounts(self, file: str) -> list[int]:
-        return [amount for sample in self.samples for amount in amounts_of(sample, file)]
-
-    def _unseen(self, file: str, least: int, most: int) -> str:
-        """Why an amount may have come to `least` though no more than `most` was seen; "" if it cannot have."""
-        if self.samples[-1].status.exit_code is None:
-            return ""
-        unseen = f"{file} was seen at {most}, and the container ended before the next look"
-        peak = max((peak for sample in self.samples if (peak := sample.pod_peak(file)) is not None), default=None)
-        if peak is None:
-            return unseen
-        return "" if peak < least else f"{unseen}, with a {PEAKS[file]} of {peak} in its pod"
-
-    def _counter(self, file: str, key: str, expected: str, holds: Callable[[int], bool], *, why_not: str) -> Finding:
-        values = [value for sample in self.samples if (value := sample.counter(file, key)) is not None]
-        most = max(values, default=None)
-        observed = None if most is None else f"{key} {most}"
-        held_true = most is not None and holds(most)
-        return self._finding(file, f"{key} {expected}", observed, held_true, key=key, why_not=why_not)
-
-    def _word(self, what: str, expected: str, observed: str, **evidence: str) -> Finding:
-        """A finding on what the runtime or the workload says, which is in no cgroup's file."""
-        finding = self._finding(what, expected, observed, observed == expected)
-        return replace(finding, evidence={**finding.evidence, **evidence})
-
-    def _unbounded(self, file: str, limit: Knob, *, key: str = "") -> Finding:
-        why_not = f"the plan sets no {limit}"
-        return self._finding(file, f"measured by {limit}", None, holds=False, key=key, why_not=why_not)
-
-    def _finding(
-        self, file: str, expected: str, observed: object, holds: bool, *, key: str = "", why_not: str = ""
-    ) -> Finding:
-        """A finding on a file of the container's cgroup; an observation of None was not made.
-
-        why_not: why what was observed tells nothing, "" if it does.
-        """
-        why_not = self._premise_broken() or why_not
-        unread = f"{file} could not be read while the container ran" if observed is None else ""
-        unseen = why_not or unread
-        return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES,
-            subject=verdict.subject(self.rests_on.planned.cgroup, self.rests_on.pod),
-            cgroup=str(self.samples[-1].container),
-            knob=file,
-            set_by=behaviour_setter(file, key),
-            expected=expected,
-            observed="" if unseen else str(observed),
-            reason=behaviour_reason(file, key, self.rests_on.planned.cgroup.knobs),
-            why_not=unseen,
-            evidence=self._evidence(),
-        )
-
-    def _premise_broken(self) -> str:
-        if undecided := self.rests_on.undecided:
-            return f"what it rests on is not known: {undecided}"
-        broken = broken_of(self.premises)
-        return f"what it rests on does not hold: {broken}" if broken else ""
-
-    def _evidence(self) -> Mapping[str, str]:
-        """How long it was watched, the most memory in use, and the events that counters are judged by: the pod's."""
-        first, last = self.samples[0], self.samples[-1]
-        usage, events = _EVIDENCE[first.reading.file(first.container, "memory.usage_in_bytes") is not None]
-        texts = (sample.reading.file(sample.pod, events) for sample in reversed(self.samples))
-        counts = next((text for text in texts if isinstance(text, str)), "")
-        return {
-            "samples": str(len(self.samples)),
-            "seconds": f"{last.reading.at - began(self.samples):.1f}",
-            f"{events} of the pod": " ".join(counts.split()) or "not read",
-            f"{usage} of the container, at most": str(max(self._amounts(usage), default="not read")),
-        }
-
-
-def _last(samples: Sequence[Sample], file: str) -> str:
-    """The last text of a file of the container's cgroup, "" if it was never read."""
-    texts = [text.strip() for sample in samples if (text := sample.text(file)) is not None]
-    return texts[-1] if texts else ""

@@ -102,12 +102,15 @@ class WatchedContainer:
     def do(self, *commands: Command) -> None:
         """Give the workload commands, which it does in turn after those that it has.
 
-        UsageError for a pod that is not steered.
+        One that has ended, or of which a premise is broken, is given none: nobody would read them, or what they do says
+        nothing. UsageError for a pod that is not steered.
         """
         if self._control is None:
             raise UsageError(
                 f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
             )
+        if self.has_ended or (self.samples and self.premises.broken(self.samples[-1])):
+            return
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
         self._finite += len(commands)

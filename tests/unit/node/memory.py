@@ -24,11 +24,15 @@ class MemoryBench(Bench):
     """The fake node, on which the program of each container has taken all that its cgroup lets it take.
 
     breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
+    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), or "free" (it keeps what is in swap).
     """
 
-    def __init__(self, breaks=None, **facts):
+    def __init__(self, breaks=None, *, ignores="", **facts):
         super().__init__(**facts)
         self.breaks = breaks
+        self.ignores = ignores
+        self.steered = {}
+        self.sampler.obeys = self._obey
         self.doomed = {}
         self.stalling = {}
         self.looked_at = set()
@@ -45,6 +49,8 @@ class MemoryBench(Bench):
         def created(sandbox, spec, *, deadline):
             handle = create(sandbox, spec, deadline=deadline)
             self.args[handle.id] = spec.args
+            for mount in spec.mounts:
+                self.steered[f"{mount.host_path}/commands"] = handle
             return handle
 
         def started(container, *, deadline):
@@ -88,6 +94,17 @@ class MemoryBench(Bench):
             for cgroup in (path, path.parent):
                 self.cgroups.show(cgroup, "memory.pressure", stalled)
 
+    def _obey(self, fifo, line):
+        """A program that frees all that it holds, or ends with it."""
+        container = self.steered[fifo]
+        path = self.runtime._known(container, "test").cgroup
+        for cgroup in (path, path.parent) if self.ignores != "free" else ():
+            self.cgroups.show(cgroup, "memory.swap.current", "0\n")
+        if line.startswith("exit"):
+            self.runtime.finish(container, exit_code=0)
+        done = {"event": "done", "ms": 2, "command": 2, "verb": "free", "id": 1, "bytes": 1, "max_us": 1}
+        self.target._plain._files[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+
     def _run_beside(self, container, argv, *, deadline):
         self._exec(container, argv, deadline=deadline)
         path = self.runtime._known(container, "test").cgroup
@@ -130,6 +147,7 @@ class MemoryBench(Bench):
         high, limit, swap_limit = (
             self._amount(path, name) for name in ("memory.high", "memory.max", "memory.swap.max")
         )
+        swap_limit = {"swappiness": 0, "memory.swap.max": UNBOUNDED}.get(self.ignores, swap_limit)
         swap = min(max(0, anon - min(high, limit)), swap_limit, self.node.facts.swap)
         resident = anon - swap
         throttled = resident > high and high < limit
@@ -147,7 +165,8 @@ class MemoryBench(Bench):
             if throttled or swap:
                 self.cgroups.show(cgroup, "memory.pressure", STALLED)
         self.cgroups.show(path, "memory.current", f"{used}\n")
-        self.cgroups.show(path, "memory.swap.current", f"{swap}\n")
+        for cgroup in (path, path.parent):
+            self.cgroups.show(cgroup, "memory.swap.current", f"{swap}\n")
         zones = self.cgroups.text(path, "cpuset.mems").strip()
         shares = {zone.id: 0 for zone in self.node.facts.zones} | {int(zones[:1] or 0): used}
         spread = " ".join(f"N{zone}={amount}" for zone, amount in shares.items())
@@ -173,7 +192,8 @@ class MemoryBench(Bench):
 
 def asked(args):
     """Bytes of anonymous memory and of page cache that a workload's commands ask for."""
-    commands = [command.split() for command in " ".join(args).split(" , ")]
+    options = 2 * sum(word.startswith("--") for word in args)
+    commands = [command.split() for command in " ".join(args[options:]).split(" , ") if command]
     anon = sum(amount(words[1]) for words in commands if words[0] == "anon")
     anon += sum(amount(words[2]) for words in commands if words[0] == "tmpfs")
     return anon, sum(amount(words[2]) for words in commands if words[0] == "file")

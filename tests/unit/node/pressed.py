@@ -19,21 +19,6 @@ class PressedBench(MemoryBench):
     ignores: the knob that its kernel does not heed; "" heeds all.
     """
 
-    def __init__(self, *args, ignores="", **facts):
-        super().__init__(*args, **facts)
-        self.ignores = ignores
-        self.steered = {}
-        self.sampler.obeys = self._obey
-        create = self.runtime.create
-
-        def created(sandbox, spec, *, deadline):
-            handle = create(sandbox, spec, deadline=deadline)
-            for mount in spec.mounts:
-                self.steered[f"{mount.host_path}/commands"] = handle
-            return handle
-
-        self.runtime.create = created
-
     def _run(self, container):
         super()._run(container)
         path = self._path(container)

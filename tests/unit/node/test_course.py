@@ -147,7 +147,7 @@ def test_what_was_between_two_looks_counts():
     one = course(sample(files(memory_swap_peak="8192001\n")))
 
     assert one.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX).verdict is Verdict.DEVIATES
-    assert one.stays_empty("memory.swap.current").observed == "8192001"
+    assert one.swaps_nothing().observed == "8192001"
     assert reaches("memory.swap.current", Knob.MEMORY_SWAP_MAX).holds(one.samples[0])
 
 
@@ -157,10 +157,10 @@ def test_what_could_not_be_read_is_not_observable():
     for finding in (
         one.rises("memory.events", "high"),
         one.stays("memory.events", "high"),
-        one.stays_empty("memory.swap.current"),
+        one.swaps_nothing(),
         one.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         one.comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        one.anon_only_on(1),
+        one.is_only_on(1),
     ):
         assert finding.verdict is Verdict.NOT_OBSERVABLE
         assert finding.why_not
@@ -169,8 +169,8 @@ def test_what_could_not_be_read_is_not_observable():
 def test_swap_that_was_used_once_was_used():
     one = course(sample(files()), sample(files(memory_swap_current="4096\n")), sample(files()))
 
-    assert one.stays_empty("memory.swap.current").verdict is Verdict.DEVIATES
-    assert one.stays_empty("memory.swap.current").observed == "4096"
+    assert one.swaps_nothing().verdict is Verdict.DEVIATES
+    assert one.swaps_nothing().observed == "4096"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
     text = {**files(), "memory.numa_stat": f"anon {anon}\nfile N0=0 N1=0\n"}
     one = course(sample(text, report=done(1, 8192)))
 
-    assert one.anon_only_on(1).verdict is verdict
+    assert one.is_only_on(1).verdict is verdict
     assert counted("anon").holds(one.samples[0]) is (anon != "N0=0 N1=4096")
 
 
@@ -203,7 +203,7 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
 )
 def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
     one = bound(course(sample({**files(), "memory.numa_stat": f"anon {anon}\n"}, report=done(1, 8192))), mems)
-    finding = one.anon_only_where_planned()
+    finding = one.is_only_where_planned()
 
     assert finding.verdict is verdict
     assert (finding.why_not == "the plan binds the container to no zone") is (not mems)

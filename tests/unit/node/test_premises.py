@@ -51,9 +51,10 @@ def about(function):
     return CLAIMS[claim].about
 
 
-def findings_of(function, kubelet, folder, breaks=None):
-    """What a suite's test finds on a node whose containers' cgroups show `breaks`."""
-    bench = MemoryBench(breaks, hierarchy=FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY)
+def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
+    """What a suite's test finds on a node whose containers' cgroups show `breaks`; ignores: as of MemoryBench."""
+    hierarchy = FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY
+    bench = MemoryBench(breaks, ignores=ignores, hierarchy=hierarchy)
     notes = Notes()
     given = {
         "qos_node": bench.node,
@@ -97,20 +98,35 @@ def broken_premises():
 def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, knob, text, tmp_path):
     """Unless that is what is planned: then there is nothing wrong."""
     findings = findings_of(function, kubelet, tmp_path, breaks=(knob, f"{text}\n"))
-    premises = [
-        finding for finding in findings
-        if finding.knob == knob and "container" in finding.subject and finding.verdict is not Verdict.NOT_OBSERVABLE
-    ]  # fmt: skip
-    behaviours = [finding for finding in findings if finding.knob not in list(Knob)]
+    courses = list(by_course(findings))
 
-    assert len(premises) == inspect.getsource(function).count("qos_node.watched(")
-    if premises[0].expected == text:
+    assert len(courses) == inspect.getsource(function).count("qos_node.watched(")
+    for premise, behaviours in ((premise_of(one, knob), behaviours_of(one)) for one in courses):
+        assert premise.reason is not None
+        if premise.expected == text:
+            assert premise.verdict is Verdict.CONFORMS
+            continue
+        assert (premise.verdict, premise.observed) == (Verdict.DEVIATES, text)
+        assert {finding.verdict for finding in behaviours} == {Verdict.NOT_OBSERVABLE}
+        assert all(f"does not hold: {knob} of container" in finding.why_not for finding in behaviours)
+    if all(premise_of(one, knob).expected == text for one in courses):
         assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
-        return
-    assert {(finding.verdict, finding.observed) for finding in premises} == {(Verdict.DEVIATES, text)}
-    assert all(finding.reason is not None for finding in premises)
-    assert {finding.verdict for finding in behaviours} == {Verdict.NOT_OBSERVABLE}
-    assert all(f"does not hold: {knob} of container" in finding.why_not for finding in behaviours)
+
+
+def by_course(findings):
+    """The findings about containers, of one container after the other."""
+    containers = [one for one in findings if "container" in one.subject]
+    for cgroup in dict.fromkeys(one.cgroup for one in containers):
+        yield [one for one in containers if one.cgroup == cgroup]
+
+
+def premise_of(findings, knob):
+    """The finding on this knob."""
+    return next(one for one in findings if one.knob == knob)
+
+
+def behaviours_of(findings):
+    return [finding for finding in findings if finding.knob not in list(Knob)]
 
 
 def test_a_premise_that_is_lost_later_is_told_with_its_time():
@@ -166,7 +182,7 @@ def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observabl
     knobs[Knob.MEMORY_SWAP_MAX] = dataclasses.replace(swap, undecided=(swap.value, MAX))
     unsure = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
     premises = Premises(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
-    found = dataclasses.replace(course(sample(files())), rests_on=premises).stays_empty("memory.swap.current")
+    found = dataclasses.replace(course(sample(files())), rests_on=premises).swaps_nothing()
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == (
         "what it rests on is not known: memory.swap.max of container app of pod default/web is 8192000 or max, "

@@ -87,6 +87,23 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, memory.swap.max; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
+    "memory.swap.current used": _Rule(
+        rule="a cgroup without room for its anonymous memory swaps some of it out, as far as memory.swap.max lets it",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.swap.max; mm/vmscan.c, can_reclaim_anon_pages and get_scan_count",
+        knobs=(Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX),
+    ),
+    "memory.swap.current given back": _Rule(
+        rule="a page's place in swap is free again when its program frees the page, or ends",
+        revision=_V2,
+        source="mm/memory.c, zap_pte_range; mm/memcontrol.c, __mem_cgroup_uncharge_swap",
+    ),
+    "memory.swap.events fail": _Rule(
+        rule="`fail` is counted each time a page is not swapped out because the devices are full or memory.swap.max is",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.swap.events; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
+        knobs=(Knob.MEMORY_SWAP_MAX,),
+    ),
     "cpuset.mems": _Rule(
         rule="a container may take memory from the zones that its request names, whatever other rules would name",
         revision=_CRI,
