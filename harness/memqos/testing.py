@@ -6,7 +6,7 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import AdmittedPod
 from memqos.node.combining import Combined, after, both, either
-from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, reaches, rises, stalls
+from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, gathered, reaches, rises, stalls
 from memqos.node.course import Course
 from memqos.node.fake import fake_node
 from memqos.node.population import Population
@@ -60,6 +60,7 @@ __all__ = [
     "ended",
     "exceeds",
     "fake_node",
+    "gathered",
     "reaches",
     "rises",
     "stalls",

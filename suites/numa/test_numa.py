@@ -1,22 +1,30 @@
 """NUMA: where a container's memory is.
 
-    cgroup               cpuset.mems    before   program asks for    after
-    pod one-zone
-      container app      one zone       0        40 Mi anonymous     anon of memory.numa_stat: that zone only
+    cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
+    pod one-zone           one zone          40 Mi anonymous            anon: that zone only
+    pod one-zone-cache     one zone          24 Mi of page cache        file: that zone only
+    pod one-zone-shared    one zone          24 Mi on a tmpfs           shmem: that zone only
+    pod fills-zone         a zone of 48 Mi   256 Mi anonymous           killed; anon: that zone only
+    pod init-then-app      its init's        40 Mi anonymous            anon: that zone only
+      by the draft of 2020 the other         40 Mi anonymous            anon: that zone only
+    pod zone-first         the first zone    16 Mi anonymous            anon: that zone only
+    pod zone-second        the next zone     16 Mi anonymous            anon: that zone only
+    pod zone-third         refused
+    pod zone-fourth        the freed zone    16 Mi anonymous            anon: that zone only
+    pod zone-group         several zones     16 Mi anonymous            anon: these zones only
 
-    cgroup               cpuset.mems    before   program asks for    after
-    pod init-then-app, as kubelets place it
-      container app      its init's     0        40 Mi anonymous     anon of memory.numa_stat: that zone only
-    pod init-then-app, as the draft of 2020 places it
-      container app      the other      0        40 Mi anonymous     anon of memory.numa_stat: that zone only
-
-No tolerance: cpuset.mems binds every page of a program that starts inside (kernel cgroup-v2.rst, cpuset.mems).
+Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
+cgroup-v2.rst, cpuset.mems). Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
+the zones that the machine has. What a zone of 48 Mi is short of, huge pages have taken, which nobody uses; what
+others have there may be swapped out, so that a program gets more than that of it.
 """
 
 import pytest
 
 from memqos import Knob
-from memqos.testing import counted
+from memqos.testing import counted, ended, gathered
+
+MEMS = [Knob.CPUSET_MEMS]
 
 
 @pytest.mark.behaviour
@@ -25,7 +33,7 @@ from memqos.testing import counted
 def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
     """All anonymous memory of a container is on the zone that CRI's cpuset_mems names."""
     pod = qos_catalog.pod("one-zone")
-    with qos_node.watched(pod, qos_kubelet, rests_on=[Knob.CPUSET_MEMS], zone=qos_zone) as container:
+    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
         course = container.until(counted("anon"))
 
     qos_evidence.settle(
@@ -45,9 +53,9 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
     Kubelets use an init container's memory again, so that the app container fits on its zone; the draft does not.
     """
     pod, draft = qos_catalog.pod("init-then-app"), qos_catalog.kubelet("v1.36-static-draft")
-    with qos_node.watched(pod, qos_kubelet, rests_on=[Knob.CPUSET_MEMS]) as container:
+    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS) as container:
         shipped = container.until(counted("anon"))
-    with qos_node.watched(pod, draft, rests_on=[Knob.CPUSET_MEMS]) as container:
+    with qos_node.watched(pod, draft, rests_on=MEMS) as container:
         drafted = container.until(counted("anon"))
 
     qos_evidence.settle(
@@ -57,3 +65,136 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
         drafted.is_only_where_planned(),
         drafted.placed_elsewhere_than(shipped),
     )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("numa/mems-pins-page-cache")
+def test_page_cache_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+    """All page cache that a container's program makes is on the zone that CRI's cpuset_mems names."""
+    pod = qos_catalog.pod("one-zone-cache")
+    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
+        course = container.until(counted("file"))
+
+    qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="file"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("numa/mems-pins-shared-memory")
+def test_shared_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+    """A file on a tmpfs is on the zone that CRI's cpuset_mems names."""
+    pod = qos_catalog.pod("one-zone-shared")
+    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
+        course = container.until(counted("shmem"))
+
+    qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="shmem"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("numa/changed-mems-move-pages")
+def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The runtime is asked for another zone while the program holds its memory."""
+    here, there = qos_node.facts.zones[0].id, qos_node.facts.zones[-1].id
+    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=here) as container:
+        before = container.until(counted("anon"))
+        container.rebind(there)
+        after = container.until(gathered("anon", there))
+
+    qos_evidence.settle(
+        before.premises,
+        before.is_only_on(here),
+        after.premises,
+        after.ends_only_on(there),
+        after.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("numa/full-zone-kills")
+def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program is killed, though the other zone has room for all that it wants."""
+    zone = qos_node.facts.zones[-1].id
+    pod = qos_catalog.pod("fills-zone")
+    with (
+        qos_node.narrowed(zone),
+        qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=zone) as container,
+    ):
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.is_killed_for_its_zone(),
+        course.never_leaves(zone),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-static")
+@pytest.mark.claim("numa/static-places-in-order")
+def test_pods_are_placed_in_order_until_no_zone_has_room(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Of three pods that take most of a zone each, on two zones, the last one is refused.
+
+    Without a hint from the Memory Manager the Topology Manager has no objection, and it is the allocation that fails.
+    """
+    first, second, third = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "third"))
+    with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
+        placed = [watch.container(pod.name) for pod in (first, second)]
+        courses = [container.until(counted("anon")) for container in placed]
+        refused = watch.is_refused(third, "UnexpectedAdmissionError")
+
+    qos_evidence.settle(
+        *(course.premises for course in courses),
+        *(course.is_only_where_planned() for course in courses),
+        courses[1].placed_elsewhere_than(courses[0]),
+        refused,
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-static")
+@pytest.mark.claim("numa/freed-zone-is-used-again")
+def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The first pod ends, the second one runs on where it is, and the next one takes the first one's zone."""
+    first, second, fourth = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "fourth"))
+    with qos_node.keeping_pods():
+        with qos_node.watched_pods([first, second], qos_kubelet, rests_on=MEMS) as watch:
+            freed = watch.container(first.name).until(counted("anon"))
+            stood = watch.container(second.name).until(counted("anon"))
+        with qos_node.watched_pods([second, fourth], qos_kubelet, rests_on=MEMS, ended=[first]) as watch:
+            stands = watch.container(second.name).until(counted("anon"))
+            takes = watch.container(fourth.name).until(counted("anon"))
+
+    qos_evidence.settle(
+        *(course.premises for course in (freed, stood, stands, takes)),
+        *(course.is_only_where_planned() for course in (freed, stood, stands, takes)),
+        takes.placed_elsewhere_than(stands),
+        takes.placed_where(freed),
+        stands.placed_where(stood),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("numa/far-zone-holds-memory")
+def test_memory_is_on_a_zone_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program runs on the CPUs of another zone than the one that it is bound to."""
+    far = next(zone.id for zone in qos_node.facts.zones if not zone.cpus)
+    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=far) as container:
+        course = container.until(counted("anon"))
+
+    qos_evidence.settle(course.premises, course.is_only_on(far))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-static-groups")
+@pytest.mark.claim("numa/group-holds-its-memory")
+def test_memory_is_on_the_group_of_zones_that_the_policy_gives(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The pod requests more than one zone has; the machine has zones that are not of its group."""
+    with qos_node.watched(qos_catalog.pod("zone-group"), qos_kubelet, rests_on=MEMS) as container:
+        course = container.until(counted("anon"))
+
+    qos_evidence.settle(course.premises, course.is_only_where_planned())

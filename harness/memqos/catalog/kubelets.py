@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,24 +65,30 @@ def select_kubelets(
     """The kubelets of these releases ("1.27" or "v1.27"), in their order; no release is every kubelet.
 
     The catalogue has a kubelet of each release in which memory QoS changed. One of a release between them has the
-    configuration of the last before it, and its own release's rules.
+    configuration of the last before it, and its own release's rules. So have those that are for one chapter alone, of
+    the last before it that are for this chapter.
     Raises UnknownNameError for a release that the engine has no rules for, or before any kubelet of these.
     """
     if not releases:
         return tuple(kubelets)
-    known = sorted({Release.parse(kubelet.release) for kubelet in kubelets})
+    known = {Release.parse(kubelet.release) for kubelet in kubelets if not kubelet.chapter}
     chosen: dict[str, KubeletCase] = {}
     for text in releases:
         asked = _release(text, where)
-        before = [release for release in known if release <= asked]
-        if not before:
-            raise UnknownNameError.of("kubelet of the release", text, list(map(str, known)), where=where)
-        for kubelet in kubelets:
-            if kubelet.release == str(before[-1]):
-                one = _in_release(kubelet, asked)
-                chosen[one.id] = one
+        if not any(release <= asked for release in known):
+            raise UnknownNameError.of("kubelet of the release", text, list(map(str, sorted(known))), where=where)
+        for chapter in {kubelet.chapter for kubelet in kubelets}:
+            chosen |= {one.id: one for one in _in_force([one for one in kubelets if one.chapter == chapter], asked)}
     order = [kubelet.id for kubelet in kubelets]
     return tuple(sorted(chosen.values(), key=lambda kubelet: order.index(kubelet.entry)))
+
+
+def _in_force(kubelets: Sequence[KubeletCase], asked: Release) -> Iterator[KubeletCase]:
+    """Those of the last release up to the one that is asked for, in that one."""
+    before = [release for kubelet in kubelets if (release := Release.parse(kubelet.release)) <= asked]
+    for kubelet in kubelets:
+        if before and Release.parse(kubelet.release) == max(before):
+            yield _in_release(kubelet, asked)
 
 
 def _release(text: str, where: str) -> Release:

@@ -2,7 +2,7 @@
 
 from memqos.enactor.base import AdmittedPod
 from memqos.node.combining import after, both, either
-from memqos.node.conditions import Condition, counted, ended, exceeds, reaches, rises
+from memqos.node.conditions import Condition, counted, ended, exceeds, gathered, reaches, rises
 from memqos.node.course import Course
 from memqos.node.population import Population
 from memqos.node.resizing import Resized
@@ -21,6 +21,7 @@ __all__ = [
     "either",
     "ended",
     "exceeds",
+    "gathered",
     "reaches",
     "rises",
 ]

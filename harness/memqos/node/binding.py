@@ -7,7 +7,7 @@ import dataclasses
 from memqos.engine.plan import Expected, Plan, PlannedContainer, PlannedPod, Reason
 from memqos.model.knob import Knob, Text
 
-__all__ = ["bound_to"]
+__all__ = ["bound_container", "bound_to"]
 
 _ASKED = Reason(
     rule="the container is bound to the NUMA zone that the test asks for",
@@ -22,10 +22,11 @@ def bound_to(plan: Plan, zone: int) -> Plan:
 
 
 def _bound_pod(pod: PlannedPod, zone: str) -> PlannedPod:
-    return dataclasses.replace(pod, containers=tuple(_bound(container, zone) for container in pod.containers))
+    return dataclasses.replace(pod, containers=tuple(bound_container(container, zone) for container in pod.containers))
 
 
-def _bound(container: PlannedContainer, zone: str) -> PlannedContainer:
+def bound_container(container: PlannedContainer, zone: str) -> PlannedContainer:
+    """The container with its request naming this NUMA zone."""
     value = Text(zone)
     expected = Expected(knob=Knob.CPUSET_MEMS, written=value, value=value, reason=_ASKED)
     knobs = {**container.cgroup.knobs, Knob.CPUSET_MEMS: expected}

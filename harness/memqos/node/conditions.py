@@ -23,7 +23,9 @@ __all__ = [
     "counted",
     "ended",
     "exceeds",
+    "gathered",
     "held",
+    "numa_of",
     "reaches",
     "rises",
     "stalls",
@@ -217,10 +219,7 @@ def counted(key: str) -> Condition:
     """
 
     def count(sample: Sample) -> int:
-        text = sample.text("memory.numa_stat")
-        if text is None:
-            return 0
-        return sum(parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {}).values())
+        return sum((numa_of(sample, key) or {}).values())
 
     return Condition(
         f"memory.numa_stat counts as much {key} as the workload holds",
@@ -229,6 +228,25 @@ def counted(key: str) -> Condition:
             f"{key} {count(sample)} of {held(sample.report, key)} bytes held, in {sample.container}/memory.numa_stat"
         ),
     )
+
+
+def gathered(key: str, zone: int) -> Condition:
+    """memory.numa_stat counts all that the workload holds on one NUMA zone; key: as of `counted`."""
+
+    def count(sample: Sample) -> int:
+        return (numa_of(sample, key) or {}).get(zone, 0)
+
+    return Condition(
+        f"memory.numa_stat counts as much {key} on N{zone} as the workload holds",
+        lambda sample: count(sample) >= held(sample.report, key) > 0,
+        lambda sample: f"{key} N{zone}={count(sample)} in {sample.container}/memory.numa_stat",
+    )
+
+
+def numa_of(sample: Sample, key: str) -> dict[int, int] | None:
+    """Bytes by zone of a row of memory.numa_stat; None where it cannot be read, empty for a row that is not there."""
+    text = sample.text("memory.numa_stat")
+    return None if text is None else parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {})
 
 
 _VERBS = {"anon": "anon", "file": "file", "shmem": "tmpfs"}

@@ -19,6 +19,11 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
+        "far zone": all(zone.cpus for zone in node.zones)
+        and "no NUMA zone of the machine is without CPUs, as with --topology far-memory",
+        "three zones": len(node.zones) < 3  # noqa: PLR2004
+        and "the machine has fewer than three NUMA zones: --topology four-zones has more",
+        "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),

@@ -17,6 +17,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
@@ -27,6 +28,7 @@ from memqos.model.reading import Reading
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
+from memqos.node.narrowing import narrow_zone
 from memqos.node.needs import lacking
 from memqos.node.occupying import Occupancy
 from memqos.node.population import Population, read_population
@@ -93,9 +95,15 @@ class NodeUnderTest:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
         return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable)
 
-    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Plan:
-        """What this node must hold for these pods under this kubelet."""
-        return expect(pods, self.kubelet(kubelet))
+    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase, *, ended: Sequence[Pod] = ()) -> Plan:
+        """What this node must hold for these pods under this kubelet.
+
+        ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
+        it had placed beside them stay where they are. Empty is a node on which nothing ever ran.
+        """
+        case = self.kubelet(kubelet)
+        table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
+        return expect(pods, case, table=table)
 
     def kubelet(self, case: KubeletCase) -> Kubelet:
         """The kubelet of a case on this node, as the engine's rules see it."""
@@ -107,6 +115,10 @@ class NodeUnderTest:
             variant=case.variant,
             runtimes=self._runtimes,
         )
+
+    def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
+        """While the context lasts, a NUMA zone has 48 MiB free; see `node.narrowing`."""
+        return narrow_zone(self.target, zone)
 
     def tight(self, kubelet: KubeletCase) -> KubeletCase:
         """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
@@ -135,11 +147,12 @@ class NodeUnderTest:
         kubelet: KubeletCase,
         *,
         zone: int | None,
+        ended: Sequence[Pod] = (),
         steering: Steering | None = None,
         beside: Callable[[Plan], None] = lambda _: None,
     ) -> Iterator[Population]:
         """As `admitted`; beside: told the plan when its cgroups are there and no pod has been started in them."""
-        plan = self.plan(pods, kubelet)
+        plan = self.plan(pods, kubelet, ended=ended)
         if zone is not None:
             plan = bound_to(plan, zone)
         self._recorder.plan(plan)
@@ -255,12 +268,14 @@ class NodeUnderTest:
         *,
         rests_on: Sequence[Knob],
         zone: int | None = None,
+        ended: Sequence[Pod] = (),
         steered: bool = False,
     ) -> Iterator[Watch]:
         """These pods, of which every app container is watched from its start on.
 
         rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
-        that nothing plans. zone: as in `admitted`. steered: their workloads take commands while they run.
+        that nothing plans. zone: as in `admitted`. ended: as in `plan`. steered: their workloads take commands while
+        they run.
         Raises MachineryError if one of them does not come up.
         """
         files = WATCHED_FILES[self.facts.cgroup_version]
@@ -284,7 +299,9 @@ class NodeUnderTest:
                     )
                 )
 
-            population = stack.enter_context(self._admitted(pods, kubelet, zone=zone, steering=steering, beside=beside))
+            population = stack.enter_context(
+                self._admitted(pods, kubelet, zone=zone, ended=ended, steering=steering, beside=beside)
+            )
             [watch] = watches
             watch.begin(population, premises, steering.controls)
             yield watch

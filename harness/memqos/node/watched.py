@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
+from memqos.node.binding import bound_container
 from memqos.node.combining import Combined
 from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
@@ -47,6 +49,7 @@ class WatchedContainer:
         write: Callable[[str, str], None],
         until: Callable[[Sequence[Awaited]], None],
         exec_: Callable[[ContainerHandle, tuple[str, ...]], int],
+        update: Callable[[ContainerHandle, ContainerResources], None],
         key: str,
         premises: Premises,
         handle: ContainerHandle,
@@ -63,6 +66,7 @@ class WatchedContainer:
         self._write = write
         self._until = until
         self._exec = exec_
+        self._update = update
         self._finite = finite_commands(args)
         self._control = control
         self._traced = traced
@@ -129,6 +133,13 @@ class WatchedContainer:
         with contextlib.suppress(RuntimeCallError):
             # A container that ends with it may end the call with an error.
             self._exec(self.handle, (PROGRAM, *arguments([Anon(size=2 * limit.value.count)])))
+
+    def rebind(self, zone: int) -> None:
+        """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""
+        planned = bound_container(self.premises.planned, str(zone))
+        self._update(self.handle, planned.resources)
+        self.premises = dataclasses.replace(self.premises, planned=planned)
+        self.samples.clear()
 
     def last_usage(self, path: CgroupPath) -> int:
         """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""

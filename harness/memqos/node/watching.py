@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
+from memqos.engine.answer.finding import Finding
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import DeadlineError, MachineryError, UsageError
+from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.node.combining import Combined, Unfinished, both, either
 from memqos.node.conditions import Sample, ended
@@ -20,6 +23,7 @@ from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.pressing import Pressed, squeeze_of
+from memqos.node.turned_away import refusal_finding
 from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
@@ -85,6 +89,7 @@ class Watch:
                 write=self._sampling.write,
                 until=lambda awaited: self.until(*awaited),
                 exec_=self._exec,
+                update=self._update,
                 key=key,
                 premises=premises,
                 handle=admitted.containers[name],
@@ -134,6 +139,10 @@ class Watch:
         for container in waiting.containers:
             self._ask(container)
 
+    def is_refused(self, pod: Pod, reason_name: str) -> Finding:
+        """The kubelet in whose place memqos is does not admit a pod, for the reason that bears this name."""
+        return refusal_finding(self._watched.plan, pod, reason_name)
+
     def press(self, neighbour: str, *, past_low: bool = False) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
@@ -174,6 +183,11 @@ class Watch:
 
     def _exec(self, container: ContainerHandle, argv: tuple[str, ...]) -> int:
         return self._runtime.exec(container, argv, deadline=Deadline.after(WATCH_SECONDS))[0]
+
+    def _update(self, container: ContainerHandle, resources: ContainerResources) -> None:
+        self._runtime.update(container, resources, deadline=Deadline.after(CALL_SECONDS))
+        # What the files hold from now on is what the container is judged by.
+        self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))

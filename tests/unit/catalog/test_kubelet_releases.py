@@ -18,12 +18,29 @@ KUBELETS = load_kubelets(on=CgroupVersion.V2)
         (["1.34"], ["v1.34-documented", "v1.34"]),
         (["v1.34.2", "1.34"], ["v1.34-documented", "v1.34"]),
         (["1.24"], ["v1.24"]),
-        (["1.36", "1.22"], ["v1.22", "v1.36-none", "v1.36-tiered", "v1.36-static", "v1.36-static-draft", "v1.36-off"]),
+        (["1.36", "1.22"], ["v1.22", "v1.36-none", "v1.36-tiered"]),
         (["1.27", "1.30"], ["v1.27-documented", "v1.30-documented", "v1.27", "v1.30"]),
     ],
 )
 def test_a_release_has_the_kubelets_of_the_last_change_before_it(releases, ids):
-    assert [kubelet.id for kubelet in select_kubelets(KUBELETS, releases)] == ids
+    assert [kubelet.id for kubelet in select_kubelets(KUBELETS, releases) if not kubelet.chapter] == ids
+
+
+@pytest.mark.parametrize(
+    ("release", "chapter", "ids"),
+    [
+        ("1.24", "swap", ["v1.24-limited-swap", "v1.24-unlimited-swap"]),
+        ("1.29", "swap", ["v1.29-limited-swap", "v1.29-unset-swap", "v1.29-unset-swap-documented"]),
+        ("1.34", "swap", ["v1.34-limited-swap", "v1.34-unset-swap"]),
+        ("1.35", "numa", []),
+        ("1.36", "numa", ["v1.36-static", "v1.36-static-draft", "v1.36-static-groups"]),
+        ("1.36", "lifecycle", ["v1.36-off"]),
+        ("1.37", "lifecycle", ["v1.37-off"]),
+    ],
+)
+def test_a_chapter_has_its_own_kubelets_of_the_last_change_before_a_release(release, chapter, ids):
+    """Whatever changed for other chapters since."""
+    assert [kubelet.id for kubelet in select_kubelets(KUBELETS, [release]) if kubelet.chapter == chapter] == ids
 
 
 def test_no_release_is_every_kubelet():

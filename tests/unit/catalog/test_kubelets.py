@@ -77,9 +77,10 @@ def test_some_kubelets_are_not_of_the_default():
 def test_a_kubelet_may_be_about_one_chapter(tmp_path):
     (one,) = load_kubelets(folder(tmp_path, chapter="numa"))
     assert one.chapter == "numa"
-    assert {one.id: one.chapter for one in load_kubelets() if one.chapter} == {
+    assert {one.id: one.chapter for one in load_kubelets() if one.chapter and one.chapter != "swap"} == {
         "v1.36-static": "numa",
         "v1.36-static-draft": "numa",
+        "v1.36-static-groups": "numa",
         "v1.36-off": "lifecycle",
         "v1.37-off": "lifecycle",
     }

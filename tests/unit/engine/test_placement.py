@@ -6,6 +6,7 @@ from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import plan_tree
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.placement import table_after
 from memqos.engine.numa.admit import admit, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.release import Release
@@ -61,6 +62,20 @@ def test_the_order_of_pods_is_the_order_of_admission():
     one, other = guaranteed("a", "600Mi"), guaranteed("b", "500Mi")
     assert mems(planned(one, other)) == {("a", "c"): "0", ("b", "c"): "1"}
     assert mems(planned(other, one)) == {("b", "c"): "0", ("a", "c"): "1"}
+
+
+def test_a_pod_that_has_ended_leaves_its_zone_to_the_next_one():
+    """600Mi each, in the first of four zones with room; too much is refused, and holds nothing that could end."""
+    one, two, huge = guaranteed("a", "600Mi"), guaranteed("b", "600Mi"), guaranteed("huge", "5Gi")
+    kubelet = Kubelet.of(node=NODE, settings=STATIC, release="1.36")
+
+    def after(*ended):
+        return table_after([one, huge, two], kubelet, ended=[pod.uid for pod in ended])
+
+    assert mems(planned(two, table=after(one))) == {("b", "c"): "1"}
+    assert mems(planned(two, guaranteed("next", "600Mi"), table=after(one))) == {("b", "c"): "1", ("next", "c"): "0"}
+    assert [zone.assignments for zone in after().zones.values()] == [1, 1, 0, 0]
+    assert [zone.assignments for zone in after(one, two, huge).zones.values()] == [0, 0, 0, 0]
 
 
 def test_several_zones_read_as_a_range():

@@ -33,6 +33,8 @@ from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
+FAR = tuple(NumaZone(id=number, memory=1 << 30, cpus=cpus) for number, cpus in ((0, (0, 1)), (1, ())))
+FOUR = tuple(NumaZone(id=number, memory=512 << 20, cpus=(number,)) for number in range(4))
 FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_sizes=(), kernel="6.12")
 
 
@@ -104,7 +106,8 @@ class Bench:
         disposable: bool = False,
         **facts: Any,
     ) -> None:
-        self.cgroups = FakeCgroups(hierarchy=hierarchy, zones="0-1")
+        zones = facts.get("node", FACTS).zones
+        self.cgroups = FakeCgroups(hierarchy=hierarchy, zones=f"0-{zones[-1].id}")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
         self.agent = FakeAgent(self.cgroups)

@@ -24,7 +24,8 @@ class MemoryBench(Bench):
     """The fake node, on which the program of each container has taken all that its cgroup lets it take.
 
     breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
-    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), or "free" (it keeps what is in swap).
+    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap), or
+    "moving" (of pages, to other zones).
     """
 
     def __init__(self, breaks=None, *, ignores="", **facts):
@@ -35,6 +36,7 @@ class MemoryBench(Bench):
         self.sampler.obeys = self._obey
         self.doomed = {}
         self.stalling = {}
+        self.holds = {}
         self.looked_at = set()
         texts = self.cgroups.texts
 
@@ -70,6 +72,9 @@ class MemoryBench(Bench):
 
         self.runtime.create, self.runtime.start, self.runtime.status = created, started, looked_at
         self._exec, self.runtime.exec = self.runtime.exec, self._run_beside
+        self._update, self.runtime.update = self.runtime.update, self._move
+        self.narrow = {}
+        self.target.on(("sh", "-ec"), self._narrow)
 
     def _slow_down(self, container, path):
         """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
@@ -105,6 +110,20 @@ class MemoryBench(Bench):
         done = {"event": "done", "ms": 2, "command": 2, "verb": "free", "id": 1, "bytes": 1, "max_us": 1}
         self.target._plain._files[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
 
+    def _narrow(self, argv, *_):
+        """A zone gets narrow, or wide again."""
+        verb, zone, amount = [*argv[3:6], "", "", ""][:3]
+        if verb == "memqos-narrow":
+            self.narrow[int(zone)] = int(amount)
+        if verb == "memqos-widen":
+            self.narrow.pop(int(zone))
+        return 0, b"0 1\n", b""
+
+    def _move(self, container, resources, *, deadline):
+        self._update(container, resources, deadline=deadline)
+        if self.ignores != "moving":
+            self._spread(self.runtime._known(container, "test").cgroup, *self.holds[container.id])
+
     def _run_beside(self, container, argv, *, deadline):
         self._exec(container, argv, deadline=deadline)
         path = self.runtime._known(container, "test").cgroup
@@ -122,8 +141,10 @@ class MemoryBench(Bench):
             text = self.cgroups.text(cgroup, "memory.events")
             self.cgroups.show(cgroup, "memory.events", text.replace("oom_kill 0", "oom_kill 1"))
 
-    def _kill(self, *_):
-        """Whoever kills here kills all."""
+    def _kill(self, *asked):
+        """On cgroup v1 whoever kills here kills all."""
+        if self.cgroups.hierarchy.version is not CgroupVersion.V1:
+            return super()._kill(*asked)
         self.runtime.finish_all()
         return 0, b"", b""
 
@@ -132,16 +153,34 @@ class MemoryBench(Bench):
         if self.breaks is not None:
             self.cgroups.show(path, *self.breaks)
         anon, file = asked(self.args[container.id])
+        shmem = sum(amount(words[2]) for words in commands_of(self.args[container.id]) if words[0] == "tmpfs")
+        self.holds[container.id] = anon - shmem, file + shmem, shmem
         legacy = self.cgroups.hierarchy.version is CgroupVersion.V1
         killed = self._on_v1(path, anon) if legacy else self._on_v2(path, anon, file)
+        if not legacy:
+            self._spread(path, *self.holds[container.id])
+            killed = killed or self._overfills_zone(path, anon)
         if killed:
             self.doomed[container.id] = 0
         elif not legacy:
             self._slow_down(container, path)
         line = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": anon, "max_us": 1}
-        unfinished = container.id in {*self.doomed, *self.stalling}
-        report = json.dumps(line | {"event": "step", "of": anon} if unfinished else line)
-        self.target._plain._files[container.log_path] = f"2026-01-01T00:00:00Z stdout F {report}\n".encode()
+        if container.id in {*self.doomed, *self.stalling}:
+            lines = [line | {"event": "step", "of": anon}]
+        else:
+            used = [words for words in commands_of(self.args[container.id]) if words[0] in {"anon", "file", "tmpfs"}]
+            lines = [
+                line
+                | {
+                    "command": number,
+                    "verb": words[0],
+                    "id": number,
+                    "bytes": amount(words[1 if words[0] == "anon" else 2]),
+                }
+                for number, words in enumerate(used, start=1)
+            ]
+        report = "".join(f"2026-01-01T00:00:00Z stdout F {json.dumps(one)}\n" for one in lines)
+        self.target._plain._files[container.log_path] = report.encode()
 
     def _on_v2(self, path, anon, file):
         high, limit, swap_limit = (
@@ -167,11 +206,25 @@ class MemoryBench(Bench):
         self.cgroups.show(path, "memory.current", f"{used}\n")
         for cgroup in (path, path.parent):
             self.cgroups.show(cgroup, "memory.swap.current", f"{swap}\n")
-        zones = self.cgroups.text(path, "cpuset.mems").strip()
-        shares = {zone.id: 0 for zone in self.node.facts.zones} | {int(zones[:1] or 0): used}
-        spread = " ".join(f"N{zone}={amount}" for zone, amount in shares.items())
-        self.cgroups.show(path, "memory.numa_stat", f"anon {spread}\nfile N0=0 N1=0\n")
         return killed
+
+    def _spread(self, path, anon, file, shmem):
+        """All of it on the first zone that the cgroup may use; on the last one by a kernel that takes the wrong one."""
+        mems = self.cgroups.text(path, "cpuset.mems").strip()
+        zones = [zone.id for zone in self.node.facts.zones]
+        first = int(mems[:1] or 0)
+        first = zones[first - 1] if self.ignores == "cpuset.mems" else first
+        rows = {"anon": min(anon, self._amount(path, "memory.max")), "file": file, "shmem": shmem}
+        text = "".join(
+            f"{kind} " + " ".join(f"N{zone}={used if zone == first else 0}" for zone in zones) + "\n"
+            for kind, used in rows.items()
+        )
+        self.cgroups.show(path, "memory.numa_stat", text)
+
+    def _overfills_zone(self, path, anon):
+        """Whether what the program wants is more than the narrow zone has to which it is bound."""
+        mems = self.cgroups.text(path, "cpuset.mems").strip()
+        return self.ignores != "cpuset.mems" and mems.isdigit() and anon > self.narrow.get(int(mems), UNBOUNDED)
 
     def _on_v1(self, path, anon):
         limit, both = (self._amount(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
@@ -190,10 +243,15 @@ class MemoryBench(Bench):
         return UNBOUNDED if text == "max" else int(text)
 
 
+def commands_of(args):
+    """The words of each of a workload's commands."""
+    options = 2 * sum(word.startswith("--") for word in args)
+    return [command.split() for command in " ".join(args[options:]).split(" , ") if command]
+
+
 def asked(args):
     """Bytes of anonymous memory and of page cache that a workload's commands ask for."""
-    options = 2 * sum(word.startswith("--") for word in args)
-    commands = [command.split() for command in " ".join(args[options:]).split(" , ") if command]
+    commands = commands_of(args)
     anon = sum(amount(words[1]) for words in commands if words[0] == "anon")
     anon += sum(amount(words[2]) for words in commands if words[0] == "tmpfs")
     return anon, sum(amount(words[2]) for words in commands if words[0] == "file")

@@ -196,7 +196,8 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
     [
         ("1", "N0=0 N1=8192", Verdict.CONFORMS),
         ("0", "N0=0 N1=8192", Verdict.DEVIATES),
-        ("0,1", "N0=4096 N1=4096", Verdict.CONFORMS),
+        ("0,1", "N0=4096 N1=4096 N2=0", Verdict.CONFORMS),
+        ("0,1", "N0=4096 N1=4096", Verdict.NOT_OBSERVABLE),
         ("1,2", "N0=4096 N1=4096", Verdict.DEVIATES),
         ("", "N0=0 N1=8192", Verdict.NOT_OBSERVABLE),
     ],

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import inspect
+import itertools
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from memqos.plugin.catalogue import Catalogue
 from memqos.plugin.evidence import Evidence, Folder
 from memqos.plugin.keys import Notes
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
+from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench, other_values
 from tests.unit.node.samples import PLANNED, course, files, sample
 
@@ -45,6 +47,14 @@ def watching_tests():
                     yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
 
 
+def machine_for(function):
+    """The facts of a machine that has what the claim needs, where it is not the one that all others have."""
+    [claim] = [mark.args[0] for mark in function.pytestmark if mark.name == "claim"]
+    zones = {"far zone": FAR, "three zones": FOUR}
+    found = [zones[need] for need in CLAIMS[claim].needs if need in zones]
+    return {"node": dataclasses.replace(FACTS, zones=found[0])} if found else {}
+
+
 def about(function):
     """Whom the claim that a suite's test cites is about."""
     [claim] = [mark.args[0] for mark in function.pytestmark if mark.name == "claim"]
@@ -54,7 +64,7 @@ def about(function):
 def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
     """What a suite's test finds on a node whose containers' cgroups show `breaks`; ignores: as of MemoryBench."""
     hierarchy = FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY
-    bench = MemoryBench(breaks, ignores=ignores, hierarchy=hierarchy)
+    bench = MemoryBench(breaks, ignores=ignores, hierarchy=hierarchy, **machine_for(function))
     notes = Notes()
     given = {
         "qos_node": bench.node,
@@ -114,10 +124,21 @@ def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, k
 
 
 def by_course(findings):
-    """The findings about containers, of one container after the other."""
+    """The findings about containers, of one container after the other; until it was bound anew, if it was."""
     containers = [one for one in findings if "container" in one.subject]
     for cgroup in dict.fromkeys(one.cgroup for one in containers):
-        yield [one for one in containers if one.cgroup == cgroup]
+        course = [one for one in containers if one.cgroup == cgroup]
+        again = [
+            number
+            for number, (before, one) in enumerate(itertools.pairwise(course), start=1)
+            if is_premise(one) and not is_premise(before)
+        ]
+        yield course[: min(again, default=None)]
+
+
+def is_premise(finding):
+    """Whether it is about what a file has to hold, and not about what else it holds."""
+    return finding.knob in list(Knob) and not finding.expected.startswith("not ")
 
 
 def premise_of(findings, knob):

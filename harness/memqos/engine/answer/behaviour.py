@@ -117,6 +117,18 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, cpuset.mems",
         knobs=(Knob.CPUSET_MEMS,),
     ),
+    "memory.numa_stat moved": _Rule(
+        rule="a program's pages move to the zones that cpuset.mems names when it is written",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, cpuset.mems; kernel/cgroup/cpuset.c, cpuset_migrate_mm",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
+    "memory.events oom_kill zone": _Rule(
+        rule="a program is killed where the zones of its cpuset.mems are full, however much is free on others",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, cpuset.mems; mm/oom_kill.c, constrained_alloc (CONSTRAINT_CPUSET)",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
     "memory.failcnt": _Rule(
         rule="each charge that would pass memory.limit_in_bytes is counted",
         revision=_V1,

@@ -5,12 +5,12 @@ The rules are `engine.numa`'s; here they are applied to the pods of a plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.fit import Room, pod_needs
-from memqos.engine.numa.admit import Admitted, admit, pod_started, start
+from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.zone_table import ZoneTable
@@ -20,7 +20,7 @@ from memqos.engine.releases.release import Variant
 from memqos.errors import UsageError
 from memqos.model.pod import Pod
 
-__all__ = ["Placement", "place"]
+__all__ = ["Placement", "place", "table_after"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,21 @@ def place(
     return Placement(pods=tuple(running), manages=manages, admitted=admitted, refusals=tuple(refusals))
 
 
+def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]) -> ZoneTable:
+    """What the Memory Manager holds when these pods were admitted in this order and some, by uid, have ended since.
+
+    A pod that was refused holds nothing, and one that was never there cannot end. Errors as of `place`.
+    """
+    manager = _Static(kubelet, Policies.of(kubelet.settings, kubelet.release), None)
+    for pod in pods:
+        if isinstance(manager.admit(pod), Admitted):
+            manager.keep()
+    table = manager.table
+    for uid in ended:
+        table = release(uid, table)
+    return table
+
+
 class _Static:
     """The Memory Manager's policy Static, with what it holds: `admit` tries a pod, `keep` is for one that stays."""
 
@@ -94,6 +109,11 @@ class _Static:
     def keep(self) -> None:
         """Let the pod hold what it was just given."""
         self._table = self._tried
+
+    @property
+    def table(self) -> ZoneTable:
+        """What the pods hold that were kept."""
+        return self._table
 
 
 class _Draft:

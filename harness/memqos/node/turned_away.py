@@ -1,0 +1,31 @@
+"""PURE: a pod that the kubelet's rules do not admit on this node, as a finding."""
+
+from __future__ import annotations
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import Plan
+from memqos.model.pod import Pod
+
+__all__ = ["refusal_finding"]
+
+
+def refusal_finding(plan: Plan, pod: Pod, reason_name: str) -> Finding:
+    """The plan refuses this pod for the reason that bears this name, and has no cgroup for it.
+
+    It is the rules' own word on the zones that this machine really has; set_by is memqos, which obeys it.
+    """
+    refusal = next((one for one in plan.refusals if one.pod == pod.uid), None)
+    observed = "admitted" if refusal is None else f"refused: {refusal.reason_name}"
+    expected = f"refused: {reason_name}"
+    return Finding(
+        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+        subject=f"pod {pod.namespace}/{pod.name}",
+        cgroup=str(plan.node.path),
+        knob="admission",
+        set_by=Setter.MEMQOS,
+        expected=expected,
+        observed=observed,
+        reason=None if refusal is None else refusal.reason,
+        evidence={} if refusal is None else {"message": refusal.message},
+    )

@@ -1,0 +1,158 @@
+"""The numa chapter on kernels in miniature that are wrong about zones, and what a course says of zones."""
+
+import contextlib
+import dataclasses
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import MachineryError, NonconformanceError
+from memqos.node import watching
+from memqos.node.narrowing import narrow_zone
+from memqos.target.fake import FakeTarget
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.fakes import FACTS, FOUR
+from tests.unit.node.memory import MemoryBench
+from tests.unit.node.samples import course, done, files, sample
+from tests.unit.node.test_premises import findings_of
+
+MODULE = chapter("numa")
+STATIC = KUBELETS["v1.36-static"]
+ADMISSION = [
+    "test_pods_are_placed_in_order_until_no_zone_has_room",
+    "test_the_zone_of_a_pod_that_has_ended_takes_the_next_one",
+]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kubelet", "files"),
+    [
+        ("test_anonymous_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_page_cache_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_shared_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_memory_moves_with_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        (
+            "test_a_full_zone_is_not_spilled_to_an_empty_one",
+            "v1.37-default",
+            {"memory.numa_stat", "memory.events", "exit code"},
+        ),
+        ("test_memory_is_on_a_zone_without_cpus", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_memory_is_on_the_group_of_zones_that_the_policy_gives", "v1.36-static-groups", {"memory.numa_stat"}),
+    ],
+)
+def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_path):
+    findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems")
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
+
+
+def test_a_kernel_that_moves_nothing_deviates(tmp_path):
+    findings = findings_of(
+        MODULE.test_memory_moves_with_cpuset_mems, KUBELETS["v1.37-tiered"], tmp_path, ignores="moving"
+    )
+
+    [moved] = [one for one in findings if one.verdict is Verdict.DEVIATES]
+    assert (moved.knob, moved.expected) == ("memory.numa_stat", "anon of at least 41943040 on N1 only")
+    assert moved.observed == "anon N0=41943040 N1=0"
+
+
+@pytest.mark.parametrize("name", ADMISSION)
+@pytest.mark.parametrize(("ignores", "verdicts"), [("", {Verdict.CONFORMS}), ("cpuset.mems", {Verdict.DEVIATES})])
+def test_memory_is_where_pods_were_placed_in_order(name, ignores, verdicts, tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    bench = MemoryBench(ignores=ignores)
+    with contextlib.suppress(NonconformanceError):
+        getattr(MODULE, name)(bench.node, STATIC, CATALOGUE, evidence)
+
+    assert {one.verdict for one in notes.findings if one.knob == "memory.numa_stat"} == verdicts
+    assert {one.verdict for one in notes.findings if one.knob != "memory.numa_stat"} == {Verdict.CONFORMS}
+
+
+def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    with contextlib.suppress(NonconformanceError):
+        MODULE.test_pods_are_placed_in_order_until_no_zone_has_room(
+            MemoryBench(("cpuset.mems", "\n")).node, STATIC, CATALOGUE, evidence
+        )
+
+    deviating = [(one.knob, one.observed) for one in notes.findings if one.verdict is Verdict.DEVIATES]
+    assert deviating == [("cpuset.mems", ""), ("cpuset.mems", "")]
+
+
+def test_a_pod_that_is_admitted_was_not_refused():
+    node = MemoryBench().node
+    with node.watched_pods(pods("zone-first"), STATIC, rests_on=MODULE.MEMS) as watch:
+        found = watch.is_refused(CATALOGUE.pod("zone-first"), "UnexpectedAdmissionError")
+
+    assert (found.verdict, found.observed) == (Verdict.DEVIATES, "admitted")
+
+
+def test_the_pod_that_stays_keeps_its_zone_when_another_has_ended():
+    """Admitted on an empty node it would have the first zone."""
+    node = MemoryBench().node
+    first, second, fourth = pods("zone-first", "zone-second", "zone-fourth")
+    plan = node.plan([second, fourth], STATIC, ended=[first])
+
+    mems = {pod.name: pod.containers[0].resources.cpuset_mems for pod in plan.pods}
+    assert mems == {"zone-second": "1", "zone-fourth": "0"}
+    assert node.plan([second], STATIC).pods[0].containers[0].resources.cpuset_mems == "0"
+
+
+def test_a_pod_that_was_refused_holds_nothing_that_could_end():
+    node = MemoryBench().node
+    some = pods("zone-first", "zone-second", "zone-third", "zone-fourth")
+    plan = node.plan([some[0], some[1], some[3]], STATIC, ended=[some[2]])
+
+    # It came first, was admitted, and ended before the others came.
+    assert [one.name for one in plan.refusals] == ["default/zone-fourth"]
+
+
+def test_a_zone_that_does_not_get_narrow_is_said():
+    target = FakeTarget(commands={("sh", "-ec"): lambda *_: (0, b"0 999999\n", b"")})
+    with (
+        pytest.raises(MachineryError, match=r"zone 1 of .* still has 1023998976 bytes free"),
+        narrow_zone(target, 1, leaving=64 << 20),
+    ):
+        raise AssertionError
+
+
+def test_what_is_bound_to_every_zone_shows_nothing():
+    bench = MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR[:2]))
+    with bench.node.watched(CATALOGUE.pod("zone-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
+        found = one.course.is_only_where_planned()
+
+    assert found.why_not == "the plan binds the container to every zone that there is"
+
+
+@pytest.mark.parametrize(
+    ("texts", "moved", "stayed"),
+    [
+        (["anon N0=8192 N1=0", "anon N0=0 N1=8192"], Verdict.CONFORMS, Verdict.DEVIATES),
+        (["anon N0=0 N1=8192", "anon N0=4096 N1=4096"], Verdict.DEVIATES, Verdict.DEVIATES),
+        (["anon N0=0 N1=0", "anon N0=0 N1=4096"], Verdict.DEVIATES, Verdict.CONFORMS),
+        (["anon N0=0 N1=0", "anon N0=0 N1=0"], Verdict.DEVIATES, Verdict.DEVIATES),
+    ],
+)
+def test_memory_moves_or_stays(texts, moved, stayed):
+    """Moved: all 8192 bytes are on zone 1 at last. Stayed: nothing ever was elsewhere."""
+    one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}, report=done(1, 8192)) for text in texts))
+
+    assert (one.ends_only_on(1).verdict, one.never_leaves(1).verdict) == (moved, stayed)
+
+
+def test_what_no_zone_was_told_of_is_not_observable():
+    one = course(sample(None))
+
+    assert {one.ends_only_on(1).verdict, one.never_leaves(1).verdict} == {Verdict.NOT_OBSERVABLE}
+    assert one.is_killed_for_its_zone().verdict is Verdict.NOT_OBSERVABLE
+
+
+def test_what_ran_into_its_own_limit_was_not_killed_for_its_zone():
+    text = {**files(), "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
+
+    assert course(sample(text)).is_killed_for_its_zone().why_not == "it ran into memory.max 3 times"
