@@ -96,7 +96,7 @@ def test_shared_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_
 @pytest.mark.claim("numa/changed-mems-move-pages")
 def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The runtime is asked for another zone while the program holds its memory."""
-    here, there = qos_node.facts.zones[0].id, qos_node.facts.zones[-1].id
+    here, *_, there = (zone.id for zone in qos_node.facts.zones)
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=here) as container:
         before = container.until(counted("anon"))
         container.rebind(there)
@@ -116,7 +116,7 @@ def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_e
 @pytest.mark.claim("numa/full-zone-kills")
 def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program is killed, though the other zone has room for all that it wants."""
-    zone = qos_node.facts.zones[-1].id
+    *_, zone = (zone.id for zone in qos_node.facts.zones)
     pod = qos_catalog.pod("fills-zone")
     with (
         qos_node.narrowed(zone),
@@ -142,14 +142,16 @@ def test_pods_are_placed_in_order_until_no_zone_has_room(qos_node, qos_kubelet, 
     """
     first, second, third = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "third"))
     with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
-        placed = [watch.container(pod.name) for pod in (first, second)]
-        courses = [container.until(counted("anon")) for container in placed]
+        one = watch.container(first.name).until(counted("anon"))
+        other = watch.container(second.name).until(counted("anon"))
         refused = watch.is_refused(third, "UnexpectedAdmissionError")
 
     qos_evidence.settle(
-        *(course.premises for course in courses),
-        *(course.is_only_where_planned() for course in courses),
-        courses[1].placed_elsewhere_than(courses[0]),
+        one.premises,
+        one.is_only_where_planned(),
+        other.premises,
+        other.is_only_where_planned(),
+        other.placed_elsewhere_than(one),
         refused,
     )
 

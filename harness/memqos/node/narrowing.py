@@ -16,7 +16,7 @@ NARROW_SECONDS = 120.0
 LEFT = 48 << 20
 """Bytes that stay free: what a program under emulation fills within seconds, beside what a pod's start takes."""
 
-SHORT_OF = 16 << 20
+SHORT_OF = 32 << 20
 """Bytes by which what is left may differ from what was asked for: others allocate and free beside it."""
 
 # Huge pages are taken from the zone in which they are asked for, and nobody uses these. Page cache makes room first.
@@ -27,8 +27,10 @@ zone=/sys/devices/system/node/node$1
 pages=$zone/hugepages/hugepages-2048kB/nr_hugepages
 free() { sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' "$zone/meminfo"; }
 before=$(cat "$pages")
-more=$(( ($(free) - $2 / 1024) / 2048 ))
-[ "$more" -le 0 ] || echo $((before + more)) >"$pages"
+for again in 1 2 3; do
+  more=$(( ($(free) - $2 / 1024) / 2048 ))
+  [ "$more" -le 0 ] || echo $(($(cat "$pages") + more)) >"$pages"
+done
 echo "$before $(free)"
 """
 _WIDEN = 'echo "$2" >"/sys/devices/system/node/node$1/hugepages/hugepages-2048kB/nr_hugepages"'
