@@ -7,6 +7,18 @@
       container app      19.2 Mi or 23.2 Mi         24 Mi        0        40 Mi in steps of 256 Ki
     pod rewrites         max                        48 Mi        0
       container app      19.2 Mi                    24 Mi        0        48 Mi of page cache
+    pod obeys            max                        48 Mi        0
+      container app      19.2 Mi                    24 Mi        0        a bit above memory.high, then nothing, then
+                                                                          three quarters of it
+    pod swaps-over-high  max                        48 Mi        0
+      container app      46.4 Mi                    48 Mi        0        50 Mi, of which it may swap 8 Mi
+    pod grows-together   35.2 Mi                    48 Mi        0
+      containers app     the node's, and not met    48 Mi        0        40 Mi each in steps of 256 Ki
+      and other
+
+With a factor of its own the kubelet of 1.27 gives the pod stalls 19.2 Mi (0.4), 20.8 Mi (0.6), 22.4 Mi (0.8), 23.2 Mi
+(0.9) or its memory.max (1) as memory.high: from there on it is slow, and where a stall comes before memory.max it gets
+there with the first of them alone.
 
 The plan of each kubelet says which memory.high the container has. All tests rest on it, on memory.max and on
 memory.swap.max, without which nothing is either throttled or killed. Counters of a new cgroup begin at zero. A stall
@@ -20,7 +32,7 @@ a page instead of a batch of 64.
 import pytest
 
 from memqos import Knob
-from memqos.testing import ended, rises, stalls
+from memqos.testing import Free, either, ended, rises, stalls
 
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
@@ -122,5 +134,134 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(qos_node, 
         course.rises("memory.events", "high"),
         course.stays("memory.events", "oom_kill"),
         course.finishes(),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("throttling/slow-from-high-on")
+@pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8"])
+def test_growth_is_slow_from_where_the_factor_puts_memory_high(
+    qos_node, qos_kubelet, qos_catalog, qos_evidence, factor
+):
+    """Of three factors each begins to slow the program at its own memory.high, and as the kernel's delays say."""
+    kubelet = qos_kubelet.with_factor(factor)
+    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
+        course = container.until(either(stalls(), ended()))
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.exceeds("memory.current", Knob.MEMORY_HIGH),
+        course.grows_as_delayed(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("throttling/low-factor-stalls")
+def test_a_low_factor_stalls_with_the_formula_of_1_27_too(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With 0.4 memory.max is as far from memory.high as 1.22 had it, and as out of reach."""
+    kubelet = qos_kubelet.with_factor("0.4")
+    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
+        course = container.until(stalls())
+
+    qos_evidence.settle(
+        course.premises,
+        course.waits(),
+        course.stays("memory.events", "oom_kill"),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("throttling/factor-one-slows-nothing")
+def test_a_factor_of_one_slows_nothing(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """memory.high is memory.max, which nothing can use more than: the program is killed, and never was above it."""
+    kubelet = qos_kubelet.with_factor("1")
+    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
+        course = container.until(either(ended(), stalls()))
+
+    qos_evidence.settle(
+        course.premises,
+        course.stays("memory.events", "high"),
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/nobody-gets-on")
+def test_the_stall_is_one_of_the_whole_container(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
+    with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until(rises("memory.pressure", "full total"))
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.pressure", "some total"),
+        course.rises("memory.pressure", "full total"),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/recovers")
+def test_a_program_that_frees_in_time_is_slowed_no_more(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
+    with qos_node.watched(qos_catalog.pod("obeys"), qos_kubelet, rests_on=PREMISES, steered=True) as container:
+        container.exceed_high()
+        container.until_done()
+        container.do(Free())
+        container.until_done()
+        freed = container.now
+        container.stay_below_high()
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.rises_no_more("memory.events", "high", since=freed),
+        course.finishes(),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("throttling/swap-makes-room")
+def test_memory_that_may_be_swapped_makes_room_above_memory_high(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """What is above memory.high is swapped out, and the program has all that it asked for."""
+    with qos_node.watched(qos_catalog.pod("swaps-over-high"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.swaps(),
+        course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
+        course.stays("memory.events", "oom_kill"),
+        course.finishes(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("throttling/pod-high-slows-all")
+def test_a_pod_level_memory_high_slows_every_program_of_the_pod(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Neither container comes to a memory.high of its own; together they grow no faster than two tasks may."""
+    kubelet = qos_kubelet.with_factor("0.6")
+    with qos_node.watched(qos_catalog.pod("grows-together"), kubelet, rests_on=PREMISES) as container:
+        course = container.until(stalls())
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.pod_grows_as_delayed(),
+        course.stays("memory.events", "oom_kill"),
         course.still_runs(),
     )

@@ -6,6 +6,7 @@ import dataclasses
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from memqos.catalog.data import data_root
@@ -42,6 +43,12 @@ class KubeletCase:
     entry: str = ""
     chapter: str = ""
     default: bool = True
+
+    def with_factor(self, factor: str) -> KubeletCase:
+        """The same kubelet with this memoryThrottlingFactor, a decimal; ValueError for what is none."""
+        return dataclasses.replace(
+            self, settings=dataclasses.replace(self.settings, throttling_factor=Fraction(factor))
+        )
 
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:

@@ -55,6 +55,11 @@ class Hierarchy(Protocol):
         """The folder in which each controller's files are; the name "" stands for every controller."""
         ...
 
+    @property
+    def is_recursive(self) -> bool:
+        """Whether what a cgroup is protected by and no child claims goes to its children (memory_recursiveprot)."""
+        ...
+
     def file(self, path: CgroupPath, name: str) -> str:
         """The absolute path of a control file of a cgroup."""
         ...
@@ -95,6 +100,11 @@ class Unified:
     def mounts(self) -> Mapping[str, str]:
         """The one folder, of every controller."""
         return {"": self.mount.folder}
+
+    @property
+    def is_recursive(self) -> bool:
+        """By its mount option."""
+        return "memory_recursiveprot" in self.mount.options
 
     def file(self, path: CgroupPath, name: str) -> str:
         """The absolute path of a control file of a cgroup."""
@@ -139,6 +149,11 @@ class Legacy:
     def mounts(self) -> Mapping[str, str]:
         """The folder of each controller that is mounted, and of systemd's own hierarchy."""
         return {name: mount.folder for name, mount in self.by_controller.items()}
+
+    @property
+    def is_recursive(self) -> bool:
+        """Never: there is no protection."""
+        return False
 
     def file(self, path: CgroupPath, name: str) -> str:
         """The file in the hierarchy of the controller that its name begins with; of no controller's, in memory's."""

@@ -34,9 +34,9 @@ __all__ = [
 
 WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     CgroupVersion.V2: (
-        "memory.current", "memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group", "memory.events",
-        "memory.pressure", "memory.numa_stat", "memory.stat", "memory.swap.current", "memory.swap.peak",
-        "memory.swap.max", "memory.swap.events", "cpuset.mems", "cgroup.events",
+        "memory.current", "memory.peak", "memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group",
+        "memory.events", "memory.pressure", "memory.numa_stat", "memory.stat", "memory.swap.current",
+        "memory.swap.peak", "memory.swap.max", "memory.swap.events", "cpuset.mems", "cgroup.events",
     ),
     CgroupVersion.V1: (
         "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",
@@ -86,7 +86,7 @@ class Sample:
         return text if isinstance(text, str) else None
 
     def counter(self, file: str, key: str) -> int | None:
-        """A counter of an events file or of memory.pressure ("some total", in µs); None if nothing tells it.
+        """A counter of an events file or of memory.pressure ("some total", "full total", in µs); None if none tells it.
 
         The pod's cgroup tells: events and pressure count up the tree, so it counts what its container counts, still
         counts it when the container is gone, and counts the pod's own limits, which the container runs into as well.
@@ -94,13 +94,18 @@ class Sample:
         for path in (self.pod, self.container):
             text = self.reading.file(path, file)
             if isinstance(text, str):
-                return self._pressure(text, path) if key == "some total" else self._key(text, file, key, path)
+                return self._pressure(text, key, path) if key.endswith(" total") else self._key(text, file, key, path)
         return None
 
     def number(self, file: str) -> int | None:
         """A file that counts an amount, in bytes; None if it is not there."""
         text = self.text(file)
         return None if text is None else parse.number(text, path=f"{self.container}/{file}")
+
+    def pod_number(self, file: str) -> int | None:
+        """The same of the pod's cgroup."""
+        text = self.reading.file(self.pod, file)
+        return parse.number(text, path=f"{self.pod}/{file}") if isinstance(text, str) else None
 
     def bound(self, limit: Knob) -> int | None:
         """The limit that the plan gives the container, in bytes as the kernel shows them; None if it gives none.
@@ -128,8 +133,9 @@ class Sample:
     def _key(self, text: str, file: str, key: str, path: CgroupPath) -> int | None:
         return parse.counters(text, path=f"{path}/{file}").get(key)
 
-    def _pressure(self, text: str, path: CgroupPath) -> int:
-        return parse.pressure(text, path=f"{path}/memory.pressure").some.total
+    def _pressure(self, text: str, key: str, path: CgroupPath) -> int:
+        pressure = parse.pressure(text, path=f"{path}/memory.pressure")
+        return (pressure.full if key == "full total" else pressure.some).total
 
 
 @dataclass(frozen=True, slots=True)

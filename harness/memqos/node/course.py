@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
-from memqos.model.knob import Knob
+from memqos.model.knob import Bytes, Knob
 from memqos.node.conditions import SLACK, THROTTLE_US
-from memqos.node.growth import furthest, slowed
+from memqos.node.growth import Used, furthest, looks_at, slowed
 from memqos.node.placed import Placed
 from memqos.node.swapped import Swapped
 from memqos.workload.report import Done, StepLine
@@ -87,14 +91,51 @@ class Course(Swapped, Placed):
     def grows_as_delayed(self) -> Finding:
         """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
+        return self._delayed(looks_at(self.samples), high, threads=1)
+
+    def pod_grows_as_delayed(self) -> Finding:
+        """The same of its pod and the pod's own memory.high, below which the programs of all its containers sleep."""
+        pod = self.rests_on.pod
+        expected = pod.cgroup.knobs.get(Knob.MEMORY_HIGH)
+        high = expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
+        found = self._delayed(looks_at(self.samples, pod=True), high, threads=len(pod.containers))
+        return replace(found, subject=verdict.subject(pod.cgroup, pod), cgroup=str(self.samples[-1].pod))
+
+    def _delayed(self, looks: Sequence[Used], high: int | None, *, threads: int) -> Finding:
         if high is None:
             return self._unbounded("memory.current", Knob.MEMORY_HIGH)
-        far = furthest(self.samples, high)
+        far = furthest(looks, high, threads=threads)
         if far is None:
             why = f"fewer than two samples show it above memory.high {high} by so much that it sleeps"
             return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)
         expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
         return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)
+
+    def rises_no_more(self, file: str, key: str, *, since: float) -> Finding:
+        """A counter that rose before this time, in seconds of the machine's clock, has stood still from then on."""
+        counts = [(sample.reading.at, sample.counter(file, key)) for sample in self.samples]
+        seen = [(at, count) for at, count in counts if count is not None]
+        before = max((count for at, count in seen if at <= since), default=0)
+        after = max((count for at, count in seen if at > since), default=None)
+        why = "" if before else f"it had not risen by then: {key} {before}"
+        expected = f"{key} {before}, as it was"
+        observed = None if after is None else f"{key} {after}"
+        return self._finding(file, expected, observed, after == before, key=key, why_not=why)
+
+    def falls_back(self, usage: int, *, batches: int = 1) -> Finding:
+        """In the last sample memory in use was no more than so much before, but for as many batches of charges."""
+        last = looks_at(self.samples)[-1:]
+        most = usage + batches * SLACK
+        observed = last[0][1] if last else None
+        expected = f"at most {most} ({usage} before, and {batches * SLACK})"
+        return self._finding(
+            "memory.current", expected, observed, observed is not None and observed <= most, key="fallen"
+        )
+
+    def peaked(self, least: int) -> Finding:
+        """memory.peak, which the kernel keeps, was at least so much, and so was more than what is in use now."""
+        peak = max(self._amounts("memory.peak"), default=None)
+        return self._finding("memory.peak", f"at least {least}", peak, peak is not None and peak >= least)
 
     def keeps(self, usage: int, *, since: float, why_not: str = "") -> Finding:
         """Memory in use was never less than it was before, but for one batch, since reclaim began elsewhere.

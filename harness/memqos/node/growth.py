@@ -6,12 +6,16 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from memqos.engine.cgroup.throttle import fastest_growth, sleeps_from
 from memqos.model.knob import Bytes
 from memqos.node.conditions import Sample
 
-__all__ = ["Stretch", "furthest", "slowed"]
+__all__ = ["Stretch", "furthest", "looks_at", "slowed"]
+
+Used = tuple[float, int]
+"""Seconds of the machine's clock, and memory.current in bytes then."""
 
 _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
@@ -33,34 +37,40 @@ class Stretch:
 
 def slowed(samples: Sequence[Sample], high: int) -> Sequence[Sample]:
     """The samples of a container's memory from the first on in which its growth costs sleep."""
-    above = min(sleeps_from(Bytes(high), hz=hz) for hz in _HERTZ)
-    for index, sample in enumerate(samples):
-        if (sample.number("memory.current") or 0) >= above:
-            return samples[index:]
-    return ()
+    above = _above(high)
+    return tuple(dropwhile(lambda sample: (sample.number("memory.current") or 0) < above, samples))
 
 
-def furthest(samples: Sequence[Sample], high: int) -> Stretch | None:
+def looks_at(samples: Sequence[Sample], *, pod: bool = False) -> list[Used]:
+    """What the container used, or its pod, in each sample that tells."""
+    seen = [
+        (one.reading.at, one.pod_number("memory.current") if pod else one.number("memory.current")) for one in samples
+    ]
+    return [(at, usage) for at, usage in seen if usage is not None]
+
+
+def furthest(looks: Sequence[Used], high: int, *, threads: int = 1) -> Stretch | None:
     """The stretch at whose end the program came furthest, measured by what it may have; None if there is none.
 
-    One task is taken to grow.
+    threads: how many tasks grow.
     """
-    seen = [
-        (sample.reading.at, usage)
-        for sample in slowed(samples, high)
-        if (usage := sample.number("memory.current")) is not None
-    ]
-    stretches = [_stretch(seen[0], later, high) for later in seen[1:]]
+    above = _above(high)
+    seen = list(dropwhile(lambda look: look[1] < above, looks))
+    stretches = [_stretch(seen[0], later, high, threads) for later in seen[1:]]
     return max(stretches, key=lambda one: one.usage - one.allowed, default=None)
 
 
-def _stretch(first: tuple[float, int], last: tuple[float, int], high: int) -> Stretch:
+def _above(high: int) -> int:
+    return min(sleeps_from(Bytes(high), hz=hz) for hz in _HERTZ)
+
+
+def _stretch(first: Used, last: Used, high: int, threads: int) -> Stretch:
     seconds = last[0] - first[0]
-    allowed = _allowed(first[1], high, max(1, math.ceil(seconds)))
+    allowed = _allowed(first[1], high, max(1, math.ceil(seconds)), threads)
     return Stretch(start=first[1], usage=last[1], allowed=allowed, seconds=seconds)
 
 
 @functools.cache
-def _allowed(start: int, high: int, seconds: int) -> int:
+def _allowed(start: int, high: int, seconds: int, threads: int) -> int:
     """There are far more samples than seconds."""
-    return max(fastest_growth(start, Bytes(high), seconds=seconds, hz=hz).usage for hz in _HERTZ)
+    return max(fastest_growth(start, Bytes(high), seconds=seconds, hz=hz, threads=threads).usage for hz in _HERTZ)

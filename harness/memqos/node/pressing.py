@@ -1,7 +1,8 @@
-"""Pressed below kubepods' limit: one pod takes what others could lose, and the kernel's model says what each keeps.
+"""Pressed: one pod takes what others could lose, and the kernel's model says what each of them keeps.
 
-Reclaim begins at kubepods then, so that protection is handed down from there: a container's memory.min and memory.low
-count as far as those of its pod and its QoS class do.
+Below kubepods' limit reclaim begins at kubepods, so that protection is handed down from there: a container's memory.min
+and memory.low count as far as those of its pod and its QoS class do. Where the whole machine is short of memory it
+begins at the root, and they count only as far as kubepods' do too.
 """
 
 from __future__ import annotations
@@ -27,14 +28,19 @@ __all__ = ["Pressed", "Squeeze", "squeeze_of"]
 class Squeeze:
     """What there was before the pressure, and what the neighbour takes: all in bytes.
 
-    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` kubepods
-    does not have, and so has to come from others. since: when it began, in seconds of the machine's clock.
+    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
+    free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
+    that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
+    multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
+    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have.
     """
 
     counts: Mapping[str, Effective]
     takes: int
     short: int
     since: float
+    past_low: bool = False
+    generations: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +59,32 @@ class Pressed:
         """It lost nothing since the pressure began; not observable of one that is not protected whole."""
         container, counts = self._counted(pod)
         why = "" if counts.shelter in {Shelter.HARD, Shelter.SOFT} else f"not all of it is protected: {_told(counts)}"
+        if counts.shelter is Shelter.SOFT and self.squeeze.generations:
+            why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
     def gives_way(self, pod: str) -> Finding:
-        """It lost memory to the neighbour; not observable of one that is protected whole."""
+        """It lost memory to the neighbour; not observable of one of which more than half is protected."""
         container, counts = self._counted(pod)
-        why = "" if counts.shelter is Shelter.NONE else f"something of it is protected: {_told(counts)}"
+        kept = max(_amount(counts.min, counts.usage), _amount(counts.low, counts.usage))
+        why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
     def breaks_low(self, pod: str) -> Finding:
-        """It lost memory that memory.low covers; not observable of one that memory.low alone does not cover whole."""
+        """It lost memory that memory.low covers.
+
+        Not observable of one that memory.low alone does not cover whole, nor while others have to make room first.
+        """
         container, counts = self._counted(pod)
         why = "" if counts.shelter is Shelter.SOFT else f"memory.low alone does not cover all of it: {_told(counts)}"
+        if not (why or self.squeeze.past_low or self.squeeze.generations):
+            why = "the classic LRU takes what nothing protects first, and that is enough"
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def lives(self, pod: str) -> tuple[Finding, Finding]:
+        """Nothing of it was killed, and it runs."""
+        course = self._container(pod).course
+        return course.stays("memory.events", "oom_kill"), course.still_runs()
 
     def rises(self, pod: str, file: str, key: str) -> Finding:
         """A counter went up from zero; see `Course.rises`."""
@@ -95,32 +114,53 @@ def squeeze_of(
     neighbour: WatchedContainer,
     *,
     past_low: bool,
+    recursive: bool,
+    spare: int | None = None,
+    generations: bool = False,
 ) -> Squeeze:
-    """How much the neighbour takes to press as `Watch.press` says; UsageError if kubepods has no limit."""
-    limit = plan.node.knobs.get(Knob.MEMORY_MAX)
-    if limit is None or not isinstance(limit.value, Bytes):
-        raise UsageError(
-            "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
-            next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
-        )
+    """How much the neighbour takes to press as `Watch.press` says.
+
+    recursive: whether cgroups are mounted with memory_recursiveprot. spare: bytes that the whole machine has to give,
+    where that is what runs short; None where it is kubepods. generations: how the machine reclaims. UsageError if
+    kubepods is to run short and has no limit.
+    """
+    free = _below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
-    crowded = {one.subject: one.crowded for one in shelter(plan, kubelet, usage)}
+    # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
+    usage[neighbour.premises.pod.uid, neighbour.premises.planned.name] += max(0, free)
     subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
-    counts = {key: found for key, subject in subjects.items() if (found := crowded[subject]) is not None}
+    sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
+    counts: dict[str, Effective] = {}
+    for key, subject in subjects.items():
+        one = sheltered[subject]
+        of_the_machine = one.recursive if recursive else one.plain
+        counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
     exposed = hidden = 0
     for key, found in counts.items():
         if key != neighbour.key:
             least = _amount(found.min, found.usage)
             most = max(least, _amount(found.low, found.usage))
             exposed, hidden = exposed + found.usage - most, hidden + most - least
-    used = sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())
     short = exposed + hidden // 2 if past_low else exposed // 2
     return Squeeze(
         counts=counts,
-        takes=limit.value.count - used + short,
+        takes=free + short,
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),
+        past_low=past_low,
+        generations=generations and spare is not None,
     )
+
+
+def _below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
+    """Bytes that kubepods' limit leaves to its pods; UsageError without one."""
+    limit = plan.node.knobs.get(Knob.MEMORY_MAX)
+    if limit is None or not isinstance(limit.value, Bytes):
+        raise UsageError(
+            "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
+            next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
+        )
+    return limit.value.count - sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())
 
 
 def _amount(protection: Bytes | Max, usage: int) -> int:

@@ -36,6 +36,7 @@ from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
 from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
+from memqos.node.scarce import reclaiming, scarce
 from memqos.node.tidying import Tidying
 from memqos.node.tight import tight
 from memqos.node.tracing import Tracing
@@ -123,6 +124,21 @@ class NodeUnderTest:
     def tight(self, kubelet: KubeletCase) -> KubeletCase:
         """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
         return tight(kubelet, self.facts)
+
+    @contextlib.contextmanager
+    def scarce(self) -> Iterator[None]:
+        """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
+
+        EnvironmentNotAbleError for a kernel without huge pages; see `node.scarce`.
+        """
+        with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
+            yield
+
+    @contextlib.contextmanager
+    def reclaiming(self, *, generations: bool) -> Iterator[None]:
+        """Until the context ends, the kernel reclaims by the multi-generational LRU if it has it, or by the classic."""
+        with self._vital.guarded(), reclaiming(self.target, generations=generations):
+            yield
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:

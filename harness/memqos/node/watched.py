@@ -36,6 +36,9 @@ class Sees:
     condition: Condition
 
 
+SMALL_STEP = 256 << 10
+"""Bytes after which a workload that is slowed down says how far it is: a batch of charges."""
+
 Awaited = Sees | Combined[Sees]
 """What a watch waits for."""
 
@@ -124,15 +127,41 @@ class WatchedContainer:
 
         UsageError for a container without one.
         """
-        limit = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_MAX)
-        if limit is None or not isinstance(limit.value, Bytes):
-            raise UsageError(
-                f"the container {self.key} has no memory.max, which a program could pass.",
-                next_step="Take a pod whose container has a memory limit.",
-            )
+        limit = self._planned(Knob.MEMORY_MAX)
         with contextlib.suppress(RuntimeCallError):
             # A container that ends with it may end the call with an error.
-            self._exec(self.handle, (PROGRAM, *arguments([Anon(size=2 * limit.value.count)])))
+            self._exec(self.handle, (PROGRAM, *arguments([Anon(size=2 * limit)])))
+
+    def _planned(self, knob: Knob) -> int:
+        """A limit of the container, in bytes; UsageError for one without it."""
+        limit = self.premises.planned.cgroup.knobs.get(knob)
+        if limit is None or not isinstance(limit.value, Bytes):
+            raise UsageError(
+                f"the container {self.key} has no {knob}, which a program could pass.",
+                next_step="Take a kubelet and a pod whose container has one.",
+            )
+        return limit.value.count
+
+    def exceed_high(self) -> None:
+        """Have the workload take a fortieth more than its planned memory.high: so much that it sleeps, and gets there.
+
+        UsageError for a pod that is not steered, and for a container without a memory.high.
+        """
+        high = self._planned(Knob.MEMORY_HIGH)
+        self.do(Anon(size=max(1, high + high // 40 - self.last_usage(self.path)), step=SMALL_STEP))
+
+    def stay_below_high(self) -> None:
+        """Have it take three quarters of what its planned memory.high leaves; UsageError as of `exceed_high`."""
+        self.do(Anon(size=max(1, (self._planned(Knob.MEMORY_HIGH) - self.last_usage(self.path)) * 3 // 4)))
+
+    def run_beside(self, *commands: Command) -> int:
+        """Run a second program in the container until it has done these commands, and ended; its exit code."""
+        return self._exec(self.handle, (PROGRAM, *arguments(commands)))
+
+    @property
+    def now(self) -> float:
+        """When it was seen last, in seconds of the machine's clock."""
+        return self.samples[-1].reading.at
 
     def rebind(self, zone: int) -> None:
         """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""

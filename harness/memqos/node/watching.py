@@ -23,6 +23,7 @@ from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.pressing import Pressed, squeeze_of
+from memqos.node.scarce import by_generations, spare
 from memqos.node.turned_away import refusal_finding
 from memqos.node.watched import Awaited, Sees, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
@@ -143,19 +144,31 @@ class Watch:
         """The kubelet in whose place memqos is does not admit a pod, for the reason that bears this name."""
         return refusal_finding(self._watched.plan, pod, reason_name)
 
-    def press(self, neighbour: str, *, past_low: bool = False) -> Pressed:
+    def press(
+        self, neighbour: str, *, past_low: bool = False, whole_node: bool = False, dirty: bool = False
+    ) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
         What it takes beyond is half of what nothing protects from it; past_low: all of that, and half of what only
-        memory.low protects. Returns when it has done so. UsageError if its workload takes no commands, or if the
-        kubelet gives kubepods no limit.
+        memory.low protects. whole_node: take what the machine has left instead, which is little where it is `scarce`.
+        dirty: leave page cache as the pods wrote it; it is written to the disk first otherwise. Returns when it has
+        done so. UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
         """
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
             container.until_done()
-        # Dirty page cache could make no room.
-        checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
-        squeeze = squeeze_of(self._watched.plan, self._kubelet, everyone, grows, past_low=past_low)
+        if not dirty:
+            checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
+        squeeze = squeeze_of(
+            self._watched.plan,
+            self._kubelet,
+            everyone,
+            grows,
+            past_low=past_low,
+            recursive=self._hierarchy.is_recursive,
+            spare=spare(self._target, self._kubelet.node.page_size) if whole_node else None,
+            generations=whole_node and by_generations(self._target),
+        )
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
         return Pressed(containers=everyone, squeeze=squeeze)

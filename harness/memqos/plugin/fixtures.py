@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.plugin.citing import about_of, claim_of
-from memqos.plugin.keys import LANE, NOTES, RESULTS, SETTINGS_KEY, Notes, slug
+from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, slug
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
@@ -40,6 +41,7 @@ __all__ = [
     "qos_node",
     "qos_population",
     "qos_requests",
+    "qos_scene",
     "qos_standing",
     "qos_zone",
 ]
@@ -136,6 +138,34 @@ def qos_population(
     pods = _selected(request, qos_catalog.pods, qos_kubelet)
     with populated(request.config, station, pods, qos_kubelet) as population:
         yield population
+
+
+@pytest.fixture(scope="module")
+def qos_scene(
+    request: pytest.FixtureRequest,
+    qos_node: NodeUnderTest,  # noqa: ARG001 - where it happens
+) -> Callable[[KubeletCase], contextlib.AbstractContextManager[None]]:
+    """Within `qos_scene(kubelet)` a fixture of a module makes happen what several tests look at afterwards.
+
+    Its evidence is that of each of them.
+    """
+    from memqos.plugin.evidence import Folder
+
+    module = request.node
+
+    @contextlib.contextmanager
+    def scene(kubelet: KubeletCase) -> Iterator[None]:
+        station = request.config.stash[LANE].station
+        name = slug(f"{station.id}-{module.nodeid}-{kubelet.id}")
+        folder = Folder(request.config.stash[RESULTS] / "tests" / name, shared=True)
+        module.stash[SCENE] = folder.path
+        station.log.go_to(folder)
+        try:
+            yield
+        finally:
+            station.log.go_to(None)
+
+    return scene
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +267,10 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         told = known_or_not(amended or finding, claim_of(item), used, config.stash[SETTINGS_KEY].known)
         return accepted_by(config, told, claim_of(item))
 
+    if station is not None and "qos_scene" in item.fixturenames:
+        # What it is about has happened.
+        notes.folder = item.getparent(pytest.Module).stash.get(SCENE, None)
+        station = None
     if station is not None:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.
         notes.folder = folder.path

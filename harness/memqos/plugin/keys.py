@@ -30,6 +30,7 @@ __all__ = [
     "NODES",
     "NOTES",
     "RESULTS",
+    "SCENE",
     "SETTINGS_KEY",
     "SHARD",
     "USAGE",
@@ -71,6 +72,9 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 """The SHA-256, when the run began, of each file that a person gave, by its path."""
 
 NOTES = pytest.StashKey[Notes]()
+SCENE = pytest.StashKey[Path]()
+"""Of a module: the evidence of what its tests look at together just now."""
+
 LANE = pytest.StashKey[Any]()
 INTERRUPTION = pytest.StashKey[Interruption]()
 """Of this process."""

@@ -17,9 +17,9 @@ CATALOGUE = Catalogue()
 KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
 
 
-def chapter(name):
-    """The module of a chapter's tests."""
-    spec = importlib.util.spec_from_file_location(f"suite_{name}", SUITES / name / f"test_{name}.py")
+def chapter(name, file=""):
+    """The module of a chapter's tests; file: which, if not the one of the chapter's own name."""
+    spec = importlib.util.spec_from_file_location(f"suite_{name}", SUITES / name / f"test_{file or name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

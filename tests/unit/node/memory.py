@@ -5,6 +5,7 @@ see on it that they are wrong.
 """
 
 import json
+import re
 
 from memqos.engine.cgroup.throttle import stalls_from
 from memqos.model.knob import Bytes, Knob
@@ -17,7 +18,7 @@ PAGE = 4096
 UNBOUNDED = 1 << 62
 LOOKS = 4
 """As often the runtime is asked of a program that is slowed down before it comes to its end."""
-STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=900000\n"
 
 
 class MemoryBench(Bench):
@@ -46,6 +47,7 @@ class MemoryBench(Bench):
 
         self.cgroups.texts = look
         self.args = {}
+        self.held = {}
         create, start, status = self.runtime.create, self.runtime.start, self.runtime.status
 
         def created(sandbox, spec, *, deadline):
@@ -78,14 +80,14 @@ class MemoryBench(Bench):
 
     def _slow_down(self, container, path):
         """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
-        high, limit = self._amount(path, "memory.high"), self._amount(path, "memory.max")
-        if not high < self._amount(path, "memory.current") < limit:
+        high, limit = self._high(path), self._amount(path, "memory.max")
+        if not 0 < high < self._amount(path, "memory.current") < limit:
             return
         if stalls_from(Bytes(high), hz=250) < limit:
-            self.cgroups.show(path, "memory.current", f"{stalls_from(Bytes(high), hz=250)}\n")
+            self._show_use(path, stalls_from(Bytes(high), hz=250))
             self.stalling[container.id] = path, 3
         else:
-            self.cgroups.show(path, "memory.current", f"{limit - 3 * PAGE}\n")
+            self._show_use(path, limit - 3 * PAGE)
             self.stalling[container.id] = path, 2
             self.doomed[container.id] = -LOOKS
 
@@ -94,20 +96,27 @@ class MemoryBench(Bench):
         path, left = self.stalling.get(container.id, (None, 0))
         if left and path in self.looked_at and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
-            self.cgroups.show(path, "memory.current", f"{self._amount(path, 'memory.current') + PAGE}\n")
+            self._show_use(path, self._amount(path, "memory.current") + PAGE)
             stalled = STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}")
             for cgroup in (path, path.parent):
                 self.cgroups.show(cgroup, "memory.pressure", stalled)
 
     def _obey(self, fifo, line):
-        """A program that frees all that it holds, or ends with it."""
+        """A program that takes memory, frees all that it holds, or ends with it."""
         container = self.steered[fifo]
         path = self.runtime._known(container, "test").cgroup
-        for cgroup in (path, path.parent) if self.ignores != "free" else ():
+        verb, *words = line.split()
+        number, held = self.held.get(container.id, (len(commands_of(self.args[container.id])), 0))
+        held = held + amount(words[0]) if verb == "anon" else 0
+        self.held[container.id] = number + 1, held
+        for cgroup in (path, path.parent) if verb != "anon" and self.ignores != "free" else ():
             self.cgroups.show(cgroup, "memory.swap.current", "0\n")
-        if line.startswith("exit"):
+        if held > self._high(path):
+            self._count_high(path)
+        self._show_use(path, held)
+        if verb == "exit":
             self.runtime.finish(container, exit_code=0)
-        done = {"event": "done", "ms": 2, "command": 2, "verb": "free", "id": 1, "bytes": 1, "max_us": 1}
+        done = {"event": "done", "ms": 2, "command": number + 1, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
         self.target._plain._files[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
 
     def _narrow(self, argv, *_):
@@ -182,10 +191,15 @@ class MemoryBench(Bench):
         report = "".join(f"2026-01-01T00:00:00Z stdout F {json.dumps(one)}\n" for one in lines)
         self.target._plain._files[container.log_path] = report.encode()
 
+    def _count_high(self, path):
+        for cgroup in (path, path.parent):
+            text = self.cgroups.text(cgroup, "memory.events")
+            [count] = re.findall(r"high (\d+)", text)
+            self.cgroups.show(cgroup, "memory.events", text.replace(f"high {count}", f"high {int(count) + 1}"))
+
     def _on_v2(self, path, anon, file):
-        high, limit, swap_limit = (
-            self._amount(path, name) for name in ("memory.high", "memory.max", "memory.swap.max")
-        )
+        high = self._high(path)
+        limit, swap_limit = (self._amount(path, name) for name in ("memory.max", "memory.swap.max"))
         swap_limit = {"swappiness": 0, "memory.swap.max": UNBOUNDED}.get(self.ignores, swap_limit)
         swap = min(max(0, anon - min(high, limit)), swap_limit, self.node.facts.swap)
         resident = anon - swap
@@ -194,7 +208,7 @@ class MemoryBench(Bench):
         killed = resident > limit and not throttled
         events = {
             "low": 0,
-            "high": int(resident + file > high and high < limit),
+            "high": int(anon + file > high and high < limit),
             "max": int(killed or (swap or used + file > limit)),
         }
         quiet = not (throttled or killed or any(events.values()))
@@ -203,7 +217,7 @@ class MemoryBench(Bench):
             self.cgroups.show(cgroup, "memory.events", text)
             if throttled or swap:
                 self.cgroups.show(cgroup, "memory.pressure", STALLED)
-        self.cgroups.show(path, "memory.current", f"{used}\n")
+        self._show_use(path, used)
         for cgroup in (path, path.parent):
             self.cgroups.show(cgroup, "memory.swap.current", f"{swap}\n")
         return killed
@@ -237,6 +251,18 @@ class MemoryBench(Bench):
         self.cgroups.show(path, "memory.memsw.max_usage_in_bytes", f"{total}\n")
         self.cgroups.show(path, "memory.failcnt", f"{int(anon > limit)}\n")
         return anon > both or (anon > limit and not self.node.facts.swap)
+
+    def _high(self, path):
+        """What it may use before it is slowed, by its own memory.high or by what its pod's leaves it."""
+        used_beside = self._amount(path.parent, "memory.current") - self._amount(path, "memory.current")
+        above = self._amount(path.parent, "memory.high")
+        return min(self._amount(path, "memory.high"), above if above == UNBOUNDED else max(0, above - used_beside))
+
+    def _show_use(self, path, usage):
+        """Of a container, and of its pod by as much more."""
+        more = usage - self._amount(path, "memory.current")
+        self.cgroups.show(path, "memory.current", f"{usage}\n")
+        self.cgroups.show(path.parent, "memory.current", f"{self._amount(path.parent, 'memory.current') + more}\n")
 
     def _amount(self, path, name):
         text = self.cgroups.text(path, name).strip()

@@ -11,13 +11,32 @@ from memqos.model.path import CgroupPath
 from tests.unit.node.memory import MemoryBench, amount
 
 NODE = CgroupPath.parse("/kubepods.slice")
+ZONEINFO = """\
+Node 0, zone    DMA32
+  pages free     {free}
+        boost    0
+        min      400
+        low      500
+        high     600
+"""
 
 
 class PressedBench(MemoryBench):
     """The fake node whose programs hold page cache, of which a steered neighbour takes some.
 
-    ignores: the knob that its kernel does not heed; "" heeds all.
+    ignores: the knob that its kernel does not heed; "" heeds all. spare: bytes that the whole machine has left, where
+    that is what runs short; None where kubepods is. generations: whether memory.low gives way with the rest then.
     """
+
+    def __init__(self, *args, ignores="", spare=None, generations=False, **facts):
+        super().__init__(*args, ignores=ignores, **facts)
+        self.spare = spare
+        self.generations = generations
+        self.target._plain._files |= {
+            "/proc/sys/vm/nr_hugepages": b"0\n",
+            "/proc/zoneinfo": ZONEINFO.format(free=(spare or 0) // 4096 + 500).encode(),
+            "/sys/kernel/mm/lru_gen/enabled": b"0x0007\n" if generations else b"0x0000\n",
+        }
 
     def _run(self, container):
         super()._run(container)
@@ -39,14 +58,16 @@ class PressedBench(MemoryBench):
         paths = {handle.id: self._path(handle) for handle in self.steered.values()}
         used = {one: self._amount(path, "memory.current") for one, path in paths.items()}
         takes = amount(line.split()[1])
-        short = sum(used.values()) + takes - self._amount(NODE, "memory.max")
+        left = self._amount(NODE, "memory.max") - sum(used.values()) if self.spare is None else self.spare
+        short = takes - left
         others = {one: path for one, path in paths.items() if one != neighbour.id}
-        for knobs in (("memory.min", "memory.low"), ("memory.min",)):
+        tiers = (("memory.min", "memory.low"), ("memory.min",))
+        for knobs in tiers[1:] if self.generations and self.spare is not None else tiers:
             spare = {one: max(0, used[one] - self._kept(path, knobs)) for one, path in others.items()}
             part = min(1, short / (sum(spare.values()) or 1)) if short > 0 else 0
             for one, path in others.items():
                 taken = int(spare[one] * part)
-                if taken and knobs == ("memory.min",):
+                if taken and knobs == ("memory.min",) and self._kept(path, ("memory.low",)):
                     self._count_low(path)
                 used[one], short = used[one] - taken, short - taken
                 self._use(path, used[one])
@@ -56,7 +77,8 @@ class PressedBench(MemoryBench):
         self.target._plain._files[neighbour.log_path] = text
 
     def _kept(self, path, knobs):
-        way = [one for one in (path, *path.ancestors) if one.below(NODE)]
+        top = [] if self.spare is None else [NODE]
+        way = [one for one in (path, *path.ancestors) if one.below(NODE) or one in top]
         return max(0 if knob == self.ignores else min(self._amount(one, knob) for one in way) for knob in knobs)
 
     def _count_low(self, path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import inspect
 import itertools
@@ -44,7 +45,19 @@ def watching_tests():
             if "qos_node.watched(" in inspect.getsource(function):
                 marks = {mark.name: mark.args for mark in function.pytestmark}
                 for kubelet in marks["kubelet"]:
-                    yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
+                    for words, case in variants(function, marks.get("parametrize")):
+                        yield pytest.param(case, KUBELETS[kubelet], id=f"{name}-{kubelet}{words}")
+
+
+def variants(function, parametrized):
+    """A test with each value of its own parameter, and how its case is told; once, where it has none."""
+    if parametrized is None:
+        return [("", function)]
+    name, values = parametrized
+    cases = [(f"-{value}", functools.partial(function, **{name: value})) for value in values]
+    for _, case in cases:
+        functools.update_wrapper(case, function)
+    return cases
 
 
 def machine_for(function):
@@ -75,7 +88,7 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
             notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=about(function)
         ),
     }
-    wanted = inspect.signature(function).parameters
+    wanted = inspect.signature(function, follow_wrapped=False).parameters.keys() & given.keys()
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
         function(**{name: given[name] for name in wanted})
     return notes.findings
@@ -84,6 +97,7 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), list(watching_tests()))
@@ -98,7 +112,7 @@ def broken_premises():
     """Each of these tests with each knob that it rests on, and what a wrong runtime may leave there."""
     for one in watching_tests():
         function, _ = one.values
-        rests_on = function.__globals__.get("PREMISES", [Knob.CPUSET_MEMS])
+        rests_on = inspect.unwrap(function).__globals__.get("PREMISES", [Knob.CPUSET_MEMS])
         for knob in rests_on:
             for text in other_values(knob):
                 yield pytest.param(*one.values, knob, text, id=f"{one.id}-{knob}-{text or 'empty'}")

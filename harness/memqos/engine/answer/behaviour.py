@@ -57,6 +57,22 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel accounting/psi.rst; mm/memcontrol.c, mem_cgroup_handle_over_high and try_charge_memcg",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
+    "memory.pressure full total": _Rule(
+        rule="while every task of a cgroup that is not idle is stalled for memory, nothing of it gets on",
+        revision=_V2,
+        source="kernel accounting/psi.rst, full; mm/memcontrol.c, mem_cgroup_handle_over_high",
+        knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
+    ),
+    "memory.peak": _Rule(
+        rule="the most memory that was ever in use is kept, whatever was given back since",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.peak; mm/page_counter.c, page_counter_try_charge",
+    ),
+    "memory.current fallen": _Rule(
+        rule="memory that a program gives back, or leaves when it ends, is not charged any more",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.current; mm/memcontrol.c, uncharge_folio",
+    ),
     "memory.current": _Rule(
         rule="a task above memory.high sleeps for what it is charged, the longer the further above it is, up to 2 s",
         revision=_V2,

@@ -7,7 +7,7 @@ its siblings use (`engine.protection`). Use that nobody gave is assumed, and eac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,10 @@ class Sheltered:
 
     path: a container's ends in its name, since only the runtime knows the real one. use: where the usage came from:
     "given", "assumed: …", or "sum of what is below". recursive, plain: with and without memory_recursiveprot, under
-    the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods, with
-    memory_recursiveprot; None for kubepods itself. limited: under its pod's own limit, where reclaim begins at the
-    pod; None above containers. Both are None where there are no such cgroups (cgroupsPerQOS off).
+    the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods; None for
+    kubepods itself. limited: under its pod's own limit, where reclaim begins at the pod; None above containers. Both
+    are with memory_recursiveprot unless `shelter` was told otherwise, and None where there are no such cgroups
+    (cgroupsPerQOS off).
     """
 
     subject: str
@@ -46,9 +47,12 @@ class Sheltered:
     limited: Effective | None
 
 
-def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -> tuple[Sheltered, ...]:
+def shelter(
+    plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None, *, recursive: bool = True
+) -> tuple[Sheltered, ...]:
     """Every cgroup of this kubelet's plan from kubepods down, parents first.
 
+    recursive: whether memory_recursiveprot counts in `crowded` and `limited`.
     A container that `usage` does not name is assumed to use all of its memory.max, without one its memory.min or
     memory.low, else nothing; an init container has ended and uses nothing. Where crun keeps a container in a cgroup
     below its scope, the scope is in between. KeyError names a container of
@@ -60,8 +64,12 @@ def shelter(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -
     tree = _summed(rows)
     pods = {pod.cgroup.path for pod in plan.pods} - {plan.node.path}
     with_mount, without = (effective(tree, recursive=on, page_size=page_size) for on in (True, False))
-    crowded = {} if plan.node.path == ROOT else effective(tree, root=plan.node.path, page_size=page_size)
-    inside = {pod: effective(tree, root=pod, page_size=page_size) for pod in pods}
+
+    def below(root: CgroupPath) -> Mapping[CgroupPath, Effective]:
+        return effective(tree, root=root, recursive=recursive, page_size=page_size)
+
+    crowded = {} if plan.node.path == ROOT else below(plan.node.path)
+    inside = {pod: below(pod) for pod in pods}
     return tuple(
         Sheltered(
             subject=row.subject,

@@ -1,0 +1,114 @@
+"""A machine that is short of memory as a whole: most of it is set aside, and nothing but pods can make room.
+
+Huge pages take memory that nobody can use and reclaim cannot get at. Everything beside kubepods (sshd, the runtime,
+the watch) asks to be protected with all that it uses: it neither makes room nor thrashes, so what is short is what pods
+have to give, and the machine goes on answering.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError
+from memqos.model.path import ROOT
+from memqos.target.base import Target, checked
+
+__all__ = ["by_generations", "reclaiming", "scarce", "spare"]
+
+LEFT = 448 << 20
+"""Bytes that are left free: for some pods under emulation, and for a neighbour that is to fill the rest in seconds."""
+
+LEAST_FREE_KIB = 16 << 10
+"""What the kernel keeps free (vm.min_free_kbytes): little, so that where shortage begins is known to a few MiB."""
+
+SECONDS = 180.0
+"""To set the pages aside: the kernel clears each of them, at about 30 a second under emulation."""
+
+ZONES = "/proc/zoneinfo"
+
+GENERATIONS = "/sys/kernel/mm/lru_gen/enabled"
+"""A mask in hexadecimal, of which the lowest bit is the LRU itself."""
+
+_HUGE = 2 << 20
+_FREE = re.compile(r"^ +pages free +(\d+)$.*?^ +low +(\d+)$", re.MULTILINE | re.DOTALL)
+
+# What there was before is written in the way in which it is put back.
+_TAKE = """\
+cd "$1"
+free=$(awk '/^MemFree:/ {print $2}' /proc/meminfo)
+for file in /proc/sys/vm/min_free_kbytes /proc/sys/vm/nr_hugepages */memory.min; do
+  case $file in kubepods*) ;; *) printf '%s\t%s\n' "$(cat "$file")" "$file" ;; esac
+done
+for file in */memory.min; do
+  case $file in kubepods*) ;; *) echo max > "$file" ;; esac
+done
+echo "$2" > /proc/sys/vm/min_free_kbytes
+echo 1 > /proc/sys/vm/drop_caches
+pages=$(( (free - $3) / 2048 ))
+[ "$pages" -le 0 ] || echo "$pages" > /proc/sys/vm/nr_hugepages
+"""
+
+_GIVE_BACK = """\
+cd "$1"
+tab=$(printf '\t')
+while IFS="$tab" read -r value file; do
+  [ ! -e "$file" ] || echo "$value" > "$file"
+done
+"""
+
+
+@contextlib.contextmanager
+def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
+    """Until the context ends, this machine has no more than LEFT bytes free, and all that is not a pod's is protected.
+
+    EnvironmentNotAbleError for a kernel that has no huge pages to take the memory with.
+    """
+    if target.read("/proc/sys/vm/nr_hugepages", deadline=Deadline.after(SECONDS)) is None:
+        raise EnvironmentNotAbleError(
+            "the machine cannot be made short of memory: its kernel has no huge pages.",
+            where=target.address,
+            next_step="Take a kernel with CONFIG_HUGETLBFS.",
+        )
+    folder = hierarchy.folder(ROOT)
+    words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10))
+    before = checked(target.run(["sh", "-ec", _TAKE, *words], deadline=Deadline.after(SECONDS)), where=target.address)
+    try:
+        yield
+    finally:
+        back = target.run(
+            ["sh", "-ec", _GIVE_BACK, "memqos", folder], stdin=before.stdout, deadline=Deadline.after(SECONDS)
+        )
+        checked(back, where=target.address)
+
+
+@contextlib.contextmanager
+def reclaiming(target: Target, *, generations: bool) -> Iterator[None]:
+    """Until the context ends, the kernel reclaims by the multi-generational LRU, or by the classic one.
+
+    A kernel that has only the classic one (before 6.1, or built without) goes on with that.
+    """
+    before = target.read(GENERATIONS, deadline=Deadline.after(SECONDS))
+    if before is None:
+        yield
+        return
+    target.write(GENERATIONS, b"y\n" if generations else b"n\n", deadline=Deadline.after(SECONDS))
+    try:
+        yield
+    finally:
+        target.write(GENERATIONS, before, deadline=Deadline.after(SECONDS))
+
+
+def by_generations(target: Target) -> bool:
+    """Whether the kernel reclaims by the multi-generational LRU."""
+    text = target.read(GENERATIONS, deadline=Deadline.after(SECONDS))
+    return text is not None and int(text, 16) & 1 == 1
+
+
+def spare(target: Target, page_size: int) -> int:
+    """Bytes that can be taken before the kernel begins to reclaim: what is free above each zone's low watermark."""
+    text = (target.read(ZONES, deadline=Deadline.after(SECONDS)) or b"").decode()
+    return sum(max(0, int(free) - int(low)) for free, low in _FREE.findall(text)) * page_size

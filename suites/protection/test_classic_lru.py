@@ -1,0 +1,59 @@
+"""Protection when the whole machine runs short, with the classic LRU, which the multi-generational one replaced.
+
+    cgroup                 protection                                before          then
+    the machine            none                                      448 Mi free
+    system.slice, others   all that they use: nothing to take
+    kubepods, no shortage  memory.min of both sums, memory.low of
+                           Burstable's from 1.37 on
+      pod kept-guaranteed  64 Mi memory.min                          48 Mi of cache
+      pod kept-burstable   64 Mi memory.low                          48 Mi of cache
+      pod unguarded        nothing, since it is BestEffort           48 Mi of cache
+      pod neighbour        nothing                                   nothing         takes what is free, and half of the
+                                                                                     memory that others can lose
+
+The classic LRU takes nothing of what memory.low covers while anything else can make room (mm/vmscan.c,
+shrink_node_memcgs and do_try_to_free_pages). How much of a protection counts is the model's word, as in the tests of
+the whole node; what is protected whole may miss one batch of 64 pages (MEMCG_CHARGE_BATCH). A kernel that has both is
+told to use this one for as long as the tests take (/sys/kernel/mm/lru_gen/enabled).
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
+
+
+@pytest.fixture(scope="module")
+def scarce_node(qos_node):
+    """A machine with little memory that is free, and with the classic LRU."""
+    with qos_node.scarce(), qos_node.reclaiming(generations=False):
+        yield qos_node
+
+
+@pytest.fixture(scope="module")
+def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of the pods when one of them took what the machine had left, and more; all tests look at it."""
+    pods = [qos_catalog.pod(name) for name in PODS]
+    with (
+        qos_scene(qos_kubelet),
+        scarce_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
+    ):
+        yield watch.press("neighbour", whole_node=True)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("protection/node-low-is-kept")
+def test_memory_low_is_kept_below_a_kubepods_that_has_it(pressure, qos_evidence):
+    """What nothing protects makes room, and Burstable keeps what its memory.low covers."""
+    qos_evidence.settle(*pressure.premises, pressure.keeps("kept-burstable"), pressure.gives_way("unguarded"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered")
+@pytest.mark.claim("protection/node-low-needs-kubepods-here-too")
+def test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either(pressure, qos_evidence):
+    """It is no matter of how the kernel reclaims: in 1.36 Burstable loses what its memory.low covers."""
+    qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.keeps("kept-guaranteed"))

@@ -1,0 +1,122 @@
+"""Protection when the whole machine runs short of memory, and not kubepods: reclaim begins at the root then.
+
+    cgroup                 protection, by the revision               before          then
+    the machine            none                                      448 Mi free
+    system.slice, others   all that they use: nothing to take
+    kubepods, no shortage  memory.min of both sums, or nothing;
+                           memory.low from 1.37 on
+      pod kept-guaranteed  64 Mi memory.min, or nothing              48 Mi of cache
+      pod kept-burstable   64 Mi memory.min or low, or nothing       48 Mi of cache
+      pod unguarded        nothing, since it is BestEffort           48 Mi of cache
+      pod neighbour        nothing                                   nothing         takes what is free, and half of the
+                                                                                     memory that others can lose
+
+How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`, with the root as the root of
+reclaim), from the planned values and what is in use: a container's counts only as far as its pod's, its class's and
+kubepods' do. The kernel reclaims as it does by itself, with the multi-generational LRU where it has it. With
+memory_recursiveprot what nobody claims of kubepods' memory.min is shared out by use, so the neighbour has a part of it,
+and others the less. Most of the machine's memory is set aside in huge pages, and where shortage begins is the low
+watermark of each zone. What is protected whole may miss one batch of 64 pages, by which the kernel counts charges
+(MEMCG_CHARGE_BATCH).
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
+
+
+@pytest.fixture(scope="module")
+def scarce_node(qos_node):
+    """A machine with little memory that is free."""
+    with qos_node.scarce():
+        yield qos_node
+
+
+@pytest.fixture(scope="module")
+def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of the pods when one of them took what the machine had left, and more; all tests look at it."""
+    pods = [qos_catalog.pod(name) for name in PODS]
+    with (
+        qos_scene(qos_kubelet),
+        scarce_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
+    ):
+        yield watch.press("neighbour", whole_node=True)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22", "v1.27")
+@pytest.mark.claim("protection/node-min-is-kept")
+def test_every_request_is_kept_when_the_machine_is_short(pressure, qos_evidence):
+    """Where every request is memory.min up to kubepods, both pods with one keep their page cache."""
+    qos_evidence.settle(*pressure.premises, pressure.keeps("kept-guaranteed"), pressure.keeps("kept-burstable"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.claim("protection/node-guaranteed-is-kept")
+def test_guaranteed_keeps_all_when_the_machine_is_short(pressure, qos_evidence):
+    """Its memory.min counts whole: kubepods' covers it."""
+    qos_evidence.settle(*pressure.premises, pressure.keeps("kept-guaranteed"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered")
+@pytest.mark.claim("protection/node-low-needs-kubepods")
+def test_memory_low_has_no_effect_below_a_kubepods_without_it(pressure, qos_evidence):
+    """Burstable loses page cache that its memory.low covers, and no `low` is counted, since none counts."""
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.gives_way("kept-burstable"),
+        pressure.stays("kept-burstable", "memory.events", "low"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("protection/node-low-and-generations")
+def test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru(pressure, qos_evidence):
+    """The same pod under the next release: what memory.low covers is taken all the same, and `low` is counted."""
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.breaks_low("kept-burstable"),
+        pressure.rises("kept-burstable", "memory.events", "low"),
+        pressure.keeps("kept-guaranteed"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered")
+@pytest.mark.claim("protection/node-unprotected-goes-first")
+def test_what_nothing_protects_makes_room_on_the_machine(pressure, qos_evidence):
+    """BestEffort loses page cache while others keep theirs."""
+    qos_evidence.settle(*pressure.premises, pressure.gives_way("unguarded"), pressure.keeps("kept-guaranteed"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("protection/node-none-protects-nothing")
+def test_without_a_policy_every_class_makes_room_on_the_machine(pressure, qos_evidence):
+    """Guaranteed and Burstable lose page cache as BestEffort does."""
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.gives_way("kept-guaranteed"),
+        pressure.gives_way("kept-burstable"),
+        pressure.gives_way("unguarded"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered", "v1.36-none")
+@pytest.mark.claim("protection/node-cache-is-no-reason-to-kill")
+def test_nothing_is_killed_while_page_cache_makes_room(pressure, qos_evidence):
+    """Whoever loses page cache for it runs on, and the neighbour has what it asked for."""
+    qos_evidence.settle(
+        *pressure.premises,
+        *pressure.lives("kept-guaranteed"),
+        *pressure.lives("kept-burstable"),
+        *pressure.lives("unguarded"),
+        *pressure.lives("neighbour"),
+    )

@@ -1,0 +1,193 @@
+"""Shortage of the whole machine on a kernel in miniature: right ones conform, wrong ones do not."""
+
+import contextlib
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import EnvironmentNotAbleError, NonconformanceError
+from memqos.node import scarce, watching
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
+from memqos.target.fake import FakeTarget
+from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
+from tests.unit.node.pressed import PressedBench
+
+WHOLE, CLASSIC = chapter("protection", "whole_node"), chapter("protection", "classic_lru")
+CASES = [(one, True) for one in cases(WHOLE)] + [(one, False) for one in cases(CLASSIC)]
+SPARE = 200 << 20
+
+
+def bench(*, generations, **wrong):
+    return PressedBench(spare=SPARE, generations=generations, **wrong)
+
+
+def findings_of(function, kubelet, folder, node):
+    evidence, notes = evidence_in(folder)
+    with (
+        node.scarce(),
+        node.watched_pods(pods(*WHOLE.PODS), kubelet, rests_on=WHOLE.PREMISES, steered=True) as watch,
+        contextlib.suppress(NonconformanceError, pytest.skip.Exception),
+    ):
+        function(watch.press("neighbour", whole_node=True), evidence)
+    return notes.findings
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "kubelet", "generations"),
+    [pytest.param(*case.values, generations, id=f"{case.id}-{generations}") for case, generations in CASES],
+)
+def test_protection_conforms_where_reclaim_begins_at_the_root(function, kubelet, generations, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path, bench(generations=generations).node)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+@pytest.mark.parametrize(
+    ("test", "kubelet", "ignores", "lost"),
+    [
+        ((WHOLE, "test_every_request_is_kept_when_the_machine_is_short"), "v1.27", "memory.min",
+         {"kept-guaranteed", "kept-burstable"}),
+        ((WHOLE, "test_guaranteed_keeps_all_when_the_machine_is_short"), "v1.36-tiered", "memory.min",
+         {"kept-guaranteed"}),
+        ((WHOLE, "test_what_nothing_protects_makes_room_on_the_machine"), "v1.27", "memory.min",
+         {"kept-guaranteed"}),
+        ((CLASSIC, "test_memory_low_is_kept_below_a_kubepods_that_has_it"), "v1.37-tiered", "memory.low",
+         {"kept-burstable"}),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignores, lost, tmp_path):
+    module, name = test
+    wrong = bench(generations=module is WHOLE, ignores=ignores)
+    findings = findings_of(getattr(module, name), KUBELETS[kubelet], tmp_path, wrong.node)
+    deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
+
+    assert {one.subject.rpartition("/")[2] for one in deviating} == lost
+    assert {one.knob for one in deviating} == {"memory.current"}
+
+
+@pytest.mark.parametrize("module", [WHOLE, CLASSIC])
+def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
+    """As one that takes memory.low of a container for its own word, whatever kubepods has."""
+    wrong = bench(generations=False)
+    wrong._kept = lambda path, knobs: max(wrong._amount(path, knob) for knob in knobs)
+    name = {
+        WHOLE: "test_memory_low_has_no_effect_below_a_kubepods_without_it",
+        CLASSIC: "test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either",
+    }[module]
+    findings = findings_of(getattr(module, name), KUBELETS["v1.36-tiered"], tmp_path, wrong.node)
+    deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
+
+    assert [one.subject for one in deviating] == ["container app of pod default/kept-burstable"]
+    assert deviating[0].expected.startswith("less than")
+
+
+def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp_path):
+    wrong = bench(generations=True)
+    wrong._kept = lambda path, _: wrong._amount(path, "memory.current")
+    name = "test_without_a_policy_every_class_makes_room_on_the_machine"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.current"}
+
+
+def test_a_kernel_that_kills_instead_of_reclaiming_deviates(tmp_path):
+    wrong = bench(generations=True)
+    use = wrong._use
+
+    def use_and_kill(path, usage):
+        use(path, usage)
+        wrong._count_kill(path)
+
+    wrong._use = use_and_kill
+    name = "test_nothing_is_killed_while_page_cache_makes_room"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.events"}
+
+
+def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
+    wrong = bench(generations=True)
+    wrong.generations = False
+    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, wrong.node)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.current", "memory.events"}
+
+
+@pytest.mark.parametrize(
+    ("generations", "name", "why"),
+    [
+        (False, "breaks_low", "the classic LRU takes what nothing protects first, and that is enough"),
+        (True, "keeps", "the multi-generational LRU takes what memory.low covers too when the whole machine is short"),
+    ],
+)
+def test_what_only_the_other_lru_does_is_not_observable(generations, name, why):
+    node = bench(generations=generations).node
+    with node.watched_pods(pods(*WHOLE.PODS), KUBELETS["v1.37-tiered"], rests_on=WHOLE.PREMISES, steered=True) as watch:
+        pressure = watch.press("neighbour", whole_node=True)
+
+    assert getattr(pressure, name)("kept-burstable").why_not == why
+
+
+def test_what_can_be_taken_is_free_above_every_low_watermark():
+    zones = """\
+Node 0, zone      DMA
+  pages free     100
+        min      3
+        low      200
+Node 0, zone    DMA32
+  per-node stats
+      nr_inactive_anon 5
+  pages free     3000
+        min      3
+        low      1000
+"""
+    target = FakeTarget(files={"/proc/zoneinfo": zones.encode()})
+
+    assert scarce.spare(target, 4096) == 2000 * 4096
+
+
+def test_the_machine_is_given_back_what_was_taken():
+    said = []
+
+    def run(argv, stdin, _: Deadline):
+        said.append((list(argv[4:]), stdin))
+        return 0, b"67584\t/proc/sys/vm/min_free_kbytes\n", b""
+
+    target = FakeTarget(files={"/proc/sys/vm/nr_hugepages": b"0\n"}, commands={("sh", "-ec"): run})
+    with pytest.raises(RuntimeError), scarce.scarce(target, FAKE_HIERARCHY):
+        raise RuntimeError
+
+    assert said == [
+        (["/sys/fs/cgroup", "16384", "458752"], b""),
+        (["/sys/fs/cgroup"], b"67584\t/proc/sys/vm/min_free_kbytes\n"),
+    ]
+
+
+def test_a_kernel_without_huge_pages_cannot_be_made_short():
+    with (
+        pytest.raises(EnvironmentNotAbleError, match="its kernel has no huge pages"),
+        scarce.scarce(FakeTarget(), FAKE_HIERARCHY),
+    ):
+        pass
+
+
+def test_the_lru_is_what_it_was_afterwards():
+    target = FakeTarget(files={scarce.GENERATIONS: b"0x0007\n"})
+    with scarce.reclaiming(target, generations=False):
+        assert target.read(scarce.GENERATIONS, deadline=Deadline.after(1)) == b"n\n"
+
+    assert scarce.by_generations(target)
+
+
+def test_a_kernel_with_one_lru_is_left_with_it():
+    target = FakeTarget()
+    with scarce.reclaiming(target, generations=True):
+        assert not scarce.by_generations(target)

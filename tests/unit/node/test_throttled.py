@@ -1,0 +1,106 @@
+"""The throttling chapter on kernels in miniature that are wrong in one point: each is named by a deviation."""
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.node import watching
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
+from tests.unit.node.memory import PAGE, UNBOUNDED, MemoryBench
+
+MODULE = chapter("throttling")
+
+
+class NoPodHigh(MemoryBench):
+    """Its kernel heeds the memory.high of containers alone."""
+
+    def _high(self, path):
+        return self._amount(path, "memory.high")
+
+
+class CountsAlways(MemoryBench):
+    """Its kernel counts `high` for every charge."""
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        self._count_high(self.runtime._known(self.steered[fifo], "test").cgroup)
+
+
+class Unswapping(MemoryBench):
+    """Its kernel swaps nothing out, as with swappiness 0."""
+
+    def _on_v2(self, path, anon, file):
+        limit = self.cgroups.text(path, "memory.swap.max")
+        self.cgroups.show(path, "memory.swap.max", "0\n")
+        killed = super()._on_v2(path, anon, file)
+        self.cgroups.show(path, "memory.swap.max", limit)
+        return killed
+
+
+class Unthrottled(MemoryBench):
+    """Its kernel heeds no memory.high, or somebody puts it back to max between two looks."""
+
+    def _high(self, _):
+        return UNBOUNDED
+
+
+class Early(MemoryBench):
+    """Its kernel takes half of a memory.high for the whole."""
+
+    def _high(self, path):
+        high = super()._high(path)
+        return high if high == UNBOUNDED else high // 2 // PAGE * PAGE
+
+
+def findings_of(bench, name, kubelet, folder, **given):
+    evidence, notes = evidence_in(folder)
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever ends a test of a suite
+        getattr(MODULE, name)(bench.node, KUBELETS[kubelet], CATALOGUE, evidence, **given)
+    return {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "kubelet", "knobs"),
+    [
+        (NoPodHigh, "test_a_pod_level_memory_high_slows_every_program_of_the_pod", "v1.37-tiered", {"memory.events"}),
+        (CountsAlways, "test_a_program_that_frees_in_time_is_slowed_no_more", "v1.22", {"memory.events"}),
+        (Unthrottled, "test_a_program_that_frees_in_time_is_slowed_no_more", "v1.22", {"memory.events"}),
+        (
+            Unswapping,
+            "test_memory_that_may_be_swapped_makes_room_above_memory_high",
+            "v1.36-none",
+            {"memory.events", "memory.swap.current", "report"},
+        ),
+        (
+            Unthrottled,
+            "test_a_low_factor_stalls_with_the_formula_of_1_27_too",
+            "v1.27",
+            {"memory.events", "memory.pressure", "state"},
+        ),
+        (Early, "test_a_factor_of_one_slows_nothing", "v1.27", {"memory.events", "exit code"}),
+    ],
+)
+def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubelet, knobs, tmp_path):
+    assert findings_of(kernel(), name, kubelet, tmp_path) == knobs
+
+
+@pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8"])
+def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(factor, tmp_path):
+    name = "test_growth_is_slow_from_where_the_factor_puts_memory_high"
+
+    assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
+
+
+def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.unit.node.memory.STALLED", "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\n"
+                        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
+    bench = MemoryBench()
+    name = "test_the_stall_is_one_of_the_whole_container"
+    monkeypatch.setattr(MODULE, "rises", lambda file, _: MODULE.stalls() if file == "memory.pressure" else None)
+
+    assert findings_of(bench, name, "v1.22", tmp_path) == {"memory.pressure"}
