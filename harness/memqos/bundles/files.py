@@ -9,11 +9,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COMPRESSED", "compress_evidence", "machines", "write"]
+__all__ = ["BUNDLE", "COMPRESSED", "FINDINGS", "compress_evidence", "compress_findings", "machines", "write"]
 
+BUNDLE = "bundle.json"
+FINDINGS = "findings.jsonl"
 COMPRESSED = ".gz"
 _WORTH_IT = 8 << 10
 """Smaller files take a block of the disk all the same."""
+_MANY_FINDINGS = 1 << 20
+"""Fewer are read by people, with the programs that they are used to."""
 _LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl"})
 
 
@@ -38,8 +42,15 @@ def compress_evidence(folders: Iterable[Path]) -> None:
                 _compress(folder / name)
 
 
-def _compress(file: Path) -> None:
-    if file.is_symlink() or not file.is_file() or file.stat().st_size < _WORTH_IT:
+def compress_findings(folder: Path) -> None:
+    """Compress a long findings.jsonl of a run that has ended: bundle.json has every case of it, too."""
+    if (folder / BUNDLE).is_file():
+        with contextlib.suppress(OSError):
+            _compress(folder / FINDINGS, worth_it=_MANY_FINDINGS)
+
+
+def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
+    if file.is_symlink() or not file.is_file() or file.stat().st_size < worth_it:
         return
     smaller = file.with_name(f"{file.name}{COMPRESSED}")
     try:

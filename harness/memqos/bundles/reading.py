@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos import claims
-from memqos.bundles import shapes
-from memqos.bundles.files import machines
+from memqos.bundles import formats, shapes
+from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, machines
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
@@ -24,13 +26,10 @@ from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["Results", "read_results"]
 
-BUNDLE = "bundle.json"
-FINDINGS = "findings.jsonl"
 RUN = "run.json"
 
-_SERIES = SCHEMA.rpartition("/")[0]
-_OLDER = frozenset({f"{_SERIES}/1"})
-"""Formats that are read as well: a finding of the first does not say who set what was observed."""
+_OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
+"""The second is that of a long run that has ended."""
 
 _NOT_OBJECTS = "it holds no JSON object"
 
@@ -57,11 +56,11 @@ def read_results(place: Path) -> Results:
 
     Raises UsageError for a place that holds no results, or those of a newer memqos.
     """
-    folder = place.parent if place.name in {BUNDLE, FINDINGS} and not place.is_dir() else place
+    folder = place.parent if place.name in {BUNDLE, *_OF_FINDINGS} and not place.is_dir() else place
     try:
         if not folder.is_dir():
             raise UsageError(f"'{place}' is no folder of results.", next_step="Name the folder that a run wrote.")
-        if not any((folder / name).exists() for name in (BUNDLE, FINDINGS)):
+        if not any((folder / name).exists() for name in (BUNDLE, *_OF_FINDINGS)):
             raise UsageError(
                 f"'{folder}' holds no results of memqos: it has neither {BUNDLE} nor {FINDINGS}.",
                 next_step="Name the folder that a run wrote, such as results/TIME.",
@@ -73,7 +72,6 @@ def read_results(place: Path) -> Results:
 
 def _read(folder: Path) -> Results:
     missing: list[str] = []
-    told = _Told()
     head = _document(folder / BUNDLE, missing)
     if head is None:
         head = _document(folder / RUN, missing) or {}
@@ -81,7 +79,7 @@ def _read(folder: Path) -> Results:
             f"There is no whole {BUNDLE}: the run was killed or still goes on, "
             "so that its end, and how many cases are missing, is not known."
         )
-    _check_format(head, folder)
+    told = _Told(_format(head, folder))
     whole = head.pop("results", ())
     results = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
     if not isinstance(whole, list | tuple):
@@ -99,15 +97,15 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-def _check_format(head: Mapping[str, Any], folder: Path) -> None:
+def _format(head: Mapping[str, Any], folder: Path) -> str:
     found = head.get("schema", SCHEMA)
-    if isinstance(found, str) and found in {SCHEMA, *_OLDER}:
-        return
-    is_ours = isinstance(found, str) and found.startswith(f"{_SERIES}/")
+    if isinstance(found, str) and found in formats.FORMATS:
+        return found
+    newer = "Use the memqos that wrote them, or a newer one."
     raise UsageError(
-        f"the results are of the format '{found}', and this memqos reads {', '.join(sorted([*_OLDER, SCHEMA]))}.",
+        f"the results are of the format '{found}', and this memqos reads {', '.join(formats.FORMATS)}.",
         where=str(folder),
-        next_step="Use the memqos that wrote them, or a newer one." if is_ours else "Name the folder that a run wrote.",
+        next_step=newer if formats.of_bundles(found) else "Name the folder that a run wrote.",
     )
 
 
@@ -132,24 +130,33 @@ def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
 def _lines(file: Path, missing: list[str]) -> Iterator[object]:
     """The JSON values of a file, a line each; a line that is none is counted, and the last may have been cut off."""
     damaged: list[int] = []
-    if not file.is_file():
+    smaller = file.with_name(f"{file.name}{COMPRESSED}")
+    is_compressed = not file.exists() and smaller.is_file()
+    if not file.is_file() and not is_compressed:
         # Not so of a folder or a pipe alone: reading a pipe would wait for somebody who writes to it.
         missing.append(f"{file.name} is {'no file' if file.exists() else 'not there'}.")
         return
-    with file.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            try:
-                yield json.loads(line, parse_constant=_refuse)
-            except (ValueError, RecursionError):
-                damaged.append(number)
+    try:
+        with gzip.open(smaller) if is_compressed else file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    yield json.loads(line, parse_constant=_refuse)
+                except (ValueError, RecursionError):
+                    damaged.append(number)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        missing.append(f"{smaller.name} is damaged: {_first_line(error)}.")
     if damaged:
         missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
 
 
 class _Told:
-    """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once."""
+    """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once.
 
-    def __init__(self) -> None:
+    since: the format of the documents.
+    """
+
+    def __init__(self, since: str) -> None:
+        self._since = since
         self._reasons: dict[str, Reason | None] = {}
         self._texts: dict[str, str] = {}
 
@@ -165,6 +172,7 @@ class _Told:
             missing.append(f"{name} has something else than a case as number {_listed(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
+        document = formats.upgraded(document, self._since)
         if not isinstance(document["id"], str):
             raise TypeError(document["id"])
         return TestResult(
@@ -247,8 +255,8 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
             yield what
     if not bundle.machines and any(result.machine for result in bundle.results):
         yield "What the machines say of themselves is not known."
-    if head.get("schema", SCHEMA) != SCHEMA:
-        yield f"The results are of the older format {head['schema']}, which does not say who set what was observed."
+    if unsaid := formats.lost_by(head.get("schema", SCHEMA)):
+        yield f"The results are of the older format {head['schema']}, which does not say {unsaid}."
     cited = {result.claim for result in bundle.results if result.claim}
     if not head.get("claims") and cited & set(bundle.claims):
         yield "The claims' sentences are those of the memqos that made this report: the run did not keep its own."

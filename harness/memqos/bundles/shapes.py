@@ -145,13 +145,10 @@ def _part(said: Mapping[str, Any]) -> Part:
 
 
 def finding_of(said: Mapping[str, Any], reason: Reason | None) -> Finding:
-    """A finding with this reason. Raises KeyError, TypeError or ValueError for what is no finding.
-
-    One of the first format does not say who set what was observed: it is counted for somebody else.
-    """
+    """A finding with this reason. Raises KeyError, TypeError or ValueError for what is no finding."""
     return Finding(
         verdict=Verdict(said["verdict"]),
-        set_by=Setter(said.get("set_by", Setter.OTHER)),
+        set_by=Setter(said["set_by"]),
         reason=reason,
         evidence={name: said_text(one) for name, one in object_of(said.get("evidence")).items()},
         lost=_lost(said.get("lost")),

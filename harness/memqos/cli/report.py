@@ -12,18 +12,16 @@ from typing import Any, TypeVar
 
 import click
 
-from memqos import frame
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
-from memqos.bundles.verifying import Verification, seal, sign, signed_by, verify
+from memqos.cli.results_folders import merge_runs, upgrade_run, verify_run, written
 from memqos.cli.terminal import say, say_document
-from memqos.errors import ExitCode, UsageError
+from memqos.errors import ExitCode
 from memqos.page.building import page_html
-from memqos.report import junit, markdown, prow, summary
+from memqos.report import junit, markdown, summary
 from memqos.report.support import support_badges, support_markdown, support_of
-from memqos.report.verdict import verdict_line
 
 __all__ = ["command"]
 
@@ -35,6 +33,7 @@ HELP = """Make reports of the folders that runs left, also of a run that was kil
   memqos report compare results/OLD results/NEW      what got better, and what worse
   memqos report support results/*                    claims by runtimes and their versions
   memqos report merge shard-1 shard-2 -o results     one folder of several
+  memqos report upgrade results/2025 -o results/new  an older run in today's format
   memqos report verify results/TIME                  is it as the run left it?
 """
 
@@ -147,7 +146,7 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
     found = support_of([read_results(place).bundle for place in results])
     _put(json.dumps(found.to_json(), indent=1) + "\n" if as_json else support_markdown(found), output)
     if badges is not None:
-        with _written(str(badges)):
+        with written(str(badges)):
             badges.mkdir(parents=True, exist_ok=True)
             for name, text in support_badges(found).items():
                 write(badges / name, text)
@@ -182,78 +181,6 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
     return ExitCode.DEVIATES if fail_on and comparison.new_deviations else ExitCode.CONFORMS
 
 
-@command.command(name="merge")
-@_results
-@click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
-def merge_runs(results: tuple[Path, ...], output: Path) -> None:
-    """Put shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
-
-    A case that several have for the same system is there once if they agree; if not, all are, and it is named.
-
-    \b
-    Examples:
-      memqos report merge shard-1 shard-2 -o results/all
-    """
-    with _written(str(output)):
-        merged = merge([read_results(place) for place in results], output)
-        write(output / "junit_01.xml", junit.junit_xml(merged.bundle))
-        for name, text in prow.files_of(merged.bundle).items():
-            write(output / name, text)
-        write(output / "report.html", page_html(merged))
-        write(output / "bundle.json", merged.bundle.to_text())
-        seal(output)
-    told = merged.bundle.merged
-    if told is not None:
-        for line in told.doubles:
-            say(f"double: {line}")
-        for line in told.contradictions:
-            say(f"contradiction: {line}")
-    say(f"results: {output}")
-    say(verdict_line(merged.bundle))
-
-
-@command.command(name="verify")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option(
-    "--sign-with", metavar="KEY", type=click.Path(path_type=Path), help="Sign with this ssh key, if all is whole."
-)
-@click.option(
-    "--allowed-signers", metavar="FILE", type=click.Path(path_type=Path), help="Who may have signed (ssh-keygen(1))."
-)
-@click.option("--signer", default="", metavar="NAME", help="By which name of that file it must be signed.")
-def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
-    """Say whether every file is as the run left it, by SHA256SUMS, and who signed that.
-
-    Answers 0 if so, and 1 if a file was changed, is missing or was added.
-
-    \b
-    Examples:
-      memqos report verify results/TIME --sign-with ~/.ssh/id_ed25519
-      memqos report verify results/TIME --allowed-signers signers --signer release@example.org
-    """
-    read_results(results)
-    found = verify(results)
-    for line in _verification_lines(found):
-        say(line)
-    if not found.is_whole:
-        return ExitCode.DEVIATES
-    if sign_with is not None:
-        with _written(str(results)):
-            sign(results, sign_with)
-    said = signed_by(results, allowed=allowed_signers, identity=signer)
-    say(f"signed: {said or 'no'}")
-    return ExitCode.CONFORMS
-
-
-def _verification_lines(found: Verification) -> Iterator[str]:
-    if not found.sealed:
-        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
-        return
-    for title, names in (("changed", found.changed), ("missing", found.missing), ("added", found.added)):
-        yield from (f"{title}: {name}" for name in names)
-    yield f"{found.checked} files are as the run left them"
-
-
 @contextlib.contextmanager
 def _read(places: tuple[Path, ...]) -> Iterator[Results]:
     """The results of one folder, or of several merged."""
@@ -271,7 +198,7 @@ def _put(text: str, output: str) -> None:
         sys.stdout.write(text)
         return
     place = Path(output)
-    with _written(output):
+    with written(output):
         if place.exists() and not place.is_file():
             # A device or a pipe is written to; anything else would put a file into its place.
             place.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -280,11 +207,5 @@ def _put(text: str, output: str) -> None:
     say(f"report: {place.resolve()}")
 
 
-@contextlib.contextmanager
-def _written(output: str) -> Iterator[None]:
-    """What the host refuses to write is told as that."""
-    try:
-        yield
-    except OSError as error:
-        refused = frame.of_the_host(error, where=output, next_step="Name another place with --output.")
-        raise refused or UsageError(f"'{output}' cannot be written: {error.strerror}.", where="--output") from error
+for _verb in (merge_runs, upgrade_run, verify_run):
+    command.add_command(_verb)

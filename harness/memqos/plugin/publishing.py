@@ -40,6 +40,7 @@ def publish(bundle: Bundle, folder: Path) -> None:
         conforming = (one.folder for one in bundle.results if one.outcome is Outcome.CONFORMS and one.folder)
         shared = (each for kind in ("machines", "populations") for each in folder.glob(f"{kind}/*"))
         files.compress_evidence([*map(folder.joinpath, conforming), *shared])
+        files.compress_findings(folder)
         seal(folder)
         if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -27,8 +27,8 @@ NEEDED_BYTES = 64 << 20
 
 _OWN_NAMES = frozenset(
     {
-        SIGNATURE, SUMS, "bundle.json", CRASH_FILE, "findings.jsonl", "finished.json", "junit_01.xml", "machines",
-        "matrix.txt", "populations", "report.html", "run.json", "started.json", "tests",
+        SIGNATURE, SUMS, "bundle.json", CRASH_FILE, "findings.jsonl", "findings.jsonl.gz", "finished.json",
+        "junit_01.xml", "machines", "matrix.txt", "populations", "report.html", "run.json", "started.json", "tests",
     }
 )  # fmt: skip
 _NOT_A_PLACE = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT})

@@ -1,0 +1,32 @@
+"""Results of an older format, written again as those of today, with all the evidence that they had."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, write
+from memqos.bundles.reading import RUN, Results
+from memqos.bundles.verifying import SIGNATURE, SUMS
+from memqos.errors import UsageError
+
+__all__ = ["upgrade"]
+
+_MADE_ANEW = (BUNDLE, FINDINGS, f"{FINDINGS}{COMPRESSED}", RUN, SUMS, SIGNATURE)
+"""What is written from the bundle, and what was said of the files as they were."""
+
+
+def upgrade(results: Results, folder: Path) -> Results:
+    """These results in this folder, which is made; UsageError if it holds something, or is in the old one."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"'{folder}' is not empty.", next_step="Name a new folder with --output.")
+    if folder.resolve().is_relative_to(results.folder.resolve()):
+        raise UsageError(f"'{folder}' is in the results themselves.", next_step="Name a folder elsewhere.")
+    shutil.copytree(
+        results.folder, folder, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_MADE_ANEW)
+    )
+    lines = (json.dumps(result.to_json(), ensure_ascii=False) for result in results.bundle.results)
+    write(folder / FINDINGS, "".join(f"{line}\n" for line in lines))
+    write(folder / RUN, json.dumps(results.bundle.head(), indent=1, ensure_ascii=False) + "\n")
+    return Results(folder=folder, bundle=results.bundle, missing=results.missing)

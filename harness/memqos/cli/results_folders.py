@@ -1,0 +1,129 @@
+"""The verbs of `memqos report` that make folders of results of others, or look whether one is as it was left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from memqos import frame
+from memqos.bundles.files import compress_findings, write
+from memqos.bundles.merging import merge
+from memqos.bundles.reading import Results, read_results
+from memqos.bundles.upgrading import upgrade
+from memqos.bundles.verifying import Verification, seal, sign, signed_by, verify
+from memqos.cli.terminal import say
+from memqos.errors import ExitCode, UsageError
+from memqos.page.building import page_html
+from memqos.report import junit, prow
+from memqos.report.verdict import verdict_line
+
+__all__ = ["merge_runs", "upgrade_run", "verify_run", "written"]
+
+
+@click.command(name="merge")
+@click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
+def merge_runs(results: tuple[Path, ...], output: Path) -> None:
+    """Put shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
+
+    A case that several have for the same system is there once if they agree; if not, all are, and it is named.
+
+    \b
+    Examples:
+      memqos report merge shard-1 shard-2 -o results/all
+    """
+    with written(str(output)):
+        merged = merge([read_results(place) for place in results], output)
+        _finish(merged, output)
+    told = merged.bundle.merged
+    if told is not None:
+        for line in told.doubles:
+            say(f"double: {line}")
+        for line in told.contradictions:
+            say(f"contradiction: {line}")
+    say(f"results: {output}")
+    say(verdict_line(merged.bundle))
+
+
+@click.command(name="upgrade")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
+def upgrade_run(results: Path, output: Path) -> None:
+    """Write results of an older memqos again, in today's format, with the evidence that they had.
+
+    \b
+    Examples:
+      memqos report upgrade results/2025 -o results/2025-upgraded
+    """
+    with written(str(output)):
+        read = upgrade(read_results(results), output)
+        _finish(read, output)
+    for one in read.missing:
+        say(f"memqos: note: {one}", err=True)
+    say(f"results: {output}")
+
+
+@click.command(name="verify")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--sign-with", metavar="KEY", type=click.Path(path_type=Path), help="Sign with this ssh key, if all is whole."
+)
+@click.option(
+    "--allowed-signers", metavar="FILE", type=click.Path(path_type=Path), help="Who may have signed (ssh-keygen(1))."
+)
+@click.option("--signer", default="", metavar="NAME", help="By which name of that file it must be signed.")
+def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
+    """Say whether every file is as the run left it, by SHA256SUMS, and who signed that.
+
+    Answers 0 if so, and 1 if a file was changed, is missing or was added.
+
+    \b
+    Examples:
+      memqos report verify results/TIME --sign-with ~/.ssh/id_ed25519
+      memqos report verify results/TIME --allowed-signers signers --signer release@example.org
+    """
+    read_results(results)
+    found = verify(results)
+    for line in _verification_lines(found):
+        say(line)
+    if not found.is_whole:
+        return ExitCode.DEVIATES
+    if sign_with is not None:
+        with written(str(results)):
+            sign(results, sign_with)
+    said = signed_by(results, allowed=allowed_signers, identity=signer)
+    say(f"signed: {said or 'no'}")
+    return ExitCode.CONFORMS
+
+
+def _verification_lines(found: Verification) -> Iterator[str]:
+    if not found.sealed:
+        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
+        return
+    for title, names in (("changed", found.changed), ("missing", found.missing), ("added", found.added)):
+        yield from (f"{title}: {name}" for name in names)
+    yield f"{found.checked} files are as the run left them"
+
+
+def _finish(made: Results, folder: Path) -> None:
+    """The files that a run writes at its end, of results that were made of others."""
+    write(folder / "junit_01.xml", junit.junit_xml(made.bundle))
+    for name, text in prow.files_of(made.bundle).items():
+        write(folder / name, text)
+    write(folder / "report.html", page_html(made))
+    write(folder / "bundle.json", made.bundle.to_text())
+    compress_findings(folder)
+    seal(folder)
+
+
+@contextlib.contextmanager
+def written(output: str) -> Iterator[None]:
+    """What the host refuses to write is told as that."""
+    try:
+        yield
+    except OSError as error:
+        refused = frame.of_the_host(error, where=output, next_step="Name another place with --output.")
+        raise refused or UsageError(f"'{output}' cannot be written: {error.strerror}.", where="--output") from error
