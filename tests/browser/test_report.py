@@ -117,7 +117,7 @@ def test_a_watched_case_has_charts_of_usage_limits_and_pressure(opened):
     labels = [chart.locator(".u-over").nth(number).get_attribute("aria-label") for number in range(2)]
     assert labels[0].startswith("memory over ")
     assert "memory.high at most 59.2 MiB" in labels[0]
-    assert labels[1].startswith("pressure (share of time, last 10 s) over ")
+    assert labels[1].startswith("pressure (share of the half second before) over ")
     chart.locator("summary", has_text="events").click()
     assert "high +" in chart.locator("details ul").inner_text()
 

@@ -1,8 +1,9 @@
 """What was watched of a cgroup over time, as columns that a chart can draw.
 
 `series.jsonl` has what changed, and when; a chart needs every value at every time. Times are seconds since the first
-look of the file, amounts are bytes, and a pressure is the share of time in the last ten seconds in percent, both as the
-kernel says them. A value that was not looked at yet is None, and one that says "max" is None too: no line is drawn.
+look of the file, amounts are bytes as the kernel says them. A pressure is a share of time in percent: of the half
+second before, from the kernel's total of stalls; of the last ten seconds, as the kernel averages them, where a series
+has no total. A value that was not looked at yet is None, and one that says "max" is None too: no line is drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ __all__ = ["CGROUPFS", "charts_of"]
 CGROUPFS = "/sys/fs/cgroup"
 MOST_POINTS = 1500
 """More times than this cannot be told apart on a screen; of more, every so many are kept, and all that had events."""
+
+_WINDOW = 0.5
+"""Seconds over which stalls are counted: looks that an event made may be milliseconds apart, and say nothing alone."""
+_BY_TOTAL, _BY_AVERAGE = "share of the half second before", "share of time, last 10 s"
 
 _LIMITS = ("memory.min", "memory.low", "memory.high", "memory.max")
 _USAGE = ("anon", "file")
@@ -56,13 +61,14 @@ class _Course:
         self._rows: list[dict[str, float | None]] = []
         self._marks: list[Document] = []
         self._counted: dict[str, int] = {}
+        self._stalls: dict[str, list[tuple[float, float]]] = {}
 
     def add(self, at: float, files: Mapping[str, object], why: str) -> None:
         """One look."""
         row = dict(self._rows[-1]) if self._rows else {}
         texts = {name: text for name, text in files.items() if isinstance(text, str)}
-        for name, value in _values(texts):
-            row[name] = value
+        row.update(_values(texts))
+        row.update(self._pressures(at, texts.get("memory.pressure", "")))
         marks = list(self._events(texts, is_first=not self._rows))
         if why == "gone":
             row = dict.fromkeys(row)
@@ -86,6 +92,21 @@ class _Course:
                 if name == "populated" and value != before and not is_first:
                     yield "populated" if value else "empty"
 
+    def _pressures(self, at: float, text: str) -> Iterator[tuple[str, float | None]]:
+        """The columns "some" and "full"; a look without the file is one at which the total was what it was before."""
+        for kind, average, total in _stalled(text):
+            if total is None:
+                yield kind, average
+            else:
+                self._stalls.setdefault(kind, []).append((at, total))
+        for kind, told in self._stalls.items():
+            if told[-1][0] < at:
+                told.append((at, told[-1][1]))
+            since, before = next((one for one in reversed(told) if at - one[0] >= _WINDOW), told[0])
+            # Read back in microseconds: a reset, or a clock that was set, is no share of time.
+            share = (told[-1][1] - before) / 10_000 / (at - since) if at > since else None
+            yield kind, None if share is None else round(min(max(share, 0.0), 100.0), 3)
+
     def chart(self, path: str) -> Document:
         """Its columns, by name, at the times that are kept."""
         marked = {mark["at"] for mark in self._marks}
@@ -101,6 +122,7 @@ class _Course:
             "times": [self.times[number] for number in kept],
             "columns": {name: column for name, column in columns.items() if any(one is not None for one in column)},
             "marks": self._marks,
+            "pressure": _BY_TOTAL if self._stalls else _BY_AVERAGE,
             "looks": len(self.times),
         }
 
@@ -113,7 +135,6 @@ def _values(texts: Mapping[str, str]) -> Iterator[tuple[str, float | None]]:
         if name in _USAGE:
             yield name, value
     yield from _zones(texts.get("memory.numa_stat", ""))
-    yield from _pressures(texts.get("memory.pressure", ""))
 
 
 def _zones(text: str) -> Iterator[tuple[str, float | None]]:
@@ -125,12 +146,13 @@ def _zones(text: str) -> Iterator[tuple[str, float | None]]:
             yield from ((f"{kind} {name}", float(amount)) for name, amount in zones)
 
 
-def _pressures(text: str) -> Iterator[tuple[str, float | None]]:
-    """Some avg10=0.00 avg60=… gives the column "some"."""
+def _stalled(text: str) -> Iterator[tuple[str, float | None, float | None]]:
+    """Of "some avg10=0.00 avg60=… total=77" the kind, the average in percent, and the total in microseconds."""
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
+        said = dict(word.split("=", 1) for word in rest.split() if "=" in word)
         if kind in {"some", "full"}:
-            yield kind, _number(rest.partition("avg10=")[2].partition(" ")[0])
+            yield kind, _number(said.get("avg10", "")), _number(said.get("total", ""))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, float]]:

@@ -39,7 +39,7 @@ memqos.charts = (() => {
       return { name, values: chart.columns[name], light: ZONES[zone][0], dark: ZONES[zone][1], dash: name.startsWith("file") ? [4, 3] : null };
     }) });
     const pressures = PRESSURE.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
-    if (pressures.length) panels.push({ title: "pressure (share of time, last 10 s)", unit: "%", scale: 1, tall: 140, times: chart.times, lines: pressures, marks: [] });
+    if (pressures.length) panels.push({ title: `pressure (${chart.pressure})`, unit: "%", scale: 1, tall: 140, times: chart.times, lines: pressures, marks: [] });
     return panels;
   };
 

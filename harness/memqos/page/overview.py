@@ -10,9 +10,11 @@ from memqos.bundles.reading import Results
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle, Part
+from memqos.report.causes import Cause, causes_of
 from memqos.report.outcome import Outcome
 from memqos.report.summary import finding_line
 from memqos.report.verdict import verdict_line
+from memqos.report.words import how_many
 
 __all__ = ["overview"]
 
@@ -28,7 +30,8 @@ def overview(results: Results) -> Values:
     bundle = results.bundle
     said = verdict_line(bundle).removeprefix("verdict: ")
     short, _, long = said.partition(" (")
-    deviating = [(number, one) for number, one in enumerate(bundle.results) if one.outcome is Outcome.DEVIATES]
+    numbers = {id(result): number for number, result in enumerate(bundle.results)}
+    deviations = [_cause(one, numbers) for one in causes_of(bundle.results) if one.outcome is Outcome.DEVIATES]
     return {
         "verdict": short,
         "verdict_more": long.removesuffix(")"),
@@ -45,15 +48,25 @@ def overview(results: Results) -> Values:
         "setters": [
             (setter, list(counts.values())) for setter, counts in bundle.set_by.items() if any(counts.values())
         ],
-        "deviations": [
-            (number, one.id, [finding_line(finding) for finding in one.deviations] or [one.reason])
-            for number, one in deviating[:MOST_DEVIATIONS]
-        ],
-        "more_deviations": max(0, len(deviating) - MOST_DEVIATIONS),
+        "deviations": deviations[:MOST_DEVIATIONS],
+        "more_deviations": max(0, len(deviations) - MOST_DEVIATIONS),
         "known_gone": bundle.known_gone,
         "parts": [_part(part) for part in bundle.merged.parts] if bundle.merged else [],
         "doubles": bundle.merged.doubles if bundle.merged else (),
         "contradictions": bundle.merged.contradictions if bundle.merged else (),
+    }
+
+
+def _cause(cause: Cause, numbers: Mapping[int, int]) -> Values:
+    """A cause by its first finding: its rule, the hop that lost the value, how much is like it, and the cases."""
+    found = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
+    lost = cause.example.lost.by if cause.example is not None and cause.example.lost is not None else ""
+    return {
+        "line": finding_line(cause.example) if cause.example is not None else cause.results[0].reason,
+        "rule": cause.example.reason.rule if cause.example is not None and cause.example.reason is not None else "",
+        "lost": lost,
+        "counted": f"{found}{how_many(len(cause.results), 'case')}",
+        "cases": [(numbers[id(result)], result.id) for result in cause.results],
     }
 
 

@@ -34,7 +34,7 @@ def test_usage_is_by_kind_and_by_zone_and_pressure_in_percent():
         look(2.0, memory_numa_stat="x"),
         {"at": 3.0, "folder": "/sys/fs/cgroup/kubepods/pod1", "why": "event", "files": {
             "memory.numa_stat": "anon N0=1 N1=2\nfile N0=3 N1=4\nkernel_stack N0=9 N1=9\n",
-            "memory.pressure": "some avg10=1.50 avg60=0.10 avg300=0.00 total=77\nfull avg10=0.25 avg60=0 total=7\n",
+            "memory.pressure": "some avg10=1.50 avg60=0.10 avg300=0.00\nfull avg10=0.25 avg60=0\n",
         }},
     ]  # fmt: skip
 
@@ -103,3 +103,48 @@ def test_a_recorded_case_has_a_chart_of_its_pod_and_container():
     assert {"memory.current", "anon", "file", "memory.max", "some", "full"} <= set(app["columns"])
     assert max(value or 0 for value in app["columns"]["memory.high"]) == 62074880
     assert any(mark["what"].startswith("high +") for mark in app["marks"])
+
+
+def pressed(at, *totals, average="9.00"):
+    """A look at how long tasks had waited for memory altogether, some and all of them, in microseconds."""
+    lines = zip(("some", "full"), totals, strict=False)
+    return look(at, memory_pressure="".join(f"{kind} avg10={average} avg60=0 total={total}\n" for kind, total in lines))
+
+
+def test_pressure_is_the_share_of_time_by_the_kernels_total_and_not_its_average():
+    looks = [pressed(10.0, 1000, 0), pressed(11.0, 251000, 100000), pressed(13.0, 251000, 100000)]
+
+    (chart,) = charts_of(looks)
+
+    assert chart["pressure"] == "share of the half second before"
+    assert chart["columns"]["some"] == [None, 25.0, 0.0]
+    assert chart["columns"]["full"] == [None, 10.0, 0.0]
+
+
+def test_a_look_without_the_file_is_one_at_which_nobody_had_waited():
+    (chart,) = charts_of([pressed(0.0, 0), pressed(1.0, 500000), look(2.0, memory_current="1\n")])
+
+    assert chart["columns"]["some"] == [None, 50.0, 0.0]
+
+
+def test_looks_that_stand_close_are_counted_over_half_a_second():
+    looks = [pressed(0.0, 0), pressed(0.5, 0), pressed(0.75, 100000), pressed(1.0, 100000), pressed(1.001, 101000)]
+
+    (chart,) = charts_of(looks)
+
+    assert chart["columns"]["some"] == [None, 0.0, 13.333, 20.0, 20.16]
+
+
+def test_a_total_that_began_anew_or_a_clock_that_was_set_is_no_share_of_time():
+    (chart,) = charts_of([pressed(0.0, 900000), pressed(1.0, 0), pressed(2.0, 5_000_000)])
+
+    assert chart["columns"]["some"] == [None, 0.0, 100.0]
+
+
+def test_without_a_total_pressure_is_the_kernels_average():
+    (chart,) = charts_of(
+        [look(0.0, memory_pressure="some avg10=1.50\n"), look(1.0, memory_pressure="some avg10=2.00\n")]
+    )
+
+    assert chart["pressure"] == "share of time, last 10 s"
+    assert chart["columns"]["some"] == [1.5, 2.0]

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import hashlib
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from memqos.bundles.reading import Results, read_results
 from memqos.page import building
 from memqos.page.building import page_html
 from memqos.page.cases import columns_of, release_of
+from memqos.page.overview import overview
 from memqos.report.outcome import Outcome
 from tests.recorded import TRIXIE, copied, deviating
 from tests.unit.page.reading import Page
@@ -90,6 +92,23 @@ def test_each_case_has_claim_findings_with_reasons_and_evidence(recorded):
     assert index["columns"][case["column"]] == {
         "name": "v1.37", "profile": "trixie", "runtime": "containerd+runc", "driver": "systemd", "release": "1.37"
     }  # fmt: skip
+
+
+def test_many_cases_with_one_thing_wrong_are_one_deviation(tmp_path):
+    folder = copied(tmp_path / "out", change=deviating)
+    lines = (folder / "findings.jsonl").read_text().splitlines()
+    wrong = next(json.loads(line) for line in lines if '"deviates"' in line)
+    more = [json.dumps(wrong | {"id": f"{wrong['id']}-{number}"}) for number in range(8)]
+    (folder / "findings.jsonl").write_text("\n".join([*lines, *more]) + "\n")
+
+    [cause] = overview(read_results(folder))["deviations"]
+
+    assert cause["line"].startswith("memory.high of container app of pod default/")
+    assert cause["counted"] == "9 findings in 9 cases"
+    assert [number for number, _ in cause["cases"]] == [1, 4, 5, 6, 7, 8, 9, 10, 11]
+    text = page_html(read_results(folder))
+    assert "and 3 more cases" in text
+    assert text.count("9 findings in 9 cases") == 1
 
 
 def test_a_deviation_leads_to_its_case_and_says_how_it_is_run_again(tmp_path):
