@@ -287,7 +287,7 @@ WAYS = {
     "update clears memory.min": Way(after={"update": writes("memory.min", "0")}),
     "update clears the limit": Way(after={"update": writes("memory.max", "max")}),
     "update clears memory.high": Way(after={"update": writes("memory.high", "max")}),
-    "update clears zones": Way(after={"update": writes("cpuset.mems", "\n")}),
+    "update widens zones": Way(after={"update": writes("cpuset.mems", "0-1")}),
     "update resets memory.oom.group": Way(after={"update": writes("memory.oom.group", "0")}),
     # What is not its own
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),

@@ -102,7 +102,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "update clears memory.min": {"requests/update-limit": "memory.min"},
     "update clears the limit": {"requests/update-limit": "memory.max"},
     "update clears memory.high": {"requests/update-limit": "memory.high"},
-    "update clears zones": {"requests/update-limit": "cpuset.mems"},
+    "update widens zones": {"requests/update-limit": "cpuset.mems"},
     "update resets memory.oom.group": {"requests/update-limit": "memory.oom.group"},
     "clobbers a sibling": {"requests/update-limit": "memory.high"},
     "clobbers the pod": {"requests/limit": "memory.max"},
