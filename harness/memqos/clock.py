@@ -18,6 +18,9 @@ __all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "utc_now", "wait"
 
 T = TypeVar("T")
 
+SOON, SELDOM = 0.025, 0.2
+"""Seconds between the first two observations of a wait that says nothing else, and between its later ones."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxstring = 200
 
@@ -95,18 +98,20 @@ def wait(
     *,
     deadline: Deadline,
     until: Callable[[T], bool] = bool,
-    every: float = 0.2,
+    every: float | None = None,
     shown: Callable[[T], str] | None = None,
 ) -> T:
     """Observe until `until` holds, and return that observation.
 
     condition: what is waited for, as it will be read in the error ("sshd answers").
     observe: takes one observation; its own errors pass through.
-    every: seconds between observations; the last one is made at the deadline, not before it.
+    every: seconds between observations; None is soon at first, since much of what is waited for is nearly there, and
+    then every 0.2 s. The last one is made at the deadline, not before it.
     shown: the last observation in words, for the error; None for a short form of its repr.
 
     Raises DeadlineError naming the condition, the last observation and the elapsed time.
     """
+    pause = SOON if every is None else every
     while True:
         last_try = deadline.expired
         seen = observe()
@@ -118,4 +123,5 @@ def wait(
                 f"waited {deadline.elapsed:.1f} s for '{condition}'; the last observation was {last}.",
                 data={"condition": condition, "last": seen, "elapsed": deadline.elapsed},
             )
-        deadline.clock.sleep(min(every, deadline.remaining))
+        deadline.clock.sleep(min(pause, deadline.remaining))
+        pause = min(2 * pause, SELDOM) if every is None else every

@@ -20,6 +20,9 @@ __all__ = ["stats_findings"]
 SLACK_PAGES = 64
 """The batch in which the kernel charges memory, and counts it in memory.stat."""
 
+APART = 0.2
+"""Seconds between two looks that tell whether memory has settled."""
+
 _FILES = ("memory.current", Knob.MEMORY_MAX.value, "memory.stat")
 _COUNTED = ("anon", "file", "kernel_stack")
 
@@ -83,7 +86,7 @@ def _settled(tree: CgroupTree, path: CgroupPath, *, above: int, deadline: Deadli
         anon = now["anon"]
         return anon is None or (anon > above and anon == looks[-2]["anon"])
 
-    return wait("the container's anonymous memory has settled", look, until=is_settled, deadline=deadline)
+    return wait("the container's anonymous memory has settled", look, until=is_settled, deadline=deadline, every=APART)
 
 
 def _shown(tree: CgroupTree, path: CgroupPath, deadline: Deadline) -> dict[str, int | None]:
