@@ -41,6 +41,6 @@ def test_what_is_nearly_there_is_not_waited_for_long(every: dict[str, float], sl
 
 def test_the_last_look_is_at_the_deadline() -> None:
     clock = HandClock()
-    with pytest.raises(DeadlineError, match="waited 0.4 s for 'it is there'; the last observation was False"):
+    with pytest.raises(DeadlineError, match=r"waited 0\.4 s for 'it is there'; the last observation was False"):
         wait("it is there", lambda: False, deadline=Deadline.after(0.4, clock))
     assert clock.slept == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.025])

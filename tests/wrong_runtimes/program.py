@@ -267,6 +267,8 @@ WAYS = {
     "score of another": Way(process=set_to("oomScoreAdj", to=lambda score: score - 1)),
     "protects everybody": Way(after={"start": writes("memory.low", "4194304")}),
     "groups everybody": Way(after={"start": writes("memory.oom.group", "1")}),
+    "slows swap down": Way(after={"start": writes("memory.swap.high", "1048576")}),
+    "keeps zswap away": Way(after={"start": writes("memory.zswap.max", "0")}),
     "limits sandboxes": Way(
         create=lambda resources: resources.setdefault("memory", {}).update(limit=1 << 26), of_sandboxes=True
     ),
@@ -288,9 +290,11 @@ WAYS = {
     "update clears the limit": Way(after={"update": writes("memory.max", "max")}),
     "update clears memory.high": Way(after={"update": writes("memory.high", "max")}),
     "update widens zones": Way(after={"update": writes("cpuset.mems", "0-1")}),
+    "update slows swap down": Way(after={"update": writes("memory.swap.high", "1048576")}),
     "update resets memory.oom.group": Way(after={"update": writes("memory.oom.group", "0")}),
     # What is not its own
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),
+    "clobbers a sibling's pace": Way(after={"update": writes_beside("memory.swap.high", "1048576")}),
     "clobbers the pod": Way(after={"start": writes_above("memory.max", "1073741824")}),
     # Later
     "drifts": Way(after={"start": later(writes("memory.high", "max"))}),

@@ -7,7 +7,7 @@ neighbours are judged as well. Nothing that is asked for one container may chang
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase
@@ -46,6 +46,7 @@ from memqos.node.refusing import (
     taken_finding,
     taken_next,
 )
+from memqos.node.unnamed import UNNAMED, unnamed_findings
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
@@ -165,8 +166,10 @@ class Requests:
         planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
         self.recorder.plan(self.population.plan, requested=planned)
-        reading = self._read([path], [knob.value for knob in knobs])
+        reading = self._read([path], [*(knob.value for knob in knobs), *UNNAMED])
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        files = reading.cgroups[path].files
+        findings += unnamed_findings(path, files, subject=SUBJECT, asked=_unified_keys(container.requests))
         if is_absent(path, reading):
             # None of its files can be seen then, and that is no matter of files.
             state = self.runtime.status(handle, deadline=_soon()).state
@@ -263,8 +266,8 @@ class Requests:
         """What the pod's cgroup and its own containers' hold."""
         names = [container.name for container in pod.pod.containers]
         paths = [pod.planned.cgroup.path, *(self.population.path_of(pod.pod, name) for name in names)]
-        knobs = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
-        return {path: seen.files for path, seen in self._read(paths, knobs).cgroups.items()}
+        files = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
+        return {path: seen.files for path, seen in self._read(paths, [*files, *UNNAMED]).cgroups.items()}
 
     def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
         """Files that something is judged by."""
@@ -279,6 +282,11 @@ class Requests:
     ) -> list[Finding]:
         """One finding for each neighbour, or for each of its files that changed."""
         return [*self.population.traced(kept_findings(before, after))]
+
+
+def _unified_keys(requests: Iterable[AnyRequest]) -> frozenset[str]:
+    """The files that requests named as they are."""
+    return frozenset(key for request in requests if isinstance(request, ContainerResources) for key in request.unified)
 
 
 def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:

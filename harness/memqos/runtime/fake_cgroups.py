@@ -36,7 +36,15 @@ _LEGACY_MOUNTS = {
 FAKE_LEGACY = Legacy({name: mount for mount in _LEGACY_MOUNTS.values() for name in sorted(mount.options)})
 """cgroup v1, as bookworm mounts it, without the controllers that nothing here has to do with."""
 
+_AS_WRITTEN: Mapping[str, str] = {
+    "memory.swap.high": "max\n",
+    "memory.zswap.max": "max\n",
+    "memory.zswap.writeback": "1\n",
+}
+"""Control files that no rule is about; whatever is written there shows."""
+
 _UNIFIED_FILES: Mapping[str, str] = {
+    **_AS_WRITTEN,
     "memory.current": "0\n",
     "memory.swap.current": "0\n",
     "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0\n",
@@ -146,6 +154,9 @@ class FakeCgroups:
         files = self._cgroups.get(path, {})
         if name not in files:
             raise RefusedError("No such file or directory")
+        if name in _AS_WRITTEN:
+            files[name] = f"{text.strip()}\n"
+            return
         if name not in list(Knob):
             raise RefusedError("Permission denied")
         try:
