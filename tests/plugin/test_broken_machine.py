@@ -129,6 +129,34 @@ def test_the_rest_of_a_module_goes_on_on_a_new_machine(results, pytester, argume
     assert (pytester.path / "sessions").read_text() == "began\nended\n"
 
 
+ASKS = """
+@pytest.fixture(scope="module")
+def NAME(qos_node):
+    return qos_node
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(NAME, number):
+    if number == 1:
+        raise MachineryError("its container cannot be removed.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    [("qos_requests", "trixie-1"), ("qos_life", "trixie-1"), ("pods", "trixie-0")],
+    ids=["requests", "life", "pods of its own"],
+)
+def test_after_machinery_in_a_pod_that_tests_share_the_next_one_gets_a_new_machine(results, name, machine):
+    """What cannot be removed there has the name of the next one's container."""
+    found = results(ASKS.replace("NAME", name))
+    assert [(one["outcome"], one["machine"]) for one in found] == [
+        ("conforms", "trixie-0"),
+        ("machinery", "trixie-0"),
+        ("conforms", machine),
+        ("conforms", machine),
+    ]
+
+
 def test_what_fails_alike_everywhere_is_not_tried_again_and_one_line_says_so(results, monkeypatch):
     monkeypatch.setenv("REFUSED", "1")
     found = results(MODULE, MODULE)

@@ -268,7 +268,6 @@ WAYS = {
     "protects everybody": Way(after={"start": writes("memory.low", "4194304")}),
     "groups everybody": Way(after={"start": writes("memory.oom.group", "1")}),
     "slows swap down": Way(after={"start": writes("memory.swap.high", "1048576")}),
-    "keeps zswap away": Way(after={"start": writes("memory.zswap.max", "0")}),
     "limits sandboxes": Way(
         create=lambda resources: resources.setdefault("memory", {}).update(limit=1 << 26), of_sandboxes=True
     ),

@@ -77,7 +77,6 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "protects everybody": {"requests/nothing": "memory.low"},
     "groups everybody": {"requests/nothing": "memory.oom.group"},
     "slows swap down": {"requests/nothing": "memory.swap.high"},
-    "keeps zswap away": {"requests/nothing": "memory.zswap.max"},
     "limits sandboxes": {"cri/sandbox-has-no-limits": "memory.max"},
     "swallows keys and values": {
         "refusal/refuses-unknown-key": "create",

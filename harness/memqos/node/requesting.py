@@ -256,7 +256,7 @@ class Requests:
         self.tree.kill([self.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)], deadline=deadline)
         wait(
             "the runtime knows that the container has ended",
-            lambda: self.runtime.status(handle, deadline=deadline),
+            lambda: self.runtime.status(handle, deadline=_soon()),
             until=lambda status: status.state is not ContainerState.RUNNING,
             deadline=deadline,
         )

@@ -21,6 +21,7 @@ from memqos.report.phase import Phase
 
 __all__ = [
     "AGAIN",
+    "ASKING",
     "ATTRIBUTE",
     "BUILDS",
     "INTERRUPTION",
@@ -103,6 +104,8 @@ MARKERS = (
 
 NODES = ("qos_node", "qos_fresh_node")
 """The fixtures that give a test its node."""
+ASKING = frozenset({"qos_requests", "qos_docker_requests", "qos_life", "qos_conversation"})
+"""The fixtures by which all tests of a module ask for containers in one pod."""
 
 _LONGEST_NAME = 120
 

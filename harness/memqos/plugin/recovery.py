@@ -1,9 +1,10 @@
 """What goes on after a failure: a module on another machine, a checkpoint under suspicion, what is not tried again.
 
 A machine that broke costs the test that ran on it: what was set up for its module is torn down, and the next test of
-the same module gets a new machine. Only where that which the machine was made of turns out to be damaged is the test
-itself run once more. What fails alike several times in a row is taken for granted where nothing ever succeeded, and
-otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
+the same module gets a new machine. So it does after machinery in a pod that a module's tests share. Only where that
+which the machine was made of turns out to be damaged is the test itself run once more. What fails alike several times
+in a row is taken for granted where nothing ever succeeded, and otherwise tried once more on a new machine: a runtime
+that hangs costs minutes for each attempt.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from _pytest.runner import runtestprotocol
 from memqos.config.systems import SystemKey
 from memqos.errors import MemqosError
 from memqos.plugin.collecting import kubelet_id, system_of
-from memqos.plugin.keys import LANE, NOTES, SETTINGS_KEY, Notes, is_ours, node_fixture, outcome_of_phase, told_again
+from memqos.plugin.keys import (
+    ASKING,
+    LANE,
+    NOTES,
+    SETTINGS_KEY,
+    Notes,
+    is_ours,
+    node_fixture,
+    outcome_of_phase,
+    told_again,
+)
 from memqos.plugin.telling import Telling
 from memqos.repetition import ENOUGH, Repetition, as_before
 from memqos.report.outcome import Outcome
@@ -106,6 +117,8 @@ class Recovery:
                 self._again = item
                 return told_again(report)
             self._count(item, error)
+            if report.when == "call" and self._lane is not None and ASKING & set(getattr(item, "fixturenames", ())):
+                self._lane.spoil("what its last case left in the pod may be in the way of the next")
         return report
 
     def _count(self, item: pytest.Item, error: MemqosError) -> None:
