@@ -15,7 +15,7 @@ from memqos.place.fake import FakePlace
 from memqos.plugin import keeping
 from memqos.plugin import lane as module
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import INTERRUPTION, SETTINGS_KEY
+from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
 from memqos.plugin.lane import Lane
 
 TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
@@ -250,7 +250,9 @@ def test_a_module_needs_another_machine_when_its_own_is_dead_or_spoilt(world):
         lane.spoil("nothing is open.")
         with lane.opened(TRIXIE) as station:
             assert lane.lost == ""
+            assert not lane.has_given_up(station.place)
             lane.spoil("its checkpoint is damaged")
+            assert (lane.has_given_up(station.place), lane.has_given_up(FakePlace())) == (True, False)
             assert lane.lost == "its checkpoint is damaged"
             station.place.break_down(MachineError("QEMU ended with status -9.\nThe console said nothing."))
             assert lane.lost == "QEMU ended with status -9."
@@ -346,6 +348,16 @@ def test_nothing_is_removed_after_a_signal_from_what_is_thrown_away(is_disposabl
     config, place = Config(keep_vm=False), FakePlace()
     config.stash[INTERRUPTION].came, place.is_disposable = came, is_disposable
     assert keeping.leaves(config, place) is (is_disposable and came)
+
+
+@pytest.mark.parametrize("is_disposable", [True, False])
+def test_nothing_is_removed_from_what_is_given_up_and_thrown_away(is_disposable):
+    """What cannot be removed there would be waited for once more."""
+    config, place = Config(keep_vm=False), FakePlace()
+    place.is_disposable = is_disposable
+    config.stash[LANE] = SimpleNamespace(has_given_up=lambda one: one is place)
+    assert keeping.leaves(config, place) is is_disposable
+    assert not keeping.leaves(config, FakePlace())
 
 
 def test_a_machine_that_is_there_is_not_kept():

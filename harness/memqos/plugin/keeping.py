@@ -6,7 +6,7 @@ import pytest
 
 from memqos.place.base import Place
 from memqos.plugin.evidence import Folder
-from memqos.plugin.keys import INTERRUPTION, SETTINGS_KEY
+from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
 from memqos.plugin.telling import Telling
 
 __all__ = ["choose", "is_for_keeps", "keep_chosen", "leaves", "lingers"]
@@ -39,10 +39,12 @@ def leaves(config: pytest.Config, place: Place) -> bool:
     """Whether a place is left as it is, with the pods that were tested on it.
 
     It is if it will be kept, and if it is broken: that was told where it broke, and what is tested next, on another
-    one, must not be told that tidying up failed. And if a signal ends the run, and with it the place: what is on it may
-    hang, and nobody waits for that.
+    one, must not be told that tidying up failed. And if the place ends with it, because it is given up for what a test
+    left on it, or a signal ends the run: what is on it may hang, and nobody waits for that.
     """
-    ends = place.is_disposable and config.stash[INTERRUPTION].came
+    lane = config.stash.get(LANE, None)
+    is_given_up = lane is not None and lane.has_given_up(place)
+    ends = place.is_disposable and (is_given_up or config.stash[INTERRUPTION].came)
     return ends or not place.condition.is_usable or is_for_keeps(config, place)
 
 

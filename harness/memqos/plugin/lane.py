@@ -11,6 +11,7 @@ import pytest
 from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineryError, MemqosError, UnfitFileError
 from memqos.ownership import end_with_parent
+from memqos.place.base import Place
 from memqos.plugin.keeping import choose, is_for_keeps
 from memqos.plugin.station import Station, are_of_one_machine, open_station, turned_station
 from memqos.plugin.telling import Telling
@@ -105,6 +106,10 @@ class Lane:
         if self._open is not None:
             self._spoilt = reason
             self._open.place.spoil(reason)
+
+    def has_given_up(self, place: Place) -> bool:
+        """Whether this place was spoilt, and is used for no further test."""
+        return bool(self._spoilt) and self._open is not None and self._open.place is place
 
     def keep(self, station: Station) -> None:
         """Leave the place of this failure as it is, if that was asked for: its module goes on on another one."""
