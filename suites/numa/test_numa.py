@@ -14,7 +14,8 @@
     pod zone-group         several zones     16 Mi anonymous            anon: these zones only
 
 Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
-cgroup-v2.rst, cpuset.mems). Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
+cgroup-v2.rst, cpuset.mems); but one that is killed may take memory anywhere until it is dead (kernel/cgroup/cpuset.c,
+cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then. Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
 the zones that the machine has. What a zone of 48 Mi is short of, huge pages have taken, which nobody uses; what
 others have there may be swapped out, so that a program gets more than that of it.
 """
