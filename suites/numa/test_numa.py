@@ -15,9 +15,9 @@
 
 Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
 cgroup-v2.rst, cpuset.mems); but one that is killed may take memory anywhere until it is dead (kernel/cgroup/cpuset.c,
-cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then. Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
-the zones that the machine has. What a zone of 48 Mi is short of, huge pages have taken, which nobody uses; what
-others have there may be swapped out, so that a program gets more than that of it.
+cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then. Which zones pods get is the word of the
+Memory Manager's model (`memqos.engine.numa`) for the zones that the machine has. What a zone of 48 Mi is short of, huge
+pages have taken, which nobody uses; what others have there may be swapped out, so that a program gets more of it.
 """
 
 import pytest
@@ -139,13 +139,14 @@ def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, qos_c
 def test_pods_are_placed_in_order_until_no_zone_has_room(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Of three pods that take most of a zone each, on two zones, the last one is refused.
 
-    Without a hint from the Memory Manager the Topology Manager has no objection, and it is the allocation that fails.
+    Where no zones together have room either, the Memory Manager gives no hint, the Topology Manager has no objection,
+    and it is the allocation that fails. Where two free ones have, as with four zones, the Topology Manager refuses.
     """
     first, second, third = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "third"))
     with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
         one = watch.container(first.name).until(counted("anon"))
         other = watch.container(second.name).until(counted("anon"))
-        refused = watch.is_refused(third, "UnexpectedAdmissionError")
+        refused = watch.is_refused(third, "UnexpectedAdmissionError", "TopologyAffinityError")
 
     qos_evidence.settle(
         one.premises,

@@ -13,6 +13,18 @@
       container app        64 Mi        a share; 0 from 1.31 on                  68 Mi anonymous
     pod swaps-some         64 Mi        max
       container app        64 Mi        request / memory of the node * swap      72 Mi anonymous, and then nothing
+    pod fills-volume       64 Mi        max
+      container app        64 Mi        request / memory of the node * swap      72 Mi in a volume on a tmpfs
+    pod fills-swap         32 Mi        max
+      container app        32 Mi        max                                      192 Mi anonymous, of 112 Mi of swap
+    kubepods               256 Mi
+      pod holds-guaranteed   64 Mi      0                                        48 Mi anonymous
+      pod holds-little       max        0, since it is BestEffort                32 Mi anonymous
+      pod holds-critical     max        0                                        32 Mi anonymous
+      pod holds-unrequested  max        0, since it requests nothing             24 Mi anonymous
+      pod swaps-share        max        request / memory of the node * swap      64 Mi anonymous
+      pod neighbour          max        0                                        what is left, and half of what
+                                                                                 swaps-share may swap
 
 Nothing is in use before. The pods' plans give memory.swap.max, and the tests rest on it and on memory.max. "Reached"
 means within 64 pages: with less left to a cgroup the kernel stops swapping (mm/vmscan.c, MIN_LRU_BATCH); "not passed"
@@ -231,4 +243,99 @@ def test_swap_is_given_back_by_what_has_ended(qos_node, qos_kubelet, qos_catalog
         course.premises,
         course.swaps(),
         course.gives_swap_back(cpus=qos_node.facts.cpus),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("swap/only-shares-are-swapped")
+def test_only_what_has_a_share_is_swapped_when_kubepods_runs_short(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Nobody else has anything in swap, and what may swap makes room enough."""
+    without = ["holds-guaranteed", "holds-little", "holds-critical", "holds-unrequested", "neighbour"]
+    pods = [qos_catalog.pod(name) for name in ["swaps-share", *without]]
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+        crowd = watch.crowd_out("neighbour")
+
+    qos_evidence.settle(
+        crowd.premises,
+        crowd.swaps("swaps-share"),
+        crowd.stays_within_its_share("swaps-share"),
+        crowd.still_runs("swaps-share"),
+        *(crowd.swaps_nothing(name) for name in without),
+        *(crowd.still_runs(name) for name in without),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("swap/volumes-stay-in-memory")
+def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The container may swap, and has nothing that it may swap."""
+    pod = qos_catalog.pod("fills-volume")
+    with (
+        qos_node.memory_volume(noswap=True) as volume,
+        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
+    ):
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.hardly_swaps(),
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("swap/volumes-are-swapped-without-noswap")
+def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The same program gets through, as it does where the kernel has no noswap."""
+    pod = qos_catalog.pod("fills-volume")
+    with (
+        qos_node.memory_volume(noswap=False) as volume,
+        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
+    ):
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.swaps(),
+        course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
+        course.finishes(),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22-unlimited-swap")
+@pytest.mark.claim("swap/devices-by-priority")
+def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """What the program swaps fits on the first device."""
+    with qos_node.watched(qos_catalog.pod("wants-swap"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+        order = qos_node.swaps_in_order()
+
+    qos_evidence.settle(course.premises, course.swaps(), course.still_runs(), order)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22-unlimited-swap")
+@pytest.mark.claim("swap/full-devices-kill-who-fills-them")
+def test_full_devices_kill_who_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Its memory limit is what it runs into when nothing more can be swapped."""
+    pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]
+    with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
+        fills, holds = watch.container("fills-swap"), watch.container("holds-small")
+        watch.until(fills.sees(ended()))
+        holds.until_done()
+
+    qos_evidence.settle(
+        fills.course.premises,
+        fills.course.swaps(),
+        fills.course.rises("memory.events", "oom_kill"),
+        fills.course.exit_code_tells_kill(),
+        holds.course.premises,
+        holds.course.stays("memory.events", "oom_kill"),
+        holds.course.still_runs(),
     )

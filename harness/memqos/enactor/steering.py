@@ -20,9 +20,13 @@ MAKE_SECONDS = 30.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Steering:
-    """Which containers are steered, and how: by pod uid and container name, "uid/name"; of none where it is empty."""
+    """Which containers are steered, and how: by pod uid and container name, "uid/name"; of none where it is empty.
+
+    volumes: what every app container sees of the target beside that.
+    """
 
     controls: Mapping[str, Control] = dataclasses.field(default_factory=dict)
+    volumes: tuple[Mount, ...] = ()
 
     def pods(self, pods: Sequence[Pod]) -> list[Pod]:
         """The same pods, whose steered workloads do their own commands first and then take others."""
@@ -34,7 +38,8 @@ class Steering:
     def mounts(self, pod: Pod) -> Mapping[str, tuple[Mount, ...]]:
         """What the pod's containers must see of the target, by their names."""
         found = {container.name: self.controls.get(f"{pod.uid}/{container.name}") for container in pod.containers}
-        return {name: (control.mount,) for name, control in found.items() if control is not None}
+        mounts = {name: (() if one is None else (one.mount,)) + self.volumes for name, one in found.items()}
+        return {name: seen for name, seen in mounts.items() if seen}
 
     def _steered(self, pod: Pod, container: Container) -> Container:
         control = self.controls.get(f"{pod.uid}/{container.name}")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 
 __all__ = ["lacking"]
+
+SMALL_SWAP = 128 << 20
+"""Bytes: what a program under emulation fills in a minute."""
+
+NOSWAP_SINCE = (6, 4)
+"""The kernel from which on the kubelet takes noswap for known without trying (kubelet pkg/util/swap)."""
 
 
 def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) -> str:
@@ -17,6 +25,10 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
     node = facts.node
     lacks = {
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
+        "small swap": not 0 < node.swap <= SMALL_SWAP
+        and f"the machine has {node.swap >> 20} MiB of swap: --topology small-swaps has less than 128",
+        "noswap": _kernel(node.kernel) < NOSWAP_SINCE
+        and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
         "far zone": all(zone.cpus for zone in node.zones)
@@ -35,6 +47,11 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
     return lacks[need] or ""
+
+
+def _kernel(release: str) -> tuple[int, ...]:
+    """The first two numbers of a kernel's release; none where it is not known."""
+    return tuple(map(int, re.findall(r"\d+", release, re.ASCII)[:2]))
 
 
 def _mounts(other: CgroupVersion, node: NodeFacts) -> str:

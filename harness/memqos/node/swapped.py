@@ -30,6 +30,11 @@ class Swapped(Judged):
         most = max(self._amounts(_CURRENT), default=None)
         return self._finding(_CURRENT, "0 all the time", most, most == 0, why_not=why_not)
 
+    def hardly_swaps(self) -> Finding:
+        """No more of it was in swap than one batch: what a program has beside the memory that it is told to use."""
+        most = max(self._amounts(_CURRENT), default=None)
+        return self._finding(_CURRENT, f"at most {SLACK}", most, most is not None and most <= SLACK)
+
     def swaps_more_than(self, other: Swapped) -> Finding:
         """More of it was in swap than the plan of another course lets it swap; not observable where that has no limit.
 

@@ -28,6 +28,7 @@ from memqos.model.reading import Reading
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
+from memqos.node.memory_volume import memory_volume
 from memqos.node.narrowing import narrow_zone
 from memqos.node.needs import lacking
 from memqos.node.occupying import Occupancy
@@ -37,6 +38,7 @@ from memqos.node.recorder import Recorder
 from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
 from memqos.node.scarce import reclaiming, scarce
+from memqos.node.swap_devices import SWAPS, order_finding
 from memqos.node.tidying import Tidying
 from memqos.node.tight import tight
 from memqos.node.tracing import Tracing
@@ -46,8 +48,8 @@ from memqos.node.watching import Watch
 from memqos.node.weighing import weight_of
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
-from memqos.runtime.base import Runtime
-from memqos.target.base import Target
+from memqos.runtime.base import Mount, Runtime
+from memqos.target.base import Target, checked
 
 __all__ = ["NodeUnderTest"]
 
@@ -120,6 +122,15 @@ class NodeUnderTest:
     def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
         """While the context lasts, a NUMA zone has 48 MiB free; see `node.narrowing`."""
         return narrow_zone(self.target, zone)
+
+    def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
+        """A memory-backed volume, which watched pods may be given; see `node.memory_volume`."""
+        return memory_volume(self.target, noswap=noswap)
+
+    def swaps_in_order(self) -> Finding:
+        """Now, nothing is on a swap device while one of a higher priority has room; see `node.swap_devices`."""
+        result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
+        return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
 
     def tight(self, kubelet: KubeletCase) -> KubeletCase:
         """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
@@ -271,9 +282,10 @@ class NodeUnderTest:
         rests_on: Sequence[Knob],
         zone: int | None = None,
         steered: bool = False,
+        volumes: Sequence[Mount] = (),
     ) -> Iterator[WatchedContainer]:
         """One pod whose first app container is watched; see `watched_pods`."""
-        with self.watched_pods([pod], kubelet, rests_on=rests_on, zone=zone, steered=steered) as watch:
+        with self.watched_pods([pod], kubelet, rests_on=rests_on, zone=zone, steered=steered, volumes=volumes) as watch:
             yield watch.container(pod.name)
 
     @contextlib.contextmanager
@@ -286,18 +298,20 @@ class NodeUnderTest:
         zone: int | None = None,
         ended: Sequence[Pod] = (),
         steered: bool = False,
+        volumes: Sequence[Mount] = (),
     ) -> Iterator[Watch]:
         """These pods, of which every app container is watched from its start on.
 
         rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
         that nothing plans. zone: as in `admitted`. ended: as in `plan`. steered: their workloads take commands while
-        they run.
+        they run. volumes: what their containers see of the node.
         Raises MachineryError if one of them does not come up.
         """
         files = WATCHED_FILES[self.facts.cgroup_version]
         premises: list[Premises] = []
         with contextlib.ExitStack() as stack:
             steering = stack.enter_context(steering_of(self.target, pods)) if steered else Steering()
+            steering = dataclasses.replace(steering, volumes=tuple(volumes))
             watches: list[Watch] = []
 
             def beside(plan: Plan) -> None:

@@ -18,7 +18,8 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.node.combining import Combined, Unfinished, both, either
-from memqos.node.conditions import Sample, ended
+from memqos.node.conditions import Sample, ended, work_done
+from memqos.node.crowding import Crowded, crowding
 from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.population import Population
 from memqos.node.premises import Premises
@@ -140,9 +141,9 @@ class Watch:
         for container in waiting.containers:
             self._ask(container)
 
-    def is_refused(self, pod: Pod, reason_name: str) -> Finding:
-        """The kubelet in whose place memqos is does not admit a pod, for the reason that bears this name."""
-        return refusal_finding(self._watched.plan, pod, reason_name)
+    def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
+        """The kubelet in whose place memqos is does not admit a pod, for a reason that bears one of these names."""
+        return refusal_finding(self._watched.plan, pod, *reason_names)
 
     def press(
         self, neighbour: str, *, past_low: bool = False, whole_node: bool = False, dirty: bool = False
@@ -172,6 +173,19 @@ class Watch:
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
         return Pressed(containers=everyone, squeeze=squeeze)
+
+    def crowd_out(self, neighbour: str) -> Crowded:
+        """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
+
+        What it takes beyond is half of what others may swap out. Returns when it has done so, or something has ended.
+        UsageError as of `press`.
+        """
+        grows, everyone = self.container(neighbour), list(self._containers.values())
+        for container in everyone:
+            container.until_done()
+        grows.do(Anon(size=crowding(self._watched.plan, everyone, grows)))
+        self.until(either(grows.sees(work_done(1)), *(container.sees(ended()) for container in everyone)))
+        return Crowded(containers=everyone)
 
     def exhaust(self, greedy: str) -> Exhausted:
         """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.

@@ -14,6 +14,13 @@ from memqos.model.quantity import Quantity
 from memqos.runtime.base import ContainerState
 from tests.unit.node.fakes import Bench
 
+_HEAD = "Filename Type Size Used Priority\n"
+SWAPS = (
+    _HEAD + "/dev/vdb partition 65532 40000 10\n/dev/vdc partition 49148 0 5\n",
+    _HEAD + "/dev/vdb partition 65532 20000 10\n/dev/vdc partition 49148 20000 5\n",
+)
+"""Swap on the first device, and on both."""
+
 PAGE = 4096
 UNBOUNDED = 1 << 62
 LOOKS = 4
@@ -25,8 +32,8 @@ class MemoryBench(Bench):
     """The fake node, on which the program of each container has taken all that its cgroup lets it take.
 
     breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
-    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap), or
-    "moving" (of pages, to other zones).
+    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap),
+    "moving" (of pages, to other zones), "noswap" (of a tmpfs), or "priority" (of swap devices).
     """
 
     def __init__(self, breaks=None, *, ignores="", **facts):
@@ -76,6 +83,8 @@ class MemoryBench(Bench):
         self._exec, self.runtime.exec = self.runtime.exec, self._run_beside
         self._update, self.runtime.update = self.runtime.update, self._move
         self.narrow = {}
+        self.noswap = False
+        self.target.on(("cat", "/proc/swaps"), lambda *_: (0, SWAPS[self.ignores == "priority"].encode(), b""))
         self.target.on(("sh", "-ec"), self._narrow)
 
     def _slow_down(self, container, path):
@@ -122,6 +131,8 @@ class MemoryBench(Bench):
     def _narrow(self, argv, *_):
         """A zone gets narrow, or wide again."""
         verb, zone, amount = [*argv[3:6], "", "", ""][:3]
+        if verb == "memqos-volume":
+            self.noswap = self.ignores != "noswap" and "noswap" in amount
         if verb == "memqos-narrow":
             self.narrow[int(zone)] = int(amount)
         if verb == "memqos-widen":
@@ -201,7 +212,7 @@ class MemoryBench(Bench):
         high = self._high(path)
         limit, swap_limit = (self._amount(path, name) for name in ("memory.max", "memory.swap.max"))
         swap_limit = {"swappiness": 0, "memory.swap.max": UNBOUNDED}.get(self.ignores, swap_limit)
-        swap = min(max(0, anon - min(high, limit)), swap_limit, self.node.facts.swap)
+        swap = min(max(0, anon - min(high, limit)), swap_limit, 0 if self.noswap else self.node.facts.swap)
         resident = anon - swap
         throttled = resident > high and high < limit
         used = min(high + PAGE, limit) if throttled else min(resident, limit)

@@ -1,10 +1,18 @@
 """The swap chapter on kernels in miniature that are wrong about swap, and what a course says of swap."""
 
+import contextlib
+import dataclasses
+
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError, TargetError, UsageError
 from memqos.node import watching
-from tests.unit.node.chapters import KUBELETS, chapter
+from memqos.node.swap_devices import order_finding
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.crowded import CrowdedBench
+from tests.unit.node.fakes import FACTS
+from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, files, sample
 from tests.unit.node.test_premises import findings_of
 
@@ -56,6 +64,19 @@ def short(monkeypatch):
             "memory.swap.max",
             {"memory.swap.current", "exit code"},
         ),
+        (
+            "test_a_volume_with_noswap_is_not_swapped",
+            "v1.37-default",
+            "noswap",
+            {"memory.swap.current", "memory.events", "exit code"},
+        ),
+        (
+            "test_a_volume_without_noswap_is_swapped",
+            "v1.37-default",
+            "swappiness",
+            {"memory.swap.current", "report", "state"},
+        ),
+        ("test_the_device_with_the_higher_priority_is_used_first", "v1.22-unlimited-swap", "priority", {"/proc/swaps"}),
         ("test_swap_is_given_back_with_the_memory", "v1.37-default", "free", {"memory.swap.current"}),
         ("test_swap_is_given_back_by_what_has_ended", "v1.37-default", "free", {"memory.swap.current"}),
     ],
@@ -64,6 +85,118 @@ def test_a_kernel_that_is_wrong_about_swap_deviates(name, kubelet, ignores, file
     findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, ignores=ignores)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
+
+
+CROWD = MODULE.test_only_what_has_a_share_is_swapped_when_kubepods_runs_short
+FILLED = [MODULE.test_a_used_up_share_kills_where_it_was_used_up, MODULE.test_full_devices_kill_who_fills_them]
+
+
+def found_on(bench, function, kubelet, folder):
+    evidence, notes = evidence_in(folder)
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(bench.node, KUBELETS[kubelet], CATALOGUE, evidence)
+    return notes.findings
+
+
+@pytest.mark.parametrize(
+    ("ignores", "deviating"),
+    [("", set()), ("swappiness", {"memory.swap.current", "state"}), ("memory.swap.max", {"memory.swap.current"})],
+)
+def test_only_what_has_a_share_is_swapped(ignores, deviating, tmp_path):
+    findings = found_on(CrowdedBench(ignores=ignores), CROWD, "v1.37-default", tmp_path)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == deviating
+    assert {one.verdict for one in findings} <= {Verdict.CONFORMS, Verdict.DEVIATES}
+
+
+@pytest.mark.parametrize("knob", MODULE.PREMISES)
+def test_a_runtime_that_lets_everybody_swap_is_the_deviation(knob, tmp_path):
+    findings = found_on(CrowdedBench((knob, "33554432\n")), CROWD, "v1.37-default", tmp_path)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {knob}
+
+
+@pytest.mark.parametrize("function", FILLED, ids=["share", "devices"])
+@pytest.mark.parametrize(("swap", "deviates"), [(112 << 20, False), (1 << 30, True)])
+def test_what_fills_its_swap_is_killed_alone(function, swap, deviates, tmp_path):
+    """With more swap than it wants, and a kernel that heeds no limit, nothing is killed."""
+    bench = MemoryBench(node=dataclasses.replace(FACTS, swap=swap), ignores="memory.swap.max" if deviates else "")
+    findings = found_on(
+        bench, function, "v1.22-unlimited-swap" if function in FILLED[1:] else "v1.37-default", tmp_path
+    )
+
+    lost = {one.knob for one in findings if one.verdict is Verdict.DEVIATES}
+    assert lost >= {"memory.events", "exit code"} if deviates else not lost
+
+
+def test_nobody_is_crowded_out_where_nobody_may_swap():
+    node = CrowdedBench().node
+    some = pods("holds-little", "neighbour")
+    with (
+        node.watched_pods(some, node.tight(KUBELETS["v1.37-default"]), rests_on=MODULE.PREMISES, steered=True) as watch,
+        pytest.raises(UsageError, match="no pod beside the neighbour may swap"),
+    ):
+        watch.crowd_out("neighbour")
+
+
+HEAD = "Filename Type Size Used Priority\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ("", "no two swap devices of different priority"),
+        ("/dev/a partition 100 50 10\n", "no two swap devices of different priority"),
+        ("/dev/a partition 100 50 10\n/dev/b partition 100 50 10\n", "no two swap devices of different priority"),
+        ("/dev/a partition 100 0 10\n/dev/b partition 100 0 5\n", "nothing is in swap"),
+        ("/dev/b partition 100 9 -3\n/dev/a partition 100 100 -2\n", "the first device is full"),
+    ],
+)
+def test_devices_whose_order_does_not_show(rows, why):
+    found = order_finding(HEAD + rows, where="test")
+
+    assert (found.verdict, why in found.why_not) == (Verdict.NOT_OBSERVABLE, True)
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(0, Verdict.CONFORMS), (1, Verdict.DEVIATES)])
+def test_the_device_with_the_higher_priority_is_first(second, verdict):
+    found = order_finding(f"{HEAD}/dev/b partition 100 {second} 5\n/dev/a partition 100 9 10\n", where="test")
+
+    assert found.verdict is verdict
+    assert found.observed == f"/dev/a with priority 10: 9 KiB, /dev/b with priority 5: {second} KiB"
+
+
+def test_a_table_of_devices_that_is_not_understood_is_said():
+    with pytest.raises(TargetError, match="is not understood"):
+        order_finding(f"{HEAD}/dev/a partition\n", where="test")
+
+
+def test_a_program_has_one_batch_beside_what_it_uses():
+    texts = [{**files(), "memory.swap.current": f"{amount}\n"} for amount in (262144, 266240)]
+
+    assert [course(sample(text)).hardly_swaps().verdict for text in texts] == [Verdict.CONFORMS, Verdict.DEVIATES]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "swap", "lacks"),
+    [("6.3.9", 112 << 20, "6.4 on"), ("6.12.1+deb13", 112 << 20, ""), ("", 112 << 20, "6.4 on")],
+)
+def test_noswap_is_known_by_the_kernels_release(kernel, swap, lacks):
+    node = MemoryBench(node=dataclasses.replace(FACTS, kernel=kernel, swap=swap)).node
+
+    assert lacks in node.why_not("noswap")
+    assert bool(node.why_not("noswap")) is bool(lacks)
+
+
+@pytest.mark.parametrize(
+    ("swap", "lacks"),
+    [(0, "has 0 MiB of swap"), (128 << 20, ""), (512 << 20, "512 MiB of swap: --topology small-swaps")],
+)
+def test_swap_is_small_where_a_program_can_fill_it(swap, lacks):
+    said = MemoryBench(node=dataclasses.replace(FACTS, swap=swap)).node.why_not("small swap")
+
+    assert lacks in said
+    assert bool(said) is bool(lacks)
 
 
 @pytest.mark.parametrize(

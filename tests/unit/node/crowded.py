@@ -1,0 +1,59 @@
+"""Swapping in miniature, for pods that run short of what kubepods has.
+
+It obeys the files as they are: what a container may have in swap goes there until the neighbour has what it takes, and
+where that is not enough the largest is killed.
+"""
+
+import json
+import re
+
+from tests.unit.node.memory import MemoryBench, amount
+from tests.unit.node.pressed import NODE, PressedBench
+
+
+class CrowdedBench(PressedBench):
+    """The fake node whose programs hold anonymous memory; ignores: as of MemoryBench."""
+
+    def __init__(self, *args, **facts):
+        super().__init__(*args, **facts)
+        self.used = {}
+
+    def _run(self, container):
+        MemoryBench._run(self, container)
+        anon = re.search(r"anon (\S+)", " ".join(self.args[container.id]))
+        if anon is None:
+            self.target._plain._files[container.log_path] = b""
+        self._use(self._path(container), amount(anon[1]) if anon else 0)
+
+    def _obey(self, fifo, line):
+        neighbour = self.steered[fifo]
+        takes = amount(line.split()[1])
+        others = {one.id: self._path(one) for one in self.steered.values() if one.id != neighbour.id}
+        others = {one: path for one, path in others.items() if path in self.cgroups}
+        used = {one: self._amount(path, "memory.current") for one, path in others.items()}
+        short = sum(used.values()) + takes - self._amount(NODE, "memory.max")
+        for one, path in others.items():
+            swaps = max(0, min(short, used[one] // 2, self._may_swap(path)))
+            self.cgroups.show(path, "memory.swap.current", f"{swaps}\n")
+            self._use(path, used[one] - swaps)
+            short -= swaps
+        if short > 0:
+            largest = max(used, key=used.get)
+            self._count_kill(others[largest])
+            self.runtime.finish(next(one for one in self.steered.values() if one.id == largest), exit_code=137)
+        self._use(self._path(neighbour), takes)
+        done = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": takes, "max_us": 1}
+        text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+        self.target._plain._files[neighbour.log_path] = text
+
+    def _use(self, path, usage):
+        """A pod uses what all its containers do."""
+        self.used[path] = usage
+        self.cgroups.show(path, "memory.current", f"{usage}\n")
+        whole = sum(amount for one, amount in self.used.items() if one.parent == path.parent)
+        self.cgroups.show(path.parent, "memory.current", f"{whole}\n")
+
+    def _may_swap(self, path):
+        if self.ignores in {"swappiness", "memory.swap.max"}:
+            return 0 if self.ignores == "swappiness" else 4 << 20
+        return self._amount(path, "memory.swap.max")
