@@ -65,6 +65,7 @@ class RecordedTree:
     state file under the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
     containers' cgroups show. hugetlb: whether containerd passes huge page limits on.
+    unread: options of the kubelet's command line that win over its configuration, and are not in `settings`.
     """
 
     source: str
@@ -78,6 +79,7 @@ class RecordedTree:
     checkpoint: str | None = None
     runtimes: Mapping[str, str] = field(default_factory=dict)
     hugetlb: bool = False
+    unread: tuple[str, ...] = ()
 
     @property
     def driver(self) -> CgroupDriver | None:
@@ -123,6 +125,7 @@ def tree_of(data: Mapping[str, Any], file: str, overrides: Sequence[str] = ()) -
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
+        unread=tuple(map(str, _typed(data, "unread", list, file))) if "unread" in data else (),
     )
 
 

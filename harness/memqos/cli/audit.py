@@ -96,6 +96,10 @@ def command(
     if recorded.node is None and said.capacity_memory is None and said.node_file is None:
         raise _missing("node", where, "Give the facts of the node with --node, or at least --capacity-memory.")
     settings = recorded.settings
+    if recorded.unread and not kubelet_config:
+        said_there = " ".join(recorded.unread)
+        say(f"memqos: note: the kubelet's command line wins over its file and is not read: {said_there}", err=True)
+        say("        Say with --set what it changes, or give the whole configuration with --kubelet-config.", err=True)
     if kubelet_config or settings is None:
         settings = kubelet.settings(kubelet_config)
     question = Question(

@@ -33,12 +33,14 @@ def run_compared(settings: Settings, words: Sequence[str], *, against: str, as_j
     """Run twice, and compare. words: the arguments of `memqos run`. against: runc.dist, or a runtime's name.
 
     The answer is 1 only for what deviates with the runtime under test and not with the other; that of a run which
-    could not be judged is handed on. Raises UsageError for a name that no run can be compared with.
+    could not be judged is handed on. `--last-failed` chooses nothing here. Raises UsageError for a name that no run can
+    be compared with.
     """
     other = _other(settings, against)
     base = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
     folders = {against: base / against.replace(":", "-"), _UNDER_TEST: base / _UNDER_TEST}
-    plain = list(_without(words, {OPTION, "--results"}))
+    # What failed in one of the two runs is no measure for both: a comparison is of the same cases.
+    plain = list(_without([word for word in words if word != "--last-failed"], {OPTION, "--results"}))
     dropped = [*_BROUGHT, *(["runtime"] if other else [])]
     apart = list(_without(plain, {f"--{name.replace('_', '-')}" for name in dropped}))
     environment = {name: text for name, text in os.environ.items() if name not in {_variable(one) for one in dropped}}

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,7 +143,9 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
     Examples:
       memqos report support results/runc-* results/crun-* -o SUPPORT.md --badges badges
     """
-    found = support_of([read_results(place).bundle for place in results])
+    read = [read_results(place) for place in results]
+    _note(read)
+    found = support_of([one.bundle for one in read])
     _put(json.dumps(found.to_json(), indent=1) + "\n" if as_json else support_markdown(found), output)
     if badges is not None:
         with written(str(badges)):
@@ -169,9 +171,7 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
       memqos report compare results/main results/pull-request --fail-on new-deviations
     """
     read = [read_results(place) for place in (old, new)]
-    for results in read:
-        for one in results.missing:
-            say(f"memqos: note: {results.name}: {one}", err=True)
+    _note(read)
     comparison = compare(read[0].bundle, read[1].bundle)
     if as_json:
         say_document(comparison.to_json())
@@ -179,6 +179,13 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
         for line in comparison_lines(comparison):
             say(line)
     return ExitCode.DEVIATES if fail_on and comparison.new_deviations else ExitCode.CONFORMS
+
+
+def _note(read: Iterable[Results]) -> None:
+    """What cannot be said of runs that stand beside one another."""
+    for results in read:
+        for one in results.missing:
+            say(f"memqos: note: {results.name}: {one}", err=True)
 
 
 @contextlib.contextmanager

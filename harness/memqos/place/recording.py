@@ -56,6 +56,17 @@ exit 0
 """
 """The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own."""
 
+_RULING = frozenset(
+    {
+        "cgroup-driver", "cgroup-root", "cgroups-per-qos", "config-dir", "cpu-cfs-quota", "cpu-manager-policy",
+        "enforce-node-allocatable", "eviction-hard", "fail-swap-on", "feature-gates", "kube-reserved",
+        "kube-reserved-cgroup", "max-pods", "memory-manager-policy", "pod-max-pids", "qos-reserved", "reserved-cpus",
+        "reserved-memory", "system-reserved", "system-reserved-cgroup", "topology-manager-policy",
+        "topology-manager-scope",
+    }
+)  # fmt: skip
+"""What a kubelet's command line may say of what its rules are about: it wins over the file, and is not read here."""
+
 _SYSTEMD = "systemctl --version 2>/dev/null | head -n 1"
 _VERSION = """\
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -158,6 +169,7 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
     if not kubelet.version:
         return told
     told["kubelet"] = kubelet.version
+    told["unread"] = [f"--{name}={value}" for name, value in kubelet.options.items() if name in _RULING]
     if path := kubelet.path("config"):
         text = target.read(path, deadline=deadline)
         if text is None:

@@ -99,6 +99,13 @@ def test_what_the_environment_brings_is_not_brought_to_the_other_run(
     assert "MEMQOS_RUNTIME_BINARY" in os.environ
 
 
+def test_both_runs_have_the_same_cases_whatever_failed_before(binary: str, run_twice: Callable[..., Runs]) -> None:
+    runs = run_twice()
+    words = ["--last-failed", "--runtime-binary", binary, "--compare", "runc.dist", "--results", "r"]
+    assert run(["run", *words]) == 0
+    assert ["--last-failed" in asked for asked in runs.asked] == [False, False]
+
+
 def test_without_a_folder_the_results_are_below_one_of_the_time(binary: str, run_twice: Callable[..., Runs]) -> None:
     run_twice()
     assert run(["run", "--runtime-binary", binary, "--compare", "runc.dist"]) == 0

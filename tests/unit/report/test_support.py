@@ -123,3 +123,8 @@ def test_the_command_writes_table_badges_and_json(tmp_path: Path, capsys: pytest
     ]
     assert run(["report", "support", str(TRIXIE), "--json"]) == 0
     assert misfits(json.loads(capsys.readouterr().out), "support") == []
+
+
+def test_what_a_run_did_not_keep_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", "support", str(copied(tmp_path / "killed", killed=True))]) == 0
+    assert "killed: There is no whole bundle.json" in capsys.readouterr().err
