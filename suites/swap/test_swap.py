@@ -5,6 +5,8 @@
       container app        64 Mi        0, since the pod is Guaranteed           40 Mi anonymous, 48 Mi of file
     pod limited-swap       96 Mi        max
       container app        96 Mi        request / memory of the node * swap      144 Mi anonymous
+    pod limited-swap-half  72 Mi        max
+      container app        72 Mi        half of that                             104 Mi anonymous
     pod wants-swap         32 Mi        max
       container app        32 Mi        a share, 0 or max, by the revision       64 Mi anonymous
     pod wants-swap-equal   32 Mi        max
@@ -76,6 +78,24 @@ def test_limited_swap_is_reached_and_not_passed(qos_node, qos_kubelet, qos_catal
         course.rises("memory.pressure", "some total"),
         course.comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("swap/shares-are-by-request")
+def test_each_container_fills_the_share_that_its_request_gives_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Half the request is half the share, while both run short at the same time."""
+    names = ["limited-swap", "limited-swap-half"]
+    with qos_node.watched_pods([qos_catalog.pod(name) for name in names], qos_kubelet, rests_on=PREMISES) as watch:
+        both = [watch.container(name) for name in names]
+        watch.until(*(one.sees(reaches("memory.swap.current", Knob.MEMORY_SWAP_MAX)) for one in both))
+        courses = [one.course for one in both]
+
+    qos_evidence.settle(
+        *(course.premises for course in courses),
+        *(course.comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX) for course in courses),
+        *(course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX) for course in courses),
     )
 
 

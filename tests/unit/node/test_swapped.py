@@ -129,6 +129,18 @@ def test_what_fills_its_swap_is_killed_alone(function, swap, deviates, tmp_path)
     assert lost >= {"memory.events", "exit code"} if deviates else not lost
 
 
+@pytest.mark.parametrize(("ignores", "verdict"), [("", Verdict.CONFORMS), ("memory.swap.max", Verdict.DEVIATES)])
+def test_each_fills_its_own_share(ignores, verdict, tmp_path):
+    function = MODULE.test_each_container_fills_the_share_that_its_request_gives_it
+    findings = found_on(MemoryBench(ignores=ignores), function, "v1.36-none", tmp_path)
+    within = [one for one in findings if one.expected.startswith("at most")]
+
+    assert [one.verdict for one in within] == [verdict, verdict]
+    assert [one.expected for one in within] == [
+        "at most 16777216 (memory.swap.max)", "at most 8388608 (memory.swap.max)"
+    ]  # fmt: skip
+
+
 def test_nobody_is_crowded_out_where_nobody_may_swap():
     node = CrowdedBench().node
     some = pods("holds-little", "neighbour")
