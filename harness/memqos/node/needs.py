@@ -10,6 +10,15 @@ from memqos.runtime.base import Capability, Runtime
 
 __all__ = ["lacking"]
 
+_TOPOLOGIES = {
+    "swap": "two-zones",
+    "small swap": "small-swaps",
+    "zones": "two-zones",
+    "far zone": "far-memory",
+    "three zones": "four-zones",
+}
+"""What a machine of memqos's own has if it is booted with this topology."""
+
 SMALL_SWAP = 128 << 20
 """Bytes: what a program under emulation fills in a minute."""
 
@@ -20,21 +29,20 @@ NOSWAP_SINCE = (6, 4)
 def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) -> str:
     """Why the node lacks this, "" if it has it; the names are those of `claims.NEEDS`, KeyError for another.
 
-    is_own: the machine is memqos's own, which will be thrown away.
+    is_own: the machine is memqos's own, which will be thrown away; then the reason names a topology that would do.
     """
     node = facts.node
     lacks = {
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "small swap": not 0 < node.swap <= SMALL_SWAP
-        and f"the machine has {node.swap >> 20} MiB of swap: --topology small-swaps has less than 128",
+        and f"the machine has {node.swap >> 20} MiB of swap, and not some up to {SMALL_SWAP >> 20}",
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
         and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
-        "far zone": all(zone.cpus for zone in node.zones)
-        and "no NUMA zone of the machine is without CPUs, as with --topology far-memory",
+        "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",
         "three zones": len(node.zones) < 3  # noqa: PLR2004
-        and "the machine has fewer than three NUMA zones: --topology four-zones has more",
+        and "the machine has fewer than three NUMA zones",
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
@@ -46,7 +54,8 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         "cgroup v2": _mounts(CgroupVersion.V1, node),
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
-    return lacks[need] or ""
+    why = lacks[need] or ""
+    return f"{why}: try --topology {_TOPOLOGIES[need]}" if why and is_own and need in _TOPOLOGIES else why
 
 
 def _kernel(release: str) -> tuple[int, ...]:

@@ -427,6 +427,24 @@ def test_a_small_node_lacks_swap_and_zones():
     assert node.why_not("zones") == "the machine has one NUMA zone"
 
 
+@pytest.mark.parametrize(
+    ("need", "topology"),
+    [
+        ("swap", "two-zones"),
+        ("small swap", "small-swaps"),
+        ("zones", "two-zones"),
+        ("far zone", "far-memory"),
+        ("three zones", "four-zones"),
+    ],
+)
+def test_a_machine_of_our_own_says_the_topology_that_would_do(need, topology):
+    small = dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])
+    there, own = Bench(node=small).node, Bench(node=small, disposable=True).node
+
+    assert own.why_not(need) == f"{there.why_not(need)}: try --topology {topology}"
+    assert "topology" not in there.why_not(need)
+
+
 def test_a_cgroup_path_is_the_runtimes_for_the_container():
     bench = Bench()
     with bench.node.admitted([pod("web")], kubelet()) as population:
