@@ -1,4 +1,4 @@
-"""A run on a terminal: a row a chapter, system or worker with its bar, kept up to date below the lines that stay."""
+"""A run on a terminal: a row per chapter, system or worker with its bar, kept up to date below the lines that stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in a log: a line an event, and every half minute one that says what runs and what is left."""
+"""A run in a log: a line per event, and every half minute one that says what runs and what is left."""
 
 from __future__ import annotations
 

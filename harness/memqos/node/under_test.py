@@ -1,4 +1,4 @@
-"""NodeUnderTest: the verbs that tests use, over a target, a runtime, and the engine."""
+"""NodeUnderTest: the verbs that tests use on pods, over a target, a runtime, and the engine."""
 
 from __future__ import annotations
 
@@ -8,39 +8,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from memqos.catalog.kubelets import KubeletCase
-from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactor
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.succession import succession
-from memqos.engine.expect import expect
-from memqos.engine.kubelet import Kubelet
-from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.node.binding import bound_to
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
-from memqos.node.memory_volume import memory_volume
-from memqos.node.narrowing import narrow_zone
-from memqos.node.needs import lacking
+from memqos.node.machine import READ_SECONDS, MachineUnderTest
 from memqos.node.occupying import Occupancy
 from memqos.node.population import Population, read_population
 from memqos.node.premises import Premises, premises_of
 from memqos.node.recorder import Recorder
 from memqos.node.requesting import Requests
 from memqos.node.resizing import Resized, Resizing, with_resources_of
-from memqos.node.scarce import reclaiming, scarce
-from memqos.node.swap_devices import SWAPS, order_finding
 from memqos.node.tidying import Tidying
-from memqos.node.tight import tight
 from memqos.node.tracing import Tracing
 from memqos.node.vital import Vital
 from memqos.node.watched import WatchedContainer
@@ -49,16 +40,14 @@ from memqos.node.weighing import weight_of
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime
-from memqos.target.base import Target, checked
+from memqos.target.base import Target
 
 __all__ = ["NodeUnderTest"]
-
-READ_SECONDS = 60.0
 
 Asking = TypeVar("Asking", bound=Requests)
 
 
-class NodeUnderTest:
+class NodeUnderTest(MachineUnderTest):
     """A node: what it has, and the verbs of tests.
 
     Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
@@ -79,77 +68,22 @@ class NodeUnderTest:
         tidying: Tidying | None = None,
         vital: Vital | None = None,
     ) -> None:
-        self.target = target
-        self.runtime = runtime
-        self.facts: NodeFacts = facts.node
-        self._facts = facts
-        self._sampler = sampler
-        self.driver = driver
-        self.tree = CgroupTree(target, facts.hierarchy)
-        self._recorder = recorder
-        self._runtimes = runtimes
         self._tidying = tidying or Tidying()
         self._vital = vital or Vital()
+        super().__init__(
+            target=target,
+            runtime=runtime,
+            facts=facts,
+            driver=driver,
+            runtimes=runtimes,
+            is_own=self._tidying.disposable,
+            vital=self._vital,
+        )
+        self._sampler = sampler
+        self._recorder = recorder
         self._enactor = enactor
         self._occupancy = Occupancy(enactor, tidying=self._tidying, vital=self._vital)
         self._weighed = False
-
-    def why_not(self, need: str) -> str:
-        """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
-        return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable)
-
-    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase, *, ended: Sequence[Pod] = ()) -> Plan:
-        """What this node must hold for these pods under this kubelet.
-
-        ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
-        it had placed beside them stay where they are. Empty is a node on which nothing ever ran.
-        """
-        case = self.kubelet(kubelet)
-        table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
-        return expect(pods, case, table=table)
-
-    def kubelet(self, case: KubeletCase) -> Kubelet:
-        """The kubelet of a case on this node, as the engine's rules see it."""
-        return Kubelet.of(
-            node=self.facts,
-            settings=case.settings,
-            release=case.release,
-            driver=self.driver,
-            variant=case.variant,
-            runtimes=self._runtimes,
-        )
-
-    def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
-        """While the context lasts, a NUMA zone has 48 MiB free; see `node.narrowing`."""
-        return narrow_zone(self.target, zone)
-
-    def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
-        """A memory-backed volume, which watched pods may be given; see `node.memory_volume`."""
-        return memory_volume(self.target, noswap=noswap)
-
-    def swaps_in_order(self) -> Finding:
-        """Now, nothing is on a swap device while one of a higher priority has room; see `node.swap_devices`."""
-        result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
-        return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
-
-    def tight(self, kubelet: KubeletCase) -> KubeletCase:
-        """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
-        return tight(kubelet, self.facts)
-
-    @contextlib.contextmanager
-    def scarce(self) -> Iterator[None]:
-        """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
-
-        EnvironmentNotAbleError for a kernel without huge pages; see `node.scarce`.
-        """
-        with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
-            yield
-
-    @contextlib.contextmanager
-    def reclaiming(self, *, generations: bool) -> Iterator[None]:
-        """Until the context ends, the kernel reclaims by the multi-generational LRU if it has it, or by the classic."""
-        with self._vital.guarded(), reclaiming(self.target, generations=generations):
-            yield
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:

@@ -12,13 +12,13 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
 from memqos.engine.kubelet import Kubelet
-from memqos.errors import DeadlineError, MachineryError, UsageError
+from memqos.errors import MachineryError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.node.combining import Combined, Unfinished, both, either
-from memqos.node.conditions import Sample, ended, work_done
+from memqos.node.combining import either
+from memqos.node.conditions import ended, work_done
 from memqos.node.crowding import Crowded, crowding
 from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.population import Population
@@ -26,7 +26,8 @@ from memqos.node.premises import Premises
 from memqos.node.pressing import Pressed, squeeze_of
 from memqos.node.scarce import by_generations, spare
 from memqos.node.turned_away import refusal_finding
-from memqos.node.watched import Awaited, Sees, WatchedContainer
+from memqos.node.waiting import IDLE_SECONDS, Waiting
+from memqos.node.watched import Awaited, WatchedContainer
 from memqos.probe.looks import Appended, Failed, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import ContainerHandle, Runtime
@@ -40,12 +41,6 @@ WATCH_SECONDS = 120.0
 """A container above memory.high without swap gets about one MiB a second under software emulation."""
 
 CALL_SECONDS = 30.0
-
-SETTLE_SECONDS = 5.0
-"""How long counters may lag behind a workload that is done: the kernel refreshes its statistics every 2 s."""
-
-IDLE_SECONDS = 1.0
-"""How long to wait for something to happen before the runtime is asked how its containers are."""
 
 ENDING_SECONDS = 0.1
 """The same while a container is known to end, of which the runtime hears a moment later."""
@@ -124,7 +119,7 @@ class Watch:
         DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
         is nothing to judge yet.
         """
-        waiting = _Waiting(awaited)
+        waiting = Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
         while not waiting.is_over():
             if deadline.expired:
@@ -256,65 +251,3 @@ class Watch:
             if path in self._cgroups
         }
         return Reading(source=self._target.address, at=at, cgroups=cgroups)
-
-
-class _Waiting:
-    """What is still waited for, and when there is nothing left to wait for."""
-
-    def __init__(self, awaited: Sequence[Awaited]) -> None:
-        self._awaited: Combined[Sees] = both(*awaited)
-        self.containers = list(dict.fromkeys(_container(one) for one in self._awaited.leaves()))
-        self._progress = Unfinished(self._awaited)
-        self._judged = {container.key: 0 for container in self.containers}
-        self._settled: Deadline | None = None
-        self._next = Deadline.after(IDLE_SECONDS)
-        self._broken = False
-
-    def is_due(self) -> bool:
-        """Whether the runtime should be asked again, however much happens."""
-        if self._next.expired:
-            self._next = Deadline.after(IDLE_SECONDS)
-            return True
-        return False
-
-    def is_over(self) -> bool:
-        """Judge the samples that came since the last time; whether that was enough."""
-        for container, sample in self._news():
-            self._broken = self._broken or bool(container.premises.broken(sample))
-            self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
-        if self._progress.is_seen or self._broken or all(container.has_ended for container in self.containers):
-            return True
-        if self._settled is None and all(one.work_is_done or one.has_ended for one in self.containers):
-            self._settled = Deadline.after(SETTLE_SECONDS)
-        return self._settled is not None and self._settled.expired
-
-    def _news(self) -> Sequence[tuple[WatchedContainer, Sample]]:
-        """The samples that came since the last time, as they came: of several containers the earlier ones first."""
-        news = [
-            (container, sample)
-            for container in self.containers
-            for sample in container.samples[self._judged[container.key] :]
-        ]
-        self._judged = {container.key: len(container.samples) for container in self.containers}
-        return sorted(news, key=lambda one: one[1].reading.at)
-
-    def in_vain(self, deadline: Deadline) -> DeadlineError:
-        """What was waited for, and what was seen last of what did not come."""
-        names = self._awaited.told(lambda one: one.condition.name)
-        last = "; ".join(
-            one.condition.shows(one.container.samples[-1]) for one in self._progress.unseen() if one.container.samples
-        )
-        return DeadlineError(
-            f"waited {deadline.elapsed:.1f} s for '{names}'; the last observation was {last}.",
-            data={"condition": names, "last": last, "elapsed": deadline.elapsed},
-        )
-
-
-def _container(sees: Sees) -> WatchedContainer:
-    """Whose condition it is; UsageError for a condition of nobody's."""
-    if isinstance(sees, Sees):
-        return sees.container
-    raise UsageError(
-        f"of which container '{getattr(sees, 'name', sees)}' is to be seen is not said.",
-        next_step="Say it of one of those that are watched: container.sees(condition).",
-    )

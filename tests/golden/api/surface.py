@@ -50,7 +50,7 @@ def _members(kind: type) -> Iterator[str]:
         yield from (f"{one.name}: {one.type}{_default(one)}" for one in dataclasses.fields(kind))
     if issubclass(kind, Exception) and "__init__" in vars(kind):
         yield from _signature("__init__", kind.__init__)
-    for name, value in sorted(vars(kind).items()):
+    for name, value in sorted(_defined(kind).items()):
         if name.startswith("_"):
             continue
         if isinstance(value, property) or type(value).__name__ == "cached_property":
@@ -60,6 +60,15 @@ def _members(kind: type) -> Iterator[str]:
             yield from _signature(name, value.__func__, kind=type(value).__name__)
         elif inspect.isfunction(value):
             yield from _signature(name, value)
+
+
+def _defined(kind: type) -> dict[str, object]:
+    """What a class defines, and what it has of classes of ours that are no public names themselves."""
+    found: dict[str, object] = {}
+    for base in reversed(kind.mro()):
+        if base is kind or (base.__module__.startswith("memqos.node.") and not dataclasses.is_dataclass(base)):
+            found |= vars(base)
+    return found
 
 
 def _default(one: dataclasses.Field[object]) -> str:

@@ -8,6 +8,7 @@ from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises, watching
 from memqos.node.combining import Unfinished
+from memqos.node.waiting import Waiting
 from memqos.node.watched import Sees
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, events, sample
@@ -148,7 +149,7 @@ def test_looks_that_are_told_together_count_in_the_order_of_their_times():
     """What happened in another container before is not after, though it is heard of at once."""
     high = rises("memory.events", "high")
     one, two = Seen("one", sample(events(high=1), at=2.0)), Seen("two", sample(events(high=1), at=1.0))
-    waiting = watching._Waiting([after(Sees(one, high), Sees(two, high))])
+    waiting = Waiting([after(Sees(one, high), Sees(two, high))])
 
     assert not waiting.is_over()
     two.samples.append(sample(events(high=1), at=3.0))

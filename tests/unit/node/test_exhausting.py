@@ -6,7 +6,6 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
-from memqos.node import watching
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.exhausted import ExhaustedBench
 
@@ -28,7 +27,7 @@ def findings_of(function, kubelet, folder, bench):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

@@ -7,7 +7,6 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import Knob
-from memqos.node import watching
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
 
@@ -32,7 +31,7 @@ def findings_of(function, kubelet, folder, bench):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

@@ -35,7 +35,7 @@ def findings_of(function, kubelet, folder, node):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, TargetError, UsageError
-from memqos.node import watching
 from memqos.node.swap_devices import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.crowded import CrowdedBench
@@ -21,7 +20,7 @@ MODULE = chapter("swap")
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

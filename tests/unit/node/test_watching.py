@@ -59,7 +59,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
 
 
 def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
-    monkeypatch.setattr(watching, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         course = container.until(rises("memory.events", "high"))

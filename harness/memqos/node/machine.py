@@ -1,0 +1,114 @@
+"""MachineUnderTest: what a node has, what it must hold for pods, and what its machine is put through."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Finding
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.placement import table_after
+from memqos.engine.plan import Plan
+from memqos.engine.translate.versions import Runtimes
+from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.pod import Pod
+from memqos.node.memory_volume import memory_volume
+from memqos.node.narrowing import narrow_zone
+from memqos.node.needs import lacking
+from memqos.node.scarce import reclaiming, scarce
+from memqos.node.swap_devices import SWAPS, order_finding
+from memqos.node.tight import tight
+from memqos.node.vital import Vital
+from memqos.probe.facts import TargetFacts
+from memqos.runtime.base import Mount, Runtime
+from memqos.target.base import Target, checked
+
+__all__ = ["READ_SECONDS", "MachineUnderTest"]
+
+READ_SECONDS = 60.0
+
+
+class MachineUnderTest:
+    """A node before any pod is on it. is_own: whether it was booted for this run. Else as `NodeUnderTest`."""
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        runtime: Runtime,
+        facts: TargetFacts,
+        driver: CgroupDriver,
+        runtimes: Runtimes,
+        is_own: bool,
+        vital: Vital,
+    ) -> None:
+        self.target = target
+        self.runtime = runtime
+        self.facts: NodeFacts = facts.node
+        self._facts = facts
+        self.driver = driver
+        self.tree = CgroupTree(target, facts.hierarchy)
+        self._runtimes = runtimes
+        self._is_own = is_own
+        self._vital = vital
+
+    def why_not(self, need: str) -> str:
+        """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
+        return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._is_own)
+
+    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase, *, ended: Sequence[Pod] = ()) -> Plan:
+        """What this node must hold for these pods under this kubelet.
+
+        ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
+        it had placed beside them stay where they are. Empty is a node on which nothing ever ran.
+        """
+        case = self.kubelet(kubelet)
+        table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
+        return expect(pods, case, table=table)
+
+    def kubelet(self, case: KubeletCase) -> Kubelet:
+        """The kubelet of a case on this node, as the engine's rules see it."""
+        return Kubelet.of(
+            node=self.facts,
+            settings=case.settings,
+            release=case.release,
+            driver=self.driver,
+            variant=case.variant,
+            runtimes=self._runtimes,
+        )
+
+    def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
+        """While the context lasts, a NUMA zone has 48 MiB free; see `node.narrowing`."""
+        return narrow_zone(self.target, zone)
+
+    def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
+        """A memory-backed volume, which watched pods may be given; see `node.memory_volume`."""
+        return memory_volume(self.target, noswap=noswap)
+
+    def swaps_in_order(self) -> Finding:
+        """Now, nothing is on a swap device while one of a higher priority has room; see `node.swap_devices`."""
+        result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
+        return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
+
+    def tight(self, kubelet: KubeletCase) -> KubeletCase:
+        """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""
+        return tight(kubelet, self.facts)
+
+    @contextlib.contextmanager
+    def scarce(self) -> Iterator[None]:
+        """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
+
+        EnvironmentNotAbleError for a kernel without huge pages; see `node.scarce`.
+        """
+        with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
+            yield
+
+    @contextlib.contextmanager
+    def reclaiming(self, *, generations: bool) -> Iterator[None]:
+        """Until the context ends, the kernel reclaims by the multi-generational LRU if it has it, or by the classic."""
+        with self._vital.guarded(), reclaiming(self.target, generations=generations):
+            yield
