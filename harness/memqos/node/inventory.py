@@ -22,9 +22,11 @@ systemctl list-units --all --plain --no-legend --type=scope,slice,mount 2>/dev/n
 cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
 true
 """
+# A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
 _WEIGH = """
+cat /proc/[0-9]*/status 2>/dev/null |
 awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
-                    END { print kib * 1024 }' /proc/[0-9]*/status 2>/dev/null || true
+                    END { print kib * 1024 }'
 """
 _OF_CONTAINERS = re.compile(r"shim|conmon|runc|crun|runsc|youki|pause|memload")
 """Processes that belong to pods; others come and go on a machine by themselves."""

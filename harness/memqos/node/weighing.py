@@ -16,9 +16,11 @@ WEIGHING_SECONDS = 20.0
 
 _CURRENT, _PEAK = "memory.current", "memory.peak"
 
+# A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
 _MONITORS = """\
+cat /proc/[0-9]*/status 2>/dev/null |
 awk '/^Name:/ { name = $2 } /^RssAnon:/ && name ~ /^(containerd-shim|conmon)/ { kib += $2; number++ }
-     END { print number + 0, kib * 1024 }' /proc/[0-9]*/status 2>/dev/null
+     END { print number + 0, kib * 1024 }'
 """
 """A shim or conmon is in no pod with most configurations; the kernel cuts their names to 15 signs."""
 

@@ -16,6 +16,7 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
+from memqos.node import inventory
 from memqos.node.fake import _NoRecorder
 from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.living import Life
@@ -286,6 +287,14 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
     found = inventory_of(LocalTarget(), str(tmp_path))
     assert set(found.cgroups) == {f"{tmp_path}/one", f"{tmp_path}/one/two"}
     assert "/" in found.mounts
+
+
+def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no process 0: it is one that was there when they were listed."""
+    listed = inventory._WEIGH.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(inventory, "_WEIGH", listed)
+
+    assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
 
 
 def test_the_memory_of_processes_is_found_by_their_names() -> None:
