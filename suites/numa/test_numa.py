@@ -4,7 +4,7 @@
     pod one-zone           one zone          40 Mi anonymous            anon: that zone only
     pod one-zone-cache     one zone          24 Mi of page cache        file: that zone only
     pod one-zone-shared    one zone          24 Mi on a tmpfs           shmem: that zone only
-    pod fills-zone         a zone of 48 Mi   256 Mi anonymous           killed; anon: that zone only
+    pod fills-zone         a zone of 48 Mi   384 Mi anonymous           killed; anon: that zone only
     pod init-then-app      its init's        40 Mi anonymous            anon: that zone only
       by the draft of 2020 the other         40 Mi anonymous            anon: that zone only
     pod zone-first         the first zone    16 Mi anonymous            anon: that zone only

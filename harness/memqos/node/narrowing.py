@@ -16,13 +16,14 @@ NARROW_SECONDS = 120.0
 LEFT = 48 << 20
 """Bytes that stay free: what a program under emulation fills within seconds, beside what a pod's start takes."""
 
-SHORT_OF = 32 << 20
-"""Bytes by which what is left may differ from what was asked for: others allocate and free beside it."""
+SHORT_OF = 96 << 20
+"""Bytes by which more may be left than was asked for: others free some beside it, and some is in too small pieces."""
 
 # Huge pages are taken from the zone in which they are asked for, and nobody uses these. Page cache makes room first.
 _NARROW = """\
 sync
 echo 3 >/proc/sys/vm/drop_caches
+echo 1 >/proc/sys/vm/compact_memory
 zone=/sys/devices/system/node/node$1
 pages=$zone/hugepages/hugepages-2048kB/nr_hugepages
 free() { sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' "$zone/meminfo"; }
