@@ -132,6 +132,8 @@ def _tree(target: str | None, tree: str | None, overrides: Sequence[str], *, cri
             next_step="Give --target URL or --tree FILE.",
         )
     if target is None:
+        if cri_socket:
+            raise UsageError("a recording has no socket.", where="--cri-socket", next_step="Give it with --target.")
         return load_tree(str(tree), overrides)
     from memqos.place.recording import recorded_at
     from memqos.target.opening import check_url

@@ -65,7 +65,7 @@ def _cause(cause: Cause, numbers: Mapping[int, int]) -> Values:
         "line": finding_line(cause.example) if cause.example is not None else cause.results[0].reason,
         "rule": cause.example.reason.rule if cause.example is not None and cause.example.reason is not None else "",
         "lost": lost,
-        "counted": f"{found}{how_many(len(cause.results), 'case')}",
+        "counted": f"{found}{how_many(len(cause.results), 'case')}" if len(cause.findings or cause.results) > 1 else "",
         "cases": [(numbers[id(result)], result.id) for result in cause.results],
     }
 

@@ -109,6 +109,9 @@ def test_many_cases_with_one_thing_wrong_are_one_deviation(tmp_path):
     text = page_html(read_results(folder))
     assert "and 3 more cases" in text
     assert text.count("9 findings in 9 cases") == 1
+    assert [
+        one["counted"] for one in overview(read_results(copied(tmp_path / "one", change=deviating)))["deviations"]
+    ] == [""]
 
 
 def test_a_deviation_leads_to_its_case_and_says_how_it_is_run_again(tmp_path):

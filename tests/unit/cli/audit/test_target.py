@@ -80,6 +80,12 @@ def test_one_node_is_judged(told: Told, given: list[str]) -> None:
     assert "Give --target URL or --tree FILE." in err
 
 
+def test_a_recording_has_no_socket(told: Told) -> None:
+    code, _, err = told("--tree", "node7.json", "--cri-socket", "/run/mine.sock", *PODS)
+    assert code == 4
+    assert "--cri-socket: a recording has no socket." in err
+
+
 def test_a_url_of_no_machine_is_told_with_its_option(told: Told) -> None:
     code, _, err = told("--target", "http://node7", *PODS)
     assert code == 4
