@@ -113,6 +113,14 @@ def any_swap_for_none(resources):
         memory["swap"] = -1
 
 
+def limits_alone(resources):
+    """A memory limit of -1 taken for none that was named."""
+    memory = resources.get("memory") or {}
+    if memory.get("limit", 0) < 0:
+        memory.pop("limit")
+        memory.pop("swap", None)
+
+
 def low_for_min(resources):
     """memory.low and memory.min the wrong way round."""
     unified = resources.get("unified") or {}
@@ -178,6 +186,11 @@ def writes_beside(name, text):
 def writes_above(name, text):
     """Write to a file of the pod's."""
     return lambda cgroup: cgroup.parent.write(name, text)
+
+
+def writes_to_the_class(name, text):
+    """Write to a file of the cgroup above the pod's."""
+    return lambda cgroup: cgroup.parent.parent.write(name, text)
 
 
 def later(act):
@@ -246,6 +259,7 @@ WAYS = {
     "drops the limit": Way(create=each(drop("memory", "limit"), drop("memory", "swap"))),
     "drops swap": Way(create=drop("memory", "swap")),
     "drops zones": Way(create=drop("cpu", "mems")),
+    "drops periods": Way(create=drop("cpu", "period")),
     "drops CPUs": Way(create=drop("cpu", "cpus")),
     "drops huge pages": Way(create=drop("hugepageLimits")),
     "drops the score": Way(process=lambda process: process.pop("oomScoreAdj", None)),
@@ -281,6 +295,9 @@ WAYS = {
     "update forgets swap": Way(update=drop("memory", "swap")),
     "update forgets zones": Way(update=drop("cpu", "mems")),
     "update forgets memory.high": Way(update=drop("unified", "memory.high")),
+    "update forgets other controllers": Way(update=of_memory_alone),
+    "update keeps swap limited": Way(update=no_swap_for_unlimited),
+    "update keeps the limit": Way(update=limits_alone),
     "update forgets unified": Way(update=drop("unified")),
     "update a page too high": Way(
         update=each(set_to("memory", "limit", to=a_page_more), set_to("memory", "swap", to=a_page_more))
@@ -295,6 +312,7 @@ WAYS = {
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),
     "clobbers a sibling's pace": Way(after={"update": writes_beside("memory.swap.high", "1048576")}),
     "clobbers the pod": Way(after={"start": writes_above("memory.max", "1073741824")}),
+    "clobbers the class": Way(after={"update": writes_to_the_class("memory.low", "4194304")}),
     # Later
     "drifts": Way(after={"start": later(writes("memory.high", "max"))}),
     "drifts after updates": Way(after={"update": later(writes("memory.min", "0"))}),

@@ -93,10 +93,11 @@ class Requests:
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
             return [no_update(self.runtime.name)]
         [pod] = self.population.pods.values()
-        before, below = self._neighbours(pod), self._below(pod)
+        above = pod.planned.cgroup.path.ancestors
+        before, below = self._neighbours(pod, above), self._below(pod)
         try:
             findings = self._asked(case, pod, below)
-            findings += self._kept(before, self._neighbours(pod))
+            findings += self._kept(before, self._neighbours(pod, above))
             findings += written_by_others(pod.planned.cgroup, before)
         finally:
             self._remove(pod)
@@ -262,10 +263,13 @@ class Requests:
         )
         self.runtime.remove(handle, deadline=deadline)
 
-    def _neighbours(self, pod: AdmittedPod) -> Mapping[CgroupPath, Mapping[str, FileText]]:
-        """What the pod's cgroup and its own containers' hold."""
+    def _neighbours(
+        self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
+    ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
+        """What the pod's cgroup and its own containers' hold, and these above it."""
         names = [container.name for container in pod.pod.containers]
-        paths = [pod.planned.cgroup.path, *(self.population.path_of(pod.pod, name) for name in names)]
+        containers = (self.population.path_of(pod.pod, name) for name in names)
+        paths = [pod.planned.cgroup.path, *containers, *above]
         files = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
         return {path: seen.files for path, seen in self._read(paths, [*files, *UNNAMED]).cgroups.items()}
 
