@@ -85,12 +85,10 @@ class Containers(Requests):
     def _running(
         self, resources: ContainerResources, *commands: Command, sandbox: SandboxHandle | None = None
     ) -> Iterator[ContainerHandle]:
-        try:
+        with self._removing(self._pod):
             handle = self._made(resources, *commands, sandbox=sandbox)
             self.runtime.start(handle, deadline=soon())
             yield handle
-        finally:
-            self._remove(self._pod)
 
     def _cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
         return self.kubelet.layout.container(self._pod.planned.cgroup.path, handle.id)

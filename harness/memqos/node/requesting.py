@@ -6,8 +6,9 @@ neighbours are judged as well. Nothing that is asked for one container may chang
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase
@@ -27,7 +28,7 @@ from memqos.engine.translate.requested import (
     requested_again,
     requested_cgroup,
 )
-from memqos.errors import DeadlineError, RuntimeCallError, UsageError
+from memqos.errors import DeadlineError, MachineryError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -95,12 +96,10 @@ class Requests:
         [pod] = self.population.pods.values()
         above = pod.planned.cgroup.path.ancestors
         before, below = self._neighbours(pod, above), self._below(pod)
-        try:
+        with self._removing(pod):
             findings = self._asked(case, pod, below)
             findings += self._kept(before, self._neighbours(pod, above))
             findings += written_by_others(pod.planned.cgroup, before)
-        finally:
-            self._remove(pod)
         return findings
 
     def judge_stats(self, case: DockerRequestCase) -> Sequence[Finding]:
@@ -109,13 +108,11 @@ class Requests:
         DeadlineError for one whose memory does not settle.
         """
         [pod] = self.population.pods.values()
-        try:
+        with self._removing(pod):
             handle = self._create(pod, case.create)
             path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
             page_size = self.kubelet.host.page_size
             return stats_findings(self.runtime, self.tree, handle, path, page_size=page_size, deadline=_soon())
-        finally:
-            self._remove(pod)
 
     def _asked(self, case: RequestCase | DockerRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
@@ -247,6 +244,17 @@ class Requests:
         except RuntimeCallError as error:
             return refused_next(error, update=True)
         return taken_next(update=True)
+
+    @contextlib.contextmanager
+    def _removing(self, pod: AdmittedPod) -> Iterator[None]:
+        """The container that is made in this context is removed at its end; what failed there first is what is told."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(MachineryError):
+                self._remove(pod)
+            raise
+        self._remove(pod)
 
     def _remove(self, pod: AdmittedPod) -> None:
         """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""

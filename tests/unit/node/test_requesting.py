@@ -13,7 +13,7 @@ from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
-from memqos.errors import RuntimeCallError
+from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
@@ -89,6 +89,20 @@ def test_what_a_request_is_judged_by_is_kept() -> None:
     [(path, seen)] = of_container.cgroups.items()
     assert path.parent == planned.path
     assert seen.files["memory.high"] == "58720256\n"
+
+
+def test_what_fails_first_is_told_and_not_what_fails_in_removing_it() -> None:
+    class Hangs(Asked):
+        def start(self, container: Any, *, deadline: Any) -> None:
+            if container.name == "requested":
+                raise DeadlineError("waited 60.0 s for an answer to start.")
+            self.fake.start(container, deadline=deadline)
+
+        def remove(self, container: Any, *, deadline: Any) -> None:  # noqa: ARG002
+            raise RuntimeCallError(f"{container.id} is starting.", data={"details": "", "method": "", "code": ""})
+
+    with pytest.raises(DeadlineError, match="an answer to start"):
+        findings("limit", Hangs)
 
 
 def deviating(found: Sequence[Finding]) -> set[str]:
