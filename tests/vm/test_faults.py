@@ -86,7 +86,7 @@ def test_a_runtime_that_fails_costs_its_case_and_no_other(tmp_path: Path) -> Non
 
     assert "Traceback" not in done.stdout + done.stderr
     found = results(folder)
-    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
     assert {name: one["outcome"] for name, one in found.items()} == {
         "unified-min": "machinery",
         "unified-low": "conforms",
@@ -97,9 +97,10 @@ def test_a_runtime_that_fails_costs_its_case_and_no_other(tmp_path: Path) -> Non
         "limit": "conforms",
     }
     for name in ("unified-min", "unified-high", "unified-oom-group"):
-        last = calls(folder / found[name]["folder"])[-1]
-        assert last["error"], name
         assert len(found[name]["reason"]) < 2000
-    [refused] = [one for one in found["update-limit"]["findings"] if one["verdict"] == "deviates"]
-    assert refused["knob"] == "update"
-    assert len(refused["observed"]) < 10_000
+        assert calls(folder / found[name]["folder"])[0]["method"] == "CreateContainer"
+    for name in ("unified-high", "unified-oom-group"):
+        assert any(one["error"] for one in calls(folder / found[name]["folder"]))
+    refused = [one for one in found["update-limit"]["findings"] if one["verdict"] == "deviates"]
+    assert {one["knob"] for one in refused} == {"update"}
+    assert all(len(one["observed"]) < 10_000 for one in refused)
