@@ -1,4 +1,4 @@
-"""PURE: what stands beside a container, held against what it was, and whether its own cgroup is where it has to be."""
+"""PURE: what stands beside a container's files: its neighbours, the place of its cgroup, its process's score."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import judge_cgroup
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.runtime.base import ContainerState
 
-__all__ = ["absent_finding", "is_absent", "kept_findings", "written_by_others"]
+__all__ = ["absent_finding", "is_absent", "kept_findings", "score_finding", "written_by_others"]
 
 _BESIDE = "what stands beside it"
 
@@ -57,6 +57,21 @@ def absent_finding(path: CgroupPath, state: ContainerState, *, subject: str) -> 
         set_by=Setter.RUNTIME,
         expected="there",
         observed=f"none, of a container that is {state}",
+    )
+
+
+def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: str) -> Finding:
+    """oom_score_adj of a container's first process, as it was asked for. seen: "" for no process."""
+    verdict = Verdict.CONFORMS if seen == asked else Verdict.DEVIATES
+    return Finding(
+        verdict=verdict if seen else Verdict.NOT_OBSERVABLE,
+        subject=subject,
+        cgroup=str(path),
+        knob=OOM_SCORE_ADJ,
+        set_by=Setter.RUNTIME,
+        expected=asked,
+        observed=seen,
+        why_not="" if seen else "no process is in the container's cgroup",
     )
 
 

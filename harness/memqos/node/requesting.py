@@ -33,7 +33,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, Reading
-from memqos.node.beside import absent_finding, is_absent, kept_findings, written_by_others
+from memqos.node.beside import absent_finding, is_absent, kept_findings, score_finding, written_by_others
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.recorder import Recorder
@@ -185,16 +185,7 @@ class Requests:
     def _score(self, asked: int, path: CgroupPath) -> Finding:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
-        return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if not seen else _verdict(seen == str(asked)),
-            subject=SUBJECT,
-            cgroup=str(path),
-            knob=OOM_SCORE_ADJ,
-            set_by=Setter.RUNTIME,
-            expected=str(asked),
-            observed=seen,
-            why_not="" if seen else "no process is in the container's cgroup",
-        )
+        return score_finding(path, str(asked), seen, subject=SUBJECT)
 
     def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
         """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
@@ -210,7 +201,7 @@ class Requests:
         left = sorted(now - below)
         self.left.extend(left)
         return Finding(
-            verdict=_verdict(not left),
+            verdict=Verdict.DEVIATES if left else Verdict.CONFORMS,
             subject=SUBJECT,
             cgroup=str(pod.planned.cgroup.path),
             knob="cgroup",
@@ -308,10 +299,6 @@ def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:
             next_step="Let the claim need docker, or ask in the words of CRI.",
         )
     return runtime
-
-
-def _verdict(right: bool) -> Verdict:
-    return Verdict.CONFORMS if right else Verdict.DEVIATES
 
 
 def _soon() -> Deadline:
