@@ -6,17 +6,21 @@
     pod shares         24 Mi        max
       container app    24 Mi        0, since it is Guaranteed  40 Mi in a file on a tmpfs
     pod holds-small    48 Mi        max
-      container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second that wants 96 Mi
+      container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second that wants 96 Mi, or that
+                                                               takes a third of what is left and ends
+    pod holds-guaranteed  64 Mi     max
+      container app    64 Mi        0, since it is Guaranteed  48 Mi anonymous, a third of what is left, then nothing
 
 The second program is started in the container by the runtime and has the container's own oom_score_adj, so that the
 larger of the two is the one to be killed. Counters of a new cgroup begin at zero and are exact; nothing here has a
-tolerance. Without memory.high nothing is slowed before it comes to memory.max.
+tolerance. What is in use falls back but for the batches of 64 pages that CPUs keep charged, and what the runtime left
+of its start of the second program. Without memory.high nothing is slowed before it comes to memory.max.
 """
 
 import pytest
 
 from memqos import Knob
-from memqos.testing import ended, rises
+from memqos.testing import Free, ended, rises
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
@@ -85,3 +89,31 @@ def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos
         course.rises("memory.events", "oom_kill"),
         course.exit_code_tells_kill(),
     )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/peak-is-kept")
+def test_the_peak_outlives_the_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A program gives back what it took, and memory.peak still tells of it."""
+    pod = qos_catalog.pod("holds-guaranteed")
+    with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, steered=True) as container:
+        container.until_done()
+        most = container.take_a_third()
+        container.do(Free())
+        course = container.until_done()
+
+    qos_evidence.settle(course.premises, course.peaked(most), course.falls_below(most))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/ended-program-gives-back")
+def test_a_program_that_ended_is_charged_no_more(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The anonymous memory of a second program counts while it runs, and goes with it."""
+    with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
+        container.until_done()
+        most = container.take_a_third(beside=True)
+        course = container.until_done()
+
+    qos_evidence.settle(course.premises, course.peaked(most), course.falls_below(most), course.still_runs())

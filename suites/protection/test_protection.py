@@ -12,11 +12,19 @@ How much of a protection counts is the model's word (`memqos.engine.cgroup.prote
 what was in use before. The page cache is clean by then, and of anonymous memory there is little, so nothing else can
 make room. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss one
 batch of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
+
+    cgroup                 protection, by the revision   memory.max   program
+    pod fills-guaranteed   24 Mi memory.min, or nothing  24 Mi        and a sandbox of some 100 Ki
+      container app        24 Mi memory.min, or nothing  24 Mi        48 Mi of page cache
+
+The sandbox's memory is the pod's too, so that the pod comes to its memory.max before the container does. Reclaim begins
+at the pod then, below which all that the container uses is protected.
 """
 
 import pytest
 
 from memqos import Knob
+from memqos.testing import ended
 
 PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
@@ -89,4 +97,51 @@ def test_without_a_policy_every_class_makes_room(full, qos_evidence):
         pressure.gives_way("kept-guaranteed"),
         pressure.gives_way("kept-burstable"),
         pressure.gives_way("unguarded"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered")
+@pytest.mark.claim("protection/dirty-cache-is-kept")
+def test_dirty_page_cache_is_kept_as_clean_is(full, qos_evidence):
+    """What has not been written to the disk yet is protected in the same way, and makes room in the same way."""
+    pressure = full.press("neighbour", dirty=True)
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.keeps("kept-guaranteed"),
+        pressure.keeps("kept-burstable"),
+        pressure.gives_way("unguarded"),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered")
+@pytest.mark.claim("protection/min-of-the-whole-limit-kills")
+def test_page_cache_that_is_protected_up_to_the_limit_kills(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A Guaranteed program that writes files is killed at its limit: none of its page cache can make room."""
+    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "oom_kill"),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-none")
+@pytest.mark.claim("protection/unprotected-limit-kills-nobody")
+def test_the_same_page_cache_makes_room_where_nothing_protects_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Without memory.min the same program gets through."""
+    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "max"),
+        course.stays("memory.events", "oom_kill"),
+        course.finishes(),
+        course.still_runs(),
     )

@@ -122,19 +122,17 @@ class Course(Swapped, Placed):
         observed = None if after is None else f"{key} {after}"
         return self._finding(file, expected, observed, after == before, key=key, why_not=why)
 
-    def falls_back(self, usage: int, *, batches: int = 1) -> Finding:
-        """In the last sample memory in use was no more than so much before, but for as many batches of charges."""
-        last = looks_at(self.samples)[-1:]
-        most = usage + batches * SLACK
-        observed = last[0][1] if last else None
-        expected = f"at most {most} ({usage} before, and {batches * SLACK})"
-        return self._finding(
-            "memory.current", expected, observed, observed is not None and observed <= most, key="fallen"
-        )
+    def falls_below(self, most: int) -> Finding:
+        """In the last sample less memory was in use than so much, by more than half of what lies above the least."""
+        seen = [usage for _, usage in looks_at(self.samples)]
+        bound = (most + min(seen, default=0)) // 2
+        last = seen[-1] if seen else None
+        expected = f"less than {bound}, half of the way down from {most}"
+        return self._finding("memory.current", expected, last, last is not None and last < bound, key="fallen")
 
     def peaked(self, least: int) -> Finding:
-        """memory.peak, which the kernel keeps, was at least so much, and so was more than what is in use now."""
-        peak = max(self._amounts("memory.peak"), default=None)
+        """In the last sample memory.peak, which the kernel keeps, was at least so much, whatever was in use by then."""
+        peak = next((seen for one in reversed(self.samples) if (seen := one.number("memory.peak")) is not None), None)
         return self._finding("memory.peak", f"at least {least}", peak, peak is not None and peak >= least)
 
     def keeps(self, usage: int, *, since: float, why_not: str = "") -> Finding:

@@ -128,9 +128,7 @@ class WatchedContainer:
         UsageError for a container without one.
         """
         limit = self._planned(Knob.MEMORY_MAX)
-        with contextlib.suppress(RuntimeCallError):
-            # A container that ends with it may end the call with an error.
-            self._exec(self.handle, (PROGRAM, *arguments([Anon(size=2 * limit)])))
+        self.run_beside(Anon(size=2 * limit))
 
     def _planned(self, knob: Knob) -> int:
         """A limit of the container, in bytes; UsageError for one without it."""
@@ -154,9 +152,25 @@ class WatchedContainer:
         """Have it take three quarters of what its planned memory.high leaves; UsageError as of `exceed_high`."""
         self.do(Anon(size=max(1, (self._planned(Knob.MEMORY_HIGH) - self.last_usage(self.path)) * 3 // 4)))
 
-    def run_beside(self, *commands: Command) -> int:
-        """Run a second program in the container until it has done these commands, and ended; its exit code."""
-        return self._exec(self.handle, (PROGRAM, *arguments(commands)))
+    def run_beside(self, *commands: Command) -> None:
+        """Run a second program in the container until it has done these commands, or has ended with the container."""
+        with contextlib.suppress(RuntimeCallError):
+            # A container that ends with it may end the call with an error.
+            self._exec(self.handle, (PROGRAM, *arguments(commands)))
+
+    def take_a_third(self, *, beside: bool = False) -> int:
+        """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
+
+        beside: by a second program, which ends then. UsageError as of `overfill`, and as of `do` where it is steered.
+        """
+        used = self.last_usage(self.path)
+        command = Anon(size=(self._planned(Knob.MEMORY_MAX) - used) // 3)
+        if beside:
+            self.run_beside(command)
+        else:
+            self.do(command)
+        self.until_done()
+        return used + command.size
 
     @property
     def now(self) -> float:

@@ -21,6 +21,7 @@ from memqos.node.combining import either
 from memqos.node.conditions import ended, work_done
 from memqos.node.crowding import Crowded, crowding
 from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
+from memqos.node.pacing import Paces, turns_of
 from memqos.node.population import Population
 from memqos.node.premises import Premises
 from memqos.node.pressing import Pressed, squeeze_of
@@ -181,6 +182,17 @@ class Watch:
         grows.do(Anon(size=crowding(self._watched.plan, everyone, grows)))
         self.until(either(grows.sees(work_done(1)), *(container.sees(ended()) for container in everyone)))
         return Crowded(containers=everyone)
+
+    def disturb(self, neighbour: str, *victims: str) -> Paces:
+        """Time how long each victim takes to touch its memory, alone and while `neighbour` presses, TURNS times.
+
+        It presses as `press` does below kubepods' limit, and gives all back at the end of each turn, after which the
+        victims fetch what they lost before they are timed again. UsageError as of `press`.
+        """
+        pressure = self.press(neighbour)
+        touched = [self.container(name) for name in victims]
+        turns = turns_of(self.container(neighbour), touched, takes=pressure.squeeze.takes)
+        return Paces(containers=list(self._containers.values()), turns=turns)
 
     def exhaust(self, greedy: str) -> Exhausted:
         """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.

@@ -55,6 +55,7 @@ class MemoryBench(Bench):
         self.cgroups.texts = look
         self.args = {}
         self.held = {}
+        self.peaks = {}
         create, start, status = self.runtime.create, self.runtime.start, self.runtime.status
 
         def created(sandbox, spec, *, deadline):
@@ -115,8 +116,10 @@ class MemoryBench(Bench):
         container = self.steered[fifo]
         path = self.runtime._known(container, "test").cgroup
         verb, *words = line.split()
-        number, held = self.held.get(container.id, (len(commands_of(self.args[container.id])), 0))
-        held = held + amount(words[0]) if verb == "anon" else 0
+        number, held = self.held.get(
+            container.id, (len(commands_of(self.args[container.id])), self.holds[container.id][0])
+        )
+        held = held + amount(words[0]) if verb == "anon" else held if self.ignores == "free" else 0
         self.held[container.id] = number + 1, held
         for cgroup in (path, path.parent) if verb != "anon" and self.ignores != "free" else ():
             self.cgroups.show(cgroup, "memory.swap.current", "0\n")
@@ -148,6 +151,9 @@ class MemoryBench(Bench):
         self._exec(container, argv, deadline=deadline)
         path = self.runtime._known(container, "test").cgroup
         if asked(argv[1:])[0] <= self._amount(path, "memory.max"):
+            self._peak(path, self._amount(path, "memory.current") + asked(argv[1:])[0])
+            if self.ignores == "ending":
+                self._show_use(path, self._amount(path, "memory.current") + asked(argv[1:])[0])
             return 0, b"", b""
         self._count_kill(path)
         if self.cgroups.text(path, "memory.oom.group").strip() == "1":
@@ -216,7 +222,9 @@ class MemoryBench(Bench):
         resident = anon - swap
         throttled = resident > high and high < limit
         used = min(high + PAGE, limit) if throttled else min(resident, limit)
-        killed = resident > limit and not throttled
+        # What is protected up to the limit cannot make room at it.
+        is_stuck = used + file > limit and self.ignores != "memory.min" and self._amount(path, "memory.min") >= limit
+        killed = (resident > limit and not throttled) or is_stuck
         events = {
             "low": 0,
             "high": int(anon + file > high and high < limit),
@@ -269,8 +277,14 @@ class MemoryBench(Bench):
         above = self._amount(path.parent, "memory.high")
         return min(self._amount(path, "memory.high"), above if above == UNBOUNDED else max(0, above - used_beside))
 
+    def _peak(self, path, usage):
+        most = max(usage, self.peaks.get(path, 0) if self.ignores != "peak" else 0)
+        self.peaks[path] = most
+        self.cgroups.show(path, "memory.peak", f"{most}\n")
+
     def _show_use(self, path, usage):
         """Of a container, and of its pod by as much more."""
+        self._peak(path, usage)
         more = usage - self._amount(path, "memory.current")
         self.cgroups.show(path, "memory.current", f"{usage}\n")
         self.cgroups.show(path.parent, "memory.current", f"{self._amount(path.parent, 'memory.current') + more}\n")

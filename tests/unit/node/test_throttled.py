@@ -1,8 +1,11 @@
 """The throttling chapter on kernels in miniature that are wrong in one point: each is named by a deviation."""
 
+import contextlib
+
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError
 from memqos.node import watching
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
 from tests.unit.node.memory import PAGE, UNBOUNDED, MemoryBench
@@ -104,3 +107,23 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
     monkeypatch.setattr(MODULE, "rises", lambda file, _: MODULE.stalls() if file == "memory.pressure" else None)
 
     assert findings_of(bench, name, "v1.22", tmp_path) == {"memory.pressure"}
+
+
+@pytest.mark.parametrize(
+    ("test", "ignores", "knobs"),
+    [
+        (("protection", "test_page_cache_that_is_protected_up_to_the_limit_kills", "v1.36-tiered"), "memory.min",
+         {"memory.events", "exit code"}),
+        (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "peak", {"memory.peak"}),
+        (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "free", {"memory.current"}),
+        (("limits", "test_a_program_that_ended_is_charged_no_more", "v1.37-default"), "ending", {"memory.current"}),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs, tmp_path):
+    chapter_name, name, kubelet = test
+    evidence, notes = evidence_in(tmp_path)
+    with contextlib.suppress(NonconformanceError):
+        function = getattr(chapter(chapter_name), name)
+        function(MemoryBench(ignores=ignores).node, KUBELETS[kubelet], CATALOGUE, evidence)
+
+    assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs

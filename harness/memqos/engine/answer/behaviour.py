@@ -169,6 +169,12 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
     ),
+    "pace": _Rule(
+        rule="what protection keeps in memory need not be read again, so a program that touches it keeps its pace",
+        revision=_V2,
+        source="KEP-2570, motivation; kernel cgroup-v2.rst, memory.min and memory.low",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
     "state": _Rule(
         rule="a container runs on as long as its first process is not killed and does not end",
         revision=_CRI,

@@ -1,0 +1,51 @@
+"""Isolation: how much of its pace a program keeps beside one that takes memory, by its class.
+
+    cgroup                 protection, by the revision   before          in each turn
+    kubepods, 256 Mi       the sum of what is below
+      pod kept-guaranteed  64 Mi memory.min              48 Mi of cache  touches it, alone and beside the neighbour
+      pod kept-burstable   64 Mi memory.min or low       48 Mi of cache  touches it, alone and beside the neighbour
+      pod unguarded        nothing                       48 Mi of cache  touches it, alone and beside the neighbour
+      pod neighbour        nothing                       nothing         takes what is left, and half of the memory that
+                                                                         others can lose; gives it back
+
+A pace is how long it takes to read and write all of the 48 Mi once. What is judged is no time, but the part of its own
+undisturbed pace that a program keeps: undisturbed and disturbed are measured in turns, on one machine. That one keeps
+more than another is a claim about ranks: of all ways to deal the measured parts out to the two, no more than one in
+twenty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil one, and
+in each of them the quickest of three touches counts.
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+VICTIMS = ["kept-guaranteed", "kept-burstable", "unguarded"]
+PODS = [*VICTIMS, "neighbour"]
+
+
+@pytest.fixture(scope="module")
+def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """How long each victim took, alone and disturbed, in each turn; all tests look at it."""
+    pods = [qos_catalog.pod(name) for name in PODS]
+    with (
+        qos_scene(qos_kubelet),
+        qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch,
+    ):
+        yield watch.disturb("neighbour", *VICTIMS)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered")
+@pytest.mark.claim("isolation/guaranteed-keeps-its-pace")
+def test_a_guaranteed_program_keeps_more_of_its_pace(paces, qos_evidence):
+    """Its page cache stays, and what is read again is another's."""
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered")
+@pytest.mark.claim("isolation/burstable-keeps-its-pace")
+def test_a_burstable_program_keeps_more_of_its_pace(paces, qos_evidence):
+    """The same below its request, whichever of the two files holds that."""
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded"))

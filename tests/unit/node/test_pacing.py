@@ -1,0 +1,156 @@
+"""How much of its pace is kept: the statistics by literal rows, and the chapter on a kernel in miniature."""
+
+import contextlib
+import json
+from fractions import Fraction
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError
+from memqos.model.knob import Knob
+from memqos.node import watching
+from memqos.node.pacing import Turn, chance, spread, touch_ms
+from memqos.workload.report import parse_report
+from tests.unit.node.chapters import cases, chapter, evidence_in, pods
+from tests.unit.node.pressed import PressedBench
+
+MODULE = chapter("isolation")
+CASES = list(cases(MODULE))
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "expected"),
+    [
+        # Every value of the one above every value of the other: 1 way of 70, of 20, of 6, and of 2.
+        ([5, 6, 7, 8], [1, 2, 3, 4], Fraction(1, 70)),
+        ([4, 5, 6], [1, 2, 3], Fraction(1, 20)),
+        ([3, 4], [1, 2], Fraction(1, 6)),
+        ([2], [1], Fraction(1, 2)),
+        # One pair of sixteen lost: 2 of 70; two pairs lost: 4 of 70, by the table of Mann and Whitney for 4 and 4.
+        ([4, 6, 7, 8], [1, 2, 3, 5], Fraction(2, 70)),
+        ([4, 5, 7, 8], [1, 2, 3, 6], Fraction(4, 70)),
+        # Nothing is better than nothing: all ways are as good.
+        ([1, 1, 1], [1, 1, 1], Fraction(1)),
+        ([1, 2], [3, 4], Fraction(1)),
+        # A tie counts half: 1.5 pairs of 2 are won, as in 2 of 3 ways.
+        ([2], [1, 2], Fraction(2, 3)),
+    ],
+)
+def test_the_chance_of_a_ranking_is_exact(better, worse, expected):
+    assert chance(better, worse) == expected
+
+
+@pytest.mark.parametrize(("better", "worse"), [([], [1]), ([1], [])])
+def test_a_ranking_of_nothing_has_no_chance(better, worse):
+    with pytest.raises(ValueError, match="both must have values"):
+        chance(better, worse)
+
+
+def test_a_turn_says_what_part_of_the_pace_was_kept():
+    assert Turn(undisturbed=200.0, disturbed=800.0).kept == 0.25
+    assert spread([0.25, 1.0, 0.5]) == "50 % (25 to 100)"
+
+
+def test_a_touch_is_timed_from_the_hold_before_it():
+    report = parse_report(
+        '{"event": "done", "ms": 100, "command": 2, "verb": "hold"}\n'
+        '{"event": "done", "ms": 250, "command": 3, "verb": "touch", "id": 0, "bytes": 4096, "max_us": 1}\n'
+        '{"event": "done", "ms": 300, "command": 4, "verb": "hold"}\n'
+        '{"event": "done", "ms": 340, "command": 5, "verb": "touch", "id": 0, "bytes": 4096, "max_us": 1}\n',
+        source="test",
+    )
+
+    assert touch_ms(report) == 40
+
+
+class PacedBench(PressedBench):
+    """A machine on which a touch takes a tenth of a second, and up to ten times as long for what was lost."""
+
+    def __init__(self, *args, **facts):
+        super().__init__(*args, **facts)
+        self.ms = 0
+        self.is_full = False
+        self.said = {}
+
+    def _obey(self, fifo, line):
+        container = self.steered[fifo]
+        path, verb = self._path(container), line.split()[0]
+        plain = self.target._plain._files
+        said = self.said.setdefault(container.id, [plain[container.log_path]])
+        number = len(b"".join(said).splitlines()) + 1
+        self.ms += 100
+        self.is_full = verb == "anon" or (self.is_full and verb != "free")
+        if verb == "anon":
+            super()._obey(fifo, line)
+        if verb == "free":
+            self._use(path, 0)
+        if verb == "touch":
+            lost = 1 - self._amount(path, "memory.current") / (48 << 20)
+            self.ms += self.slower(lost)
+            # While the neighbour has the room, what is fetched is lost again.
+            self._use(path, self._amount(path, "memory.current") if self.is_full else 48 << 20)
+        fields = {"ms": self.ms, "command": number, "bytes": 1}
+        said_now = {"event": "done", "verb": verb, "id": 1, "max_us": 1} | fields
+        said.append(f"2026-01-01T00:00:00Z stdout F {json.dumps(said_now)}\n".encode())
+        plain[container.log_path] = b"".join(said)
+
+    def slower(self, lost):
+        """Milliseconds for this part of the memory to be fetched."""
+        return 900 * lost
+
+
+def findings_of(function, kubelet, folder, bench):
+    evidence, notes = evidence_in(folder)
+    with (
+        bench.node.watched_pods(
+            pods(*MODULE.PODS), bench.node.tight(kubelet), rests_on=MODULE.PREMISES, steered=True
+        ) as watch,
+        contextlib.suppress(NonconformanceError, pytest.skip.Exception),
+    ):
+        function(watch.disturb("neighbour", *MODULE.VICTIMS), evidence)
+    return notes.findings
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path, PacedBench())
+    [pace] = [one for one in findings if one.knob == "pace"]
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+    assert pace.observed == "100 % (100 to 100), beside 18 % (18 to 18); by chance 0.001"
+    assert pace.evidence["unguarded/app"] == "18 % (18 to 18)"
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_kernel_that_protects_nothing_deviates(function, kubelet, tmp_path):
+    wrong = PacedBench()
+    wrong._kept = lambda *_: 0
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_program_that_is_slowed_by_something_else_deviates(function, kubelet, tmp_path):
+    """Memory that is kept is no use to one that waits for the same disk as all the others."""
+    wrong = PacedBench()
+    wrong.slower = lambda _: 900
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
+
+
+def test_no_pace_is_judged_where_a_neighbour_is_protected_by_mistake(tmp_path):
+    wrong = PacedBench((Knob.MEMORY_MIN, "33554432\n"))
+    function, kubelet = CASES[0].values
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.min"}
+    assert [one.verdict for one in findings if one.knob == "pace"] == [Verdict.NOT_OBSERVABLE]
