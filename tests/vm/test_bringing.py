@@ -148,6 +148,7 @@ exec sleep infinity
 """
 
 
+@pytest.mark.ports
 def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package):
     folder = tmp_path / "vendor"
     folder.mkdir()

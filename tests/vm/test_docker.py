@@ -27,7 +27,7 @@ from tests.vm.runtimes import IMAGE, remove, soon
 from tests.vm.test_place import Forgetful
 from tests.wrong_runtimes.claims import asked_on
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
 
 @pytest.fixture(scope="module")

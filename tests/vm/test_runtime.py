@@ -44,7 +44,9 @@ def opens(request: pytest.FixtureRequest, target: Target) -> Opens:
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
-@pytest.mark.parametrize("name", ["runc", "crun", "oci:runc", "oci:crun"])
+@pytest.mark.parametrize(
+    "name", ["runc", "crun", *(pytest.param(name, marks=pytest.mark.ports) for name in ("oci:runc", "oci:crun"))]
+)
 def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: str, driver: CgroupDriver) -> None:
     parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
     daemon = BUNDLES if name.startswith("oci:") else traits_of("containerd", "")

@@ -21,7 +21,7 @@ from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
 from tests.vm.machines import output, soon, start, url_of
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
 CASE = "v1.27-burstable and containers"
 
