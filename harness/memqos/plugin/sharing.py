@@ -6,6 +6,7 @@ pytest-xdist's own loadgroup says a test's group in its node id. From pytest 9.2
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -75,6 +76,11 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Send a worker its next tests; from one that has crashed unheard they come back when its end is told."""
+        with contextlib.suppress(OSError):
+            super()._assign_work_unit(node)
 
     def remove_node(self, node: Any) -> str | None:
         """Forget a worker; the test that it was running if it crashed, None if it had done its work."""
