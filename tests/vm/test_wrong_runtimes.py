@@ -19,7 +19,7 @@ from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from tests.unit.node.test_requesting import deviating
+from tests.unit.node.asked import deviating
 from tests.vm.runs import WRONG_RUNTIME, bundle, memqos_run, program, wrong_runtime
 from tests.vm.test_place import node_alone, node_of
 from tests.wrong_runtimes.claims import Asking, OnePod, asked_on

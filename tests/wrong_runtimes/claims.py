@@ -9,9 +9,9 @@ from memqos.engine.answer.finding import Finding
 from memqos.node.conversing import Conversation
 from memqos.node.living import Life
 from memqos.node.under_test import NodeUnderTest
+from tests.unit.node.asked import CATALOGUE
 from tests.unit.node.test_conversing import VERBS as OF_CRI
 from tests.unit.node.test_living import VERBS as OF_LIVES
-from tests.unit.node.test_requesting import CATALOGUE
 
 
 class Asking(Conversation, Life):

@@ -15,9 +15,9 @@ from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake_cgroups import FakeCgroups
+from tests.unit.node.asked import Asked
 from tests.unit.node.test_conversing import Speaks
 from tests.unit.node.test_living import Lives
-from tests.unit.node.test_requesting import Asked
 from tests.wrong_runtimes.claims import asked_on
 from tests.wrong_runtimes.program import WAYS, Way
 

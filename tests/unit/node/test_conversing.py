@@ -22,7 +22,7 @@ from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
-from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
+from tests.unit.node.asked import CATALOGUE, Asked, deviating
 
 MIB = 1 << 20
 STAT = "anon {anon}\ninactive_file 4096\npgfault 300\npgmajfault 2\n"

@@ -17,7 +17,7 @@ from memqos.node import under_test
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
-from tests.unit.node.test_requesting import CATALOGUE
+from tests.unit.node.asked import CATALOGUE
 
 
 def node(driver: CgroupDriver) -> Any:

@@ -23,7 +23,7 @@ from memqos.node.living import Life
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
-from tests.unit.node.test_requesting import CATALOGUE, Asked, deviating
+from tests.unit.node.asked import CATALOGUE, Asked, deviating
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
-from tests.unit.node.test_requesting import Asked, deviating, findings
+from tests.unit.node.asked import Asked, deviating, findings
 
 ALL = load_docker_requests()
 RUNC = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)

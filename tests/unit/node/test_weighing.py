@@ -13,7 +13,7 @@ from memqos.node.on_place import node_on
 from memqos.node.requesting import Requests
 from memqos.node.weighing import Weight
 from memqos.place.fake import FakePlace
-from tests.unit.node.test_requesting import CATALOGUE
+from tests.unit.node.asked import CATALOGUE
 
 
 class Keeps(_NoRecorder):

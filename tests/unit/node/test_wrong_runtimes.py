@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.model.node import CgroupDriver
-from tests.unit.node.test_requesting import deviating
+from tests.unit.node.asked import deviating
 from tests.wrong_runtimes.in_memory import judged
 from tests.wrong_runtimes.table import IN_MEMORY, Wrong
 

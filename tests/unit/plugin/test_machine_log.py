@@ -8,7 +8,7 @@ from typing import Any
 
 from memqos.plugin.evidence import Folder, MachineLog
 from tests.documents import assert_fits
-from tests.unit.node.test_requesting import CATALOGUE, kept_of
+from tests.unit.node.asked import CATALOGUE, kept_of
 
 
 def test_a_container_that_was_asked_for_is_in_the_plan_of_its_case(tmp_path: Path) -> None:

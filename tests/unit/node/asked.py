@@ -1,0 +1,80 @@
+"""A runtime in memory that is asked itself, and that a test makes wrong in one way; what is found of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.node.fake import _NoRecorder
+from memqos.node.on_place import node_on
+from memqos.node.requesting import Requests
+from memqos.place.fake import FakePlace
+from memqos.plugin.catalogue import Catalogue
+from tests.unit.node.fakes import Log
+
+CATALOGUE = Catalogue()
+ALL = load_requests()
+MODELLED = sorted(name for name, case in ALL.items() if not case.refused and "huge-pages" not in name)
+"""What needs no kernel that refuses by itself."""
+
+FORKY = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("crun", "1.28"))
+DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+
+
+class Asked:
+    """A fake runtime that a test makes wrong in one way; all else is the fake's."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        self.fake = place.runtime(driver)
+        self.cgroups = place._cgroups
+        self.handles: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fake, name)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.create(sandbox, spec, deadline=deadline)
+        self.handles.append(handle)
+        return handle
+
+    def path(self, handle: Any) -> CgroupPath:
+        return self.fake._containers[handle.id].cgroup
+
+
+def findings(
+    request: str | RequestCase | DockerRequestCase,
+    kind: type[Asked] = Asked,
+    runtimes: Runtimes = TRIXIE,
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+) -> Sequence[Finding]:
+    place = FakePlace(runtimes=runtimes)
+    node = node_on(place, kind(place, driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)  # type: ignore[arg-type]
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        return requests.judge(CATALOGUE.request(request) if isinstance(request, str) else request)
+
+
+def kept_of(verb: Callable[[Any], Sequence[Finding]], kind: type[Any] = Requests) -> Log:
+    """What is kept of the findings that a verb gives, once the pod stands."""
+    place, kept = FakePlace(runtimes=TRIXIE), Log()
+    runtime = place.runtime(CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=kept, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), kind) as asking:
+        kept.readings.clear()
+        verb(asking)
+    return kept
+
+
+def deviating(found: Sequence[Finding]) -> set[str]:
+    return {finding.knob for finding in found if finding.verdict is Verdict.DEVIATES}
+
+
+class DropsUnified(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, unified={})
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)

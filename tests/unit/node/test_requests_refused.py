@@ -1,0 +1,241 @@
+"""Requests that a runtime refuses, and has to, in memory: what it leaves, what it takes next, and what it swallows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from memqos.catalog.requests import RequestCase
+from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.node.fake import _NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from tests.unit.node.asked import (
+    ALL,
+    CATALOGUE,
+    DIRECT,
+    FORKY,
+    Asked,
+    DropsUnified,
+    deviating,
+    findings,
+)
+
+THE_KERNELS = {
+    name
+    for name in ALL
+    if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
+}
+"""Refused by a kernel for what a tree in memory takes: there a runtime that swallows them is at work."""
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("runtimes", [TRIXIE, FORKY, DIRECT], ids=str)
+@pytest.mark.parametrize("name", sorted({name for name, case in ALL.items() if case.refused} - THE_KERNELS))
+def test_a_right_runtime_refuses_and_takes_the_next(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
+    found = findings(name, runtimes=runtimes, driver=driver)
+    assert deviating(found) == set()
+    assert found[0].observed.startswith("refused: ")
+    assert "the next is taken" in {finding.observed for finding in found}
+
+
+@pytest.mark.parametrize("name", sorted(THE_KERNELS))
+def test_what_a_runtime_swallows_that_the_kernel_would_refuse_deviates(name: str) -> None:
+    found = findings(name, driver=CgroupDriver.CGROUPFS)
+    assert deviating(found) == {"update" if name.startswith("update") else "create"}
+
+
+def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
+    [told, *_] = findings("refuses-missing-zone")
+    assert (told.verdict, told.knob) == (Verdict.DEVIATES, "create")
+    assert (told.expected, told.observed) == ("refused: the machine has no such zone", "taken")
+
+
+def test_what_is_refused_leaves_nothing() -> None:
+    [told, left, after, *_] = findings("refuses-swap-below-limit")
+    assert told.verdict is Verdict.CONFORMS
+    assert "memory+swap limit should be >= memory limit" in told.observed
+    assert (left.verdict, left.knob) == (Verdict.CONFORMS, "cgroup")
+    assert (after.verdict, after.observed) == (Verdict.CONFORMS, "the next is taken")
+
+
+class SwallowsUnknownKeys(Asked):
+    """It leaves out of unified what it cannot write, and says that all is well."""
+
+    KNOWN = frozenset({"memory.min", "memory.low", "memory.high"})
+
+    def right(self, resources: ContainerResources) -> ContainerResources:
+        unified = {k: text for k, text in resources.unified.items() if k in self.KNOWN and text.isdecimal()}
+        return dataclasses.replace(resources, unified=unified)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        return super().create(
+            sandbox, dataclasses.replace(spec, resources=self.right(spec.resources)), deadline=deadline
+        )
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, self.right(resources), deadline=deadline)
+
+
+class KeepsWhatItRefused(Asked):
+    """It does not take a refused update back, and sends it along with every later one."""
+
+    kept = ContainerResources()
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        both = dataclasses.replace(resources, unified={**self.kept.unified, **resources.unified})
+        try:
+            self.fake.update(handle, both, deadline=deadline)
+        except RuntimeCallError:
+            self.kept = both
+            raise
+
+
+class DoesHalfOfIt(Asked):
+    """It has written before it finds out that it should not."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        try:
+            self.fake.update(handle, resources, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.put(self.path(handle), "memory.low", "0")
+            raise
+
+
+class WritesTheParents(Asked):
+    """A key with a slash leads it to another cgroup, before it says no."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if "../memory.max" in resources.unified:
+            self.cgroups.put(self.path(handle).parent, "memory.max", resources.unified["../memory.max"])
+        self.fake.update(handle, resources, deadline=deadline)
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "knobs"),
+    [
+        *(
+            (SwallowsUnknownKeys, name, {"update" if name.startswith("update") else "create"})
+            for name, case in ALL.items()
+            if case.refused and case.requests[-1].unified
+        ),
+        (SwallowsUnknownKeys, "suffix", {"create"}),
+        (SwallowsUnknownKeys, "update-suffix", {"update"}),
+        (KeepsWhatItRefused, "update-refuses-no-number", {"update"}),
+        (KeepsWhatItRefused, "update-refuses-unknown-key", {"update"}),
+        (DoesHalfOfIt, "update-refuses-no-number", {"memory.low"}),
+        (DoesHalfOfIt, "update-refuses-swap-below-limit", {"memory.low"}),
+        (WritesTheParents, "update-refuses-key-with-slash", {"memory.max"}),
+        (DropsUnified, "min-above-max", {"memory.min"}),
+    ],
+)
+def test_a_runtime_that_refuses_wrongly_is_found_by_its_knob(kind: type[Asked], request_: str, knobs: set[str]) -> None:
+    assert deviating(findings(request_, kind)) == knobs
+
+
+class IgnoresSwapWithoutALimit(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, memory_swap_limit_in_bytes=0)
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+def test_a_swap_limit_without_a_memory_limit_that_is_swallowed_deviates() -> None:
+    assert deviating(findings("swap-without-limit", IgnoresSwapWithoutALimit)) == {"create"}
+
+
+class LeavesItsCgroup(Asked):
+    """It refuses, and leaves what it had made until then."""
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        try:
+            return super().create(sandbox, spec, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(CgroupPath.parse(sandbox.spec.cgroup_parent).child("cri-containerd-left.scope"))
+            raise
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(self.path(handle).parent.child("cri-containerd-left.scope"))
+            raise
+
+
+class LeavesAnotherCgroup(LeavesItsCgroup):
+    """Each time one of a new name."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.cgroups.make(self.path(handle).parent.child(f"cri-containerd-{handle.id}-left.scope"))
+            raise
+
+
+class TakesNothingAfterARefusal(Asked):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        if handle.name == "requested" and getattr(self, "refused", False):
+            raise RuntimeCallError("no.", data={"method": "start", "code": "UNKNOWN", "details": "confused"})
+        try:
+            self.fake.start(handle, deadline=deadline)
+        except RuntimeCallError:
+            self.refused = True
+            raise
+
+
+def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted: list[float] = []
+
+    class Recorded(Deadline):
+        @classmethod
+        def after(cls, seconds: float, clock: Clock = SYSTEM_CLOCK) -> Deadline:
+            granted.append(seconds)
+            return Deadline.after(min(seconds, 0.1) if seconds in {10.0, 1.0} else seconds, clock)
+
+    monkeypatch.setattr("memqos.node.requesting.Deadline", Recorded)
+    place = FakePlace(runtimes=TRIXIE)
+    runtime = LeavesAnotherCgroup(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        for _ in range(3):
+            assert deviating(requests.judge(CATALOGUE.request("refuses-swap-below-limit"))) == {"cgroup"}
+    assert [seconds for seconds in granted if seconds in {10.0, 1.0}] == [10.0, 1.0, 1.0]
+
+
+def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requesting.REMOVED_SECONDS", 0.1)
+    [left] = [one for one in findings("refuses-swap-below-limit", LeavesItsCgroup) if one.verdict is Verdict.DEVIATES]
+    assert (left.observed, left.evidence) == ("a cgroup is left", {"left": "cri-containerd-left.scope"})
+
+
+@pytest.mark.parametrize(("kind", "knob"), [(LeavesItsCgroup, "cgroup"), (TakesNothingAfterARefusal, "create")])
+def test_a_refusal_that_leaves_something_deviates(
+    kind: type[Asked], knob: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.requesting.REMOVED_SECONDS", 0.1)
+    assert deviating(findings("refuses-swap-below-limit", kind)) == {knob}
+
+
+class RefusesUnlimited(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.memory_limit_in_bytes == -1:
+            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_versions_that_are_not_known_make_a_refusal_not_observable() -> None:
+    """runc refuses a swap limit beside an unlimited memory limit until 1.2.1; of "1.2" nobody knows."""
+    unlimited = RequestCase(
+        name="unlimited", create=ContainerResources(memory_limit_in_bytes=-1, memory_swap_limit_in_bytes=1 << 26)
+    )
+    [told, *_] = findings(unlimited, RefusesUnlimited, Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.2")))
+    assert told.verdict is Verdict.NOT_OBSERVABLE
+    assert "versions of the runtime differ" in told.why_not
