@@ -1,15 +1,22 @@
-"""Runtimes and daemons that fail in the middle of a case: each ends in its time, and the next case is right again."""
+"""Runtimes, daemons and machines that fail, before a case or in it: each ends in time, and the next case is right."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
+import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memqos.clock import Deadline, wait
 from tests.vm.runs import bundle, memqos_run, program
+from tests.vm.test_run import alive, qemus_of
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
 
@@ -104,3 +111,82 @@ def test_a_runtime_that_fails_costs_its_case_and_no_other(tmp_path: Path) -> Non
     refused = [one for one in found["update-limit"]["findings"] if one["verdict"] == "deviates"]
     assert {one["knob"] for one in refused} == {"update"}
     assert all(len(one["observed"]) < 10_000 for one in refused)
+
+
+# ---- what is not there, and what is something else
+
+
+@pytest.mark.parametrize(
+    ("socket", "told"),
+    [
+        ("/run/nobody/cri.sock", "the machine has no socket '/run/nobody/cri.sock'"),
+        ("/run/containerd/containerd.sock.ttrpc", "does not serve CRI v1"),
+        ("/run/dbus/system_bus_socket", "does not serve CRI v1"),
+        ("/etc/hostname", "the machine has no socket '/etc/hostname'"),
+    ],
+)
+def test_a_socket_without_cri_ends_a_run_before_its_cases(tmp_path: Path, socket: str, told: str) -> None:
+    folder = tmp_path / "results"
+
+    done = memqos_run(folder, CASES[-1], "--runtime", "cri+mine", "--cri-socket", socket)
+
+    assert done.returncode == 4, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "--cri-socket" in said
+    assert told in said
+    assert "Traceback" not in said
+
+
+def elf_for(machine: int) -> bytes:
+    """The head of a program for this processor, by the number that ELF has for it."""
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    return ident + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0x400078, 64, 0, 0, 64, 56, 1, 0, 0, 0) + bytes(4096)
+
+
+@pytest.mark.parametrize("runtime", ["containerd+runc", "oci:runc"])
+def test_a_program_for_another_processor_ends_a_run_before_its_cases(tmp_path: Path, runtime: str) -> None:
+    other = tmp_path / "my-runc"
+    other.write_bytes(elf_for(183))
+    other.chmod(0o755)
+
+    done = memqos_run(tmp_path / "results", CASES[-1], "--runtime", runtime, "--runtime-binary", str(other))
+
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "--runtime-binary" in done.stderr
+    assert "is built for another CPU than x86-64" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+# ---- machines that go away
+
+
+def test_a_machine_that_goes_away_costs_its_case_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    command = [sys.executable, "-m", "memqos", "run", "--results", str(folder), CASES[-1], CASES[0]]
+    with (tmp_path / "output").open("wb") as output:
+        run = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
+        try:
+            wait(
+                "a container is going to be started",
+                lambda: run.poll() is not None or "answers after" in (tmp_path / "output").read_text(),
+                deadline=Deadline.after(600),
+            )
+            first = qemus_of(run.pid)
+            for pid in first:
+                os.kill(pid, signal.SIGKILL)
+            code = run.wait(600)
+        finally:
+            run.kill()
+            run.wait()
+
+    said = (tmp_path / "output").read_text()
+    assert code == 3, said
+    assert first
+    assert "Traceback" not in said
+    assert {name: one["outcome"] for name, one in results(folder).items()} == {
+        "limit": "machinery",
+        "unified-min": "conforms",
+    }
+    assert "QEMU" in results(folder)["limit"]["reason"]
+    assert len(list(folder.glob("machines/*"))) == 2
+    assert not any(alive(pid) for pid in first)

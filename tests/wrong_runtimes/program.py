@@ -92,6 +92,19 @@ def in_megabytes(value):
     return value >> 20 << 20
 
 
+def in_32_bits(resources):
+    """Amounts without what is above 4 GiB."""
+    memory, unified = resources.get("memory") or {}, resources.get("unified") or {}
+    memory.update({name: value & 0xFFFFFFFF for name, value in memory.items() if name != "reservation" and value > 0})
+    unified.update({key: str(int(text) & 0xFFFFFFFF) for key, text in unified.items() if text.isdecimal()})
+
+
+def unified_in_megabytes(resources):
+    """Amounts of unified without what is no whole megabyte."""
+    unified = resources.get("unified") or {}
+    unified.update({key: str(int(text) >> 20 << 20) for key, text in unified.items() if len(text) > 6})
+
+
 def high_at_the_limit(resources):
     """A memory.high that nobody asked for."""
     limit = (resources.get("memory") or {}).get("limit", 0)
@@ -213,6 +226,11 @@ def changes_the_unit(cgroup):
     os.system(f"systemctl set-property --runtime {os.path.basename(cgroup.path)} MemoryHigh=infinity")
 
 
+def kills(cgroup):
+    """All that is in the container."""
+    cgroup.write("cgroup.kill", "1")
+
+
 def makes_it_again(cgroup):
     """A cgroup where it was."""
     os.makedirs(cgroup.path, exist_ok=True)
@@ -270,6 +288,8 @@ WAYS = {
     ),
     "limit above its swap": Way(create=set_to("memory", "limit", to=a_page_more)),
     "limit in whole megabytes": Way(create=set_to("memory", "limit", to=in_megabytes)),
+    "amounts in 32 bits": Way(**_both(in_32_bits)),
+    "unified in whole megabytes": Way(**_both(unified_in_megabytes)),
     "memory.high at the limit": Way(create=high_at_the_limit),
     "no swap for unlimited swap": Way(create=no_swap_for_unlimited),
     "any swap for no swap": Way(create=any_swap_for_none),
@@ -282,6 +302,8 @@ WAYS = {
     "protects everybody": Way(after={"start": writes("memory.low", "4194304")}),
     "groups everybody": Way(after={"start": writes("memory.oom.group", "1")}),
     "slows swap down": Way(after={"start": writes("memory.swap.high", "1048576")}),
+    "limits huge pages": Way(after={"start": writes("hugetlb.2MB.max", "0")}),
+    "reserves no huge pages": Way(after={"start": writes("hugetlb.2MB.rsvd.max", "0")}),
     "limits sandboxes": Way(
         create=lambda resources: resources.setdefault("memory", {}).update(limit=1 << 26), of_sandboxes=True
     ),
@@ -308,9 +330,16 @@ WAYS = {
     "update widens zones": Way(after={"update": writes("cpuset.mems", "0-1")}),
     "update slows swap down": Way(after={"update": writes("memory.swap.high", "1048576")}),
     "update resets memory.oom.group": Way(after={"update": writes("memory.oom.group", "0")}),
+    "update in whole megabytes": Way(
+        update=each(set_to("memory", "limit", to=in_megabytes), set_to("memory", "swap", to=in_megabytes))
+    ),
+    "update leaves it frozen": Way(after={"update": writes("cgroup.freeze", "1")}),
+    "update kills": Way(after={"update": kills}),
     # What is not its own
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),
     "clobbers a sibling's pace": Way(after={"update": writes_beside("memory.swap.high", "1048576")}),
+    "freezes a sibling": Way(after={"update": writes_beside("cgroup.freeze", "1")}),
+    "takes a sibling's huge pages": Way(after={"update": writes_beside("hugetlb.2MB.max", "0")}),
     "clobbers the pod": Way(after={"start": writes_above("memory.max", "1073741824")}),
     "clobbers the class": Way(after={"update": writes_to_the_class("memory.low", "4194304")}),
     # Later

@@ -44,7 +44,7 @@ def _wrongs() -> Iterator[Wrong]:
 _MACHINE = {
     "drops huge pages", "drifts", "drifts after updates", "exec resets", "exec goes elsewhere", "changes the unit",
     "leaves the cgroup", "leaves a process", "leaves a mount", "edits config.json and puts it back", "another parent",
-    "swallows keys and values", "update forgets unified",
+    "swallows keys and values", "update forgets unified", "update kills",
 }  # fmt: skip
 
 _OWN_POD = {"clobbers the pod", "limits sandboxes", "leaves the cgroup", "leaves a process", "leaves a mount"}
@@ -66,6 +66,14 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "limit a page too high": {"requests/limit": "memory.max", "requests/limit-and-swap": "memory.max"},
     "limit above its swap": {"requests/no-swap": "create"},
     "limit in whole megabytes": {"requests/limit-in-odd-bytes": "memory.max memory.swap.max"},
+    "amounts in 32 bits": {
+        "requests/gigabytes": "memory.min memory.low memory.high memory.max memory.swap.max",
+        "requests/update-gigabytes": "memory.min memory.low memory.high memory.max memory.swap.max",
+    },
+    "unified in whole megabytes": {
+        "requests/in-odd-pages": "memory.min memory.low memory.high",
+        "requests/update-in-odd-pages": "memory.min memory.low memory.high",
+    },
     "memory.high at the limit": {"requests/limit": "memory.high"},
     "no swap for unlimited swap": {"requests/unlimited-swap": "memory.swap.max"},
     "any swap for no swap": {"requests/no-swap": "memory.swap.max"},
@@ -78,6 +86,8 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "protects everybody": {"requests/nothing": "memory.low"},
     "groups everybody": {"requests/nothing": "memory.oom.group"},
     "slows swap down": {"requests/nothing": "memory.swap.high"},
+    "limits huge pages": {"requests/nothing": "hugetlb.2MB.max"},
+    "reserves no huge pages": {"requests/nothing": "hugetlb.2MB.rsvd.max"},
     "limits sandboxes": {"cri/sandbox-has-no-limits": "memory.max"},
     "swallows keys and values": {
         "refusal/refuses-unknown-key": "create",
@@ -110,6 +120,11 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "update widens zones": {"requests/update-limit": "cpuset.mems"},
     "update slows swap down": {"requests/update-limit": "memory.swap.high"},
     "update resets memory.oom.group": {"requests/update-limit": "memory.oom.group"},
+    "update in whole megabytes": {"requests/update-in-odd-pages": "memory.max memory.swap.max"},
+    "update leaves it frozen": {"requests/update-limit": "cgroup.freeze"},
+    "update kills": {"requests/update-nothing": "cgroup"},
+    "freezes a sibling": {"requests/update-limit": "cgroup.freeze"},
+    "takes a sibling's huge pages": {"requests/update-limit": "hugetlb.2MB.max"},
     "clobbers a sibling": {"requests/update-limit": "memory.high"},
     "clobbers a sibling's pace": {"requests/update-limit": "memory.swap.high"},
     "clobbers the class": {"requests/update-limit": "memory.low"},

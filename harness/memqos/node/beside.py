@@ -12,7 +12,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.runtime.base import ContainerState
 
-__all__ = ["absent_finding", "is_absent", "kept_findings", "score_finding", "written_by_others"]
+__all__ = ["is_absent", "kept_findings", "nobody_finding", "score_finding", "written_by_others"]
 
 _BESIDE = "what stands beside it"
 
@@ -47,13 +47,16 @@ def is_absent(path: CgroupPath, reading: Reading) -> bool:
     return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
 
 
-def absent_finding(path: CgroupPath, state: ContainerState, *, subject: str) -> Finding:
-    """A started container has a cgroup below its pod's, where the kubelet looks. state: what the runtime says."""
+def nobody_finding(path: CgroupPath, knob: str, state: ContainerState, *, subject: str) -> Finding:
+    """A started container has a cgroup below its pod's, where the kubelet looks, and is in it.
+
+    knob: what of it is missing, "cgroup" itself or "cgroup.procs". state: what the runtime says of the container.
+    """
     return Finding(
         verdict=Verdict.DEVIATES,
         subject=subject,
         cgroup=str(path),
-        knob="cgroup",
+        knob=knob,
         set_by=Setter.RUNTIME,
         expected="there",
         observed=f"none, of a container that is {state}",

@@ -33,7 +33,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, Reading
-from memqos.node.beside import absent_finding, is_absent, kept_findings, score_finding, written_by_others
+from memqos.node.beside import is_absent, kept_findings, nobody_finding, score_finding, written_by_others
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.recorder import Recorder
@@ -167,14 +167,16 @@ class Requests:
         reading = self._read([path], [*(knob.value for knob in knobs), *UNNAMED])
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
         files = reading.cgroups[path].files
-        findings += unnamed_findings(path, files, subject=SUBJECT, asked=_unified_keys(container.requests))
-        if is_absent(path, reading):
-            # None of its files can be seen then, and that is no matter of files.
+        findings += unnamed_findings(path, files, subject=SUBJECT, asked=_named(container.requests))
+        score = self._score(oom_score_adj_of(container.requests[0]), path)
+        findings.append(score)
+        if score.verdict is Verdict.NOT_OBSERVABLE:
+            # Who has no process there is somewhere else, or ended.
             state = self.runtime.status(handle, deadline=_soon()).state
-            findings.insert(0, absent_finding(path, state, subject=SUBJECT))
+            absent = is_absent(path, reading)
+            findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=SUBJECT))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
-        findings.append(self._score(oom_score_adj_of(container.requests[0]), path))
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
             # Hops are looked at for what was asked in the words of CRI.
@@ -287,9 +289,11 @@ class Requests:
         return [*self.population.traced(kept_findings(before, after))]
 
 
-def _unified_keys(requests: Iterable[AnyRequest]) -> frozenset[str]:
-    """The files that requests named as they are."""
-    return frozenset(key for request in requests if isinstance(request, ContainerResources) for key in request.unified)
+def _named(requests: Iterable[AnyRequest]) -> tuple[str, ...]:
+    """The files that requests named as they are, and the beginning of those that limits of huge pages become."""
+    asked = [request for request in requests if isinstance(request, ContainerResources)]
+    keys = {key for request in asked for key in request.unified}
+    return *keys, *(["hugetlb."] if any(request.hugepage_limits for request in asked) else ())
 
 
 def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:

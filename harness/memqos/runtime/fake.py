@@ -42,6 +42,8 @@ __all__ = ["FakeRuntime"]
 _KILLED = 137
 _TERMINATED = 143
 _SANDBOX = OciResources(cpu_shares=2)
+_SANDBOX_SCORE = -998
+"""Source: kubelet, and containerd defaultSandboxOOMAdj."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,7 +108,8 @@ class FakeRuntime:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
         sandbox_id = self._new_id()
         self._sandboxes[sandbox_id] = self._leaf(parent, sandbox_id)
-        self._write("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
+        holder = self._write("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
+        self._cgroups.run_in(holder, _SANDBOX_SCORE)
         return SandboxHandle(id=sandbox_id, spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:  # noqa: ARG002

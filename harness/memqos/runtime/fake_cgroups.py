@@ -40,6 +40,8 @@ _AS_WRITTEN: Mapping[str, str] = {
     "memory.swap.high": "max\n",
     "memory.zswap.max": "max\n",
     "memory.zswap.writeback": "1\n",
+    "hugetlb.2MB.rsvd.max": "max\n",
+    "cgroup.freeze": "0\n",
 }
 """Control files that no rule is about; whatever is written there shows."""
 

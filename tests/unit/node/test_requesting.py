@@ -176,17 +176,27 @@ class EndsAtOnce(Asked):
             self.fake.finish(handle, exit_code=1)
 
 
+class LetsItOut(Asked):
+    """Its container's cgroup has every value, and nobody is in it."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if handle.name == "requested":
+            del self.cgroups._scores[self.path(handle)]
+
+
 @pytest.mark.parametrize(
-    ("kind", "seen"),
+    ("kind", "knob", "seen"),
     [
-        (PutsItElsewhere, "none, of a container that is running"),
-        (EndsAtOnce, "none, of a container that is exited"),
+        (PutsItElsewhere, "cgroup", "none, of a container that is running"),
+        (EndsAtOnce, "cgroup", "none, of a container that is exited"),
+        (LetsItOut, "cgroup.procs", "none, of a container that is running"),
     ],
 )
-def test_a_container_without_a_cgroup_is_found_and_removed(kind: type[Asked], seen: str) -> None:
+def test_a_container_that_is_not_in_its_cgroup_is_found_and_removed(kind: type[Asked], knob: str, seen: str) -> None:
     found = findings("limit", kind)
-    assert deviating(found) == {"cgroup"}
-    assert [one.observed for one in found if one.knob == "cgroup"] == [seen]
+    assert deviating(found) == {knob}
+    assert [one.observed for one in found if one.knob == knob] == [seen]
 
 
 class RefusesUnified(Asked):
