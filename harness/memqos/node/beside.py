@@ -12,7 +12,18 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.runtime.base import ContainerState
 
-__all__ = ["is_absent", "kept_findings", "nobody_finding", "score_finding", "written_by_others"]
+__all__ = [
+    "CONTROLLERS",
+    "is_absent",
+    "kept_findings",
+    "nobody_finding",
+    "score_finding",
+    "uncounted_findings",
+    "written_by_others",
+]
+
+CONTROLLERS = "cgroup.controllers"
+"""Those that are on for a cgroup, because its parent's cgroup.subtree_control says so."""
 
 _BESIDE = "what stands beside it"
 
@@ -61,6 +72,24 @@ def nobody_finding(path: CgroupPath, knob: str, state: ContainerState, *, subjec
         expected="there",
         observed=f"none, of a container that is {state}",
     )
+
+
+def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: str) -> Iterator[Finding]:
+    """A container whose memory the kernel does not count, though it counts its pod's. reading: CONTROLLERS of both.
+
+    Whoever makes cgroups of containers turns the controllers on for them; without, no file of memory is there.
+    """
+    own, above = (reading.cgroups[one].files[CONTROLLERS] for one in (path, pod))
+    if isinstance(own, str) and isinstance(above, str) and "memory" in above.split() and "memory" not in own.split():
+        yield Finding(
+            verdict=Verdict.DEVIATES,
+            subject=subject,
+            cgroup=str(path),
+            knob=CONTROLLERS,
+            set_by=Setter.RUNTIME,
+            expected="memory",
+            observed=own.strip(),
+        )
 
 
 def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: str) -> Finding:

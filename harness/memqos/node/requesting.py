@@ -32,8 +32,16 @@ from memqos.errors import DeadlineError, MachineryError, RuntimeCallError, Usage
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText, Reading
-from memqos.node.beside import is_absent, kept_findings, nobody_finding, score_finding, written_by_others
+from memqos.model.reading import FileText, NoFile, Reading
+from memqos.node.beside import (
+    CONTROLLERS,
+    is_absent,
+    kept_findings,
+    nobody_finding,
+    score_finding,
+    uncounted_findings,
+    written_by_others,
+)
 from memqos.node.docker_stats import stats_findings
 from memqos.node.population import Population
 from memqos.node.recorder import Recorder
@@ -177,6 +185,9 @@ class Requests:
             findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=SUBJECT))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
+        elif files[Knob.MEMORY_MAX] is NoFile.NO_FILE:
+            controllers = self._read([path, parent], [CONTROLLERS])
+            findings += uncounted_findings(path, parent, controllers, subject=SUBJECT)
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
             # Hops are looked at for what was asked in the words of CRI.

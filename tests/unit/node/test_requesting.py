@@ -185,6 +185,22 @@ class LetsItOut(Asked):
             del self.cgroups._scores[self.path(handle)]
 
 
+class CountsNoMemory(Asked):
+    """The controller is on for the pod, and for no container in it: not even for the one that stands there."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        path = self.path(handle)
+        self.cgroups.show(path, "cgroup.controllers", "cpuset cpu pids\n")
+        for name in [name for name in self.cgroups._cgroups[path] if name.startswith("memory.")]:
+            del self.cgroups._cgroups[path][name]
+
+
+def test_a_container_whose_memory_nobody_counts_is_found() -> None:
+    [found] = [one for one in findings("limit", CountsNoMemory) if one.verdict is Verdict.DEVIATES]
+    assert (found.knob, found.expected, found.observed) == ("cgroup.controllers", "memory", "cpuset cpu pids")
+
+
 @pytest.mark.parametrize(
     ("kind", "knob", "seen"),
     [
