@@ -69,14 +69,48 @@ def test_a_deviation_shows_why_and_the_others_on_demand(opened):
     page.wait_for_selector("body[data-view=case]")
     rows = page.locator(".findings tbody tr")
 
-    first = rows.first.inner_text()
-    assert "62074880 (59.2 MiB)" in first
-    assert "memoryThrottlingFactor" in first
-    assert "rounding" in first
-    second = rows.nth(1)
-    assert not second.locator(".reason").first.is_visible()
-    second.locator("summary").click()
-    assert second.locator(".reason").first.is_visible()
+    assert "62074880 (59.2 MiB)" in rows.first.inner_text()
+    assert rows.first.locator(".differs").inner_text() == "max"
+    why = rows.nth(1).inner_text()
+    assert "memoryThrottlingFactor" in why
+    assert "rounding" in why
+    good = page.locator("details", has=page.get_by_text("that conform", exact=False)).first
+    assert not good.locator("table").is_visible()
+    good.locator("summary").first.click()
+    another = good.locator(".reasoned").first
+    assert not another.locator(".reason").first.is_visible()
+    another.locator("summary").click()
+    assert another.locator(".reason").first.is_visible()
+
+
+def test_one_case_that_went_wrong_leads_to_the_next(opened, tmp_path):
+    wrong = [dataclasses.replace(one, outcome=Outcome.DEVIATES, id=f"case-{number}") for number, one in
+             enumerate([*BUNDLE.results] * 3) if number in (0, 1, 4)]  # fmt: skip
+    file = tmp_path / "wrong.html"
+    file.write_text(page_html(Results(folder=tmp_path, bundle=dataclasses.replace(BUNDLE, results=tuple(wrong)))))
+
+    page = opened("#case-1", file=file)
+
+    assert "2 of 3 that went wrong" in page.locator("#case").inner_text()
+    page.get_by_role("link", name="Next").click()
+    page.wait_for_selector("#case-title:has-text('case-4')")
+    assert page.get_by_role("link", name="Next").count() == 0
+    page.get_by_role("link", name="Previous").click()
+    page.wait_for_selector("#case-title:has-text('case-1')")
+
+
+def test_a_system_of_one_release_has_one_column(opened, tmp_path):
+    of = {"profile": "trixie", "runtime": "containerd+runc", "driver": "systemd", "outcome": Outcome.CONFORMS}
+    cases = [dataclasses.replace(BUNDLE.results[0], id=id_, claim=claim, **of) for id_, claim in
+             (("a[v1.36-x]", "one"), ("b", "two"))]  # fmt: skip
+    file = tmp_path / "one.html"
+    file.write_text(page_html(Results(folder=tmp_path, bundle=dataclasses.replace(BUNDLE, results=tuple(cases)))))
+
+    page = opened(file=file)
+
+    assert page.locator("#matrix-table thead th").all_inner_texts() == ["claim", "trixie containerd+runc"]
+    page.locator("#by-column").select_option("trixie containerd+runc")
+    assert page.locator("#cases-table tbody tr").count() == 2
 
 
 def test_a_case_has_its_tree_requests_and_files(opened):
@@ -227,9 +261,10 @@ def test_it_can_be_used_with_the_keyboard_alone(opened):
     case_of(page, "crossing").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("body[data-view=case]")
-    page.locator(".findings summary").nth(1).focus()
+    good = page.locator("#case summary", has_text="that conform")
+    good.focus()
     page.keyboard.press("Enter")
-    assert page.locator(".findings details").nth(1).get_attribute("open") is not None
+    assert good.locator("..").get_attribute("open") is not None
 
 
 def test_what_is_shown_has_a_name_for_who_cannot_see_it(opened):

@@ -3,6 +3,7 @@
 memqos.caseView = (index) => {
   const { element, byId, badge, blob } = memqos;
   const VERDICTS = { conforms: 0, deviates: 1, known: 2, "not observable": 3 };
+  const TONES = { deviates: " bad", machinery: " broken", usage: " broken" };
   const folded = (title, attributes, ...children) => element("details", attributes, element("summary", {}, title), ...children);
   const table = (label, kind, names, rows) => element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
     element("table", { class: kind }, element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, rows)));
@@ -11,7 +12,7 @@ memqos.caseView = (index) => {
     return bytes >= 1048576 ? ` (${(bytes / 1048576).toFixed(1).replace(/\.0$/, "")} MiB)` : "";
   };
   const value = (text, knob) => text === null || text === undefined || text === "" ? element("span", { class: "zero" }, text === "" ? "(empty)" : "–")
-    : element("span", { class: "mono" }, text, /^memory\./.test(knob) ? amount(text) : "");
+    : element("span", { class: "mono" }, text, /memory/.test(knob) ? amount(text) : "");
 
   const reasonView = (reason) => element("div", { class: "reason" },
     element("p", { class: "rule" }, reason.rule || ""),
@@ -21,6 +22,9 @@ memqos.caseView = (index) => {
       reason.arithmetic ? [element("dt", {}, "sum"), element("dd", { class: "mono" }, reason.arithmetic)] : null,
       reason.rounding ? [element("dt", {}, "rounding"), element("dd", {}, reason.rounding)] : null),
     (reason.because || []).map(reasonView));
+
+  // The long name that a runtime gives a container is shortened; a mouse that rests on it is told the whole.
+  const shortened = (path) => path.replace(/([0-9a-f]{12})[0-9a-f]{40,}/g, "$1…");
 
   const why = (finding, reasons) => {
     const parts = [];
@@ -35,12 +39,21 @@ memqos.caseView = (index) => {
   const findingsView = (told, reasons) => {
     const order = ["deviates", "known", "not observable", "conforms"];
     const sorted = [...told].sort((one, other) => order.indexOf(one.verdict) - order.indexOf(other.verdict));
-    return table("Findings", "findings", ["verdict", "what", "expected", "observed", "set by"], sorted.map((finding) => element("tr", {},
+    const cells = (finding) => [
       element("td", {}, element("span", { class: `badge b${VERDICTS[finding.verdict]}` }, finding.verdict)),
-      element("td", { class: "what" }, element("strong", {}, finding.knob), ` of ${finding.subject}`, element("span", { class: "sub mono" }, finding.cgroup || ""), why(finding, reasons)),
+      element("td", { class: "what" }, element("strong", {}, finding.knob), ` of ${finding.subject}`, finding.cgroup ? element("span", { class: "sub mono", title: finding.cgroup }, shortened(finding.cgroup)) : null),
       element("td", { "data-name": "expected" }, value(finding.expected, finding.knob)),
-      element("td", { "data-name": "observed" }, value(finding.observed, finding.knob)),
-      element("td", { "data-name": "set by" }, finding.set_by))));
+      element("td", { "data-name": "observed", class: finding.verdict === "deviates" ? "differs" : null }, value(finding.observed, finding.knob)),
+      element("td", { "data-name": "set by" }, finding.set_by)];
+    const reasoned = (finding) => {
+      const told = why(finding, reasons);
+      return told ? element("tr", { class: "reasoned" }, element("td", {}), element("td", { colspan: 4 }, told)) : null;
+    };
+    const shown = (findings) => table("Findings", "findings", ["verdict", "what", "expected", "observed", "set by"],
+      findings.flatMap((finding) => [element("tr", {}, cells(finding)), reasoned(finding)]).filter(Boolean));
+    const good = sorted.filter((finding) => finding.verdict === "conforms");
+    if (good.length === sorted.length || good.length < 4) return shown(sorted);
+    return [shown(sorted.slice(0, sorted.length - good.length)), folded(`${good.length} that conform`, {}, shown(good))];
   };
 
   // The plan's and the kernel's values beside each other; what a finding judged is what the finding says.
@@ -58,7 +71,7 @@ memqos.caseView = (index) => {
       for (const node of [...nodes.values()].filter((one) => all || near(one.path)).sort((one, other) => one.path < other.path ? -1 : 1)) {
         const names = [...new Set([...Object.keys(node.expected || {}), ...Object.keys(node.observed || {}), ...node.judged.keys()])].sort();
         const depth = node.path.split("/").length - 2;
-        rows.push(element("tr", { class: "path" }, element("th", { colspan: 4, scope: "rowgroup" }, "· ".repeat(Math.max(0, depth)), node.path.split("/").pop() || "/", node.level ? ` (${node.level})` : "")));
+        rows.push(element("tr", { class: "path" }, element("th", { colspan: 4, scope: "rowgroup", title: node.path }, "· ".repeat(Math.max(0, depth)), shortened(node.path.split("/").pop()) || "/", node.level ? ` (${node.level})` : "")));
         for (const name of names) {
           const judged = node.judged.get(name);
           const expected = judged ? judged.expected : (node.expected || {})[name];
@@ -95,6 +108,15 @@ memqos.caseView = (index) => {
     return parts;
   };
 
+  // From one case that went wrong to the next.
+  const wrong = index.cases.filter((one) => index.outcomes[one.outcome] in TONES);
+  const beside = (one) => {
+    const place = wrong.indexOf(one);
+    if (place < 0 || wrong.length < 2) return null;
+    const to = (number, word) => wrong[number] ? element("a", { href: `#case-${wrong[number].number}` }, word) : null;
+    return [element("span", { class: "hint" }, `${place + 1} of ${wrong.length} that went wrong`), to(place - 1, "Previous"), to(place + 1, "Next")].filter(Boolean);
+  };
+
   return async (one) => {
     const section = byId("case");
     const told = (await blob(`findings-${Math.floor(one.number / index.at_once)}`));
@@ -103,14 +125,14 @@ memqos.caseView = (index) => {
     const claim = memqos.claimOf(index, one.claim);
     const column = index.columns[one.column];
     const title = element("h2", { id: "case-title", tabindex: -1 }, badge(index, one.outcome), ` ${one.id}`);
-    section.replaceChildren(element("p", {}, element("a", { href: "#cases" }, "Back to the cases")), title, ...[
-      element("p", { class: "sentence" }, claim ? claim.sentence : one.claim ? `claim ${one.claim}` : "It cites no claim."),
+    section.replaceChildren(element("p", { class: "ways" }, element("a", { href: "#cases" }, "Back to the cases"), beside(one)), title, ...[
+      claim || !one.claim ? element("p", { class: "sentence" }, claim ? claim.sentence : "It cites no claim.") : null,
       claim ? element("p", { class: "source" }, `Source: ${claim.source}`) : null,
       element("p", { class: "hint" }, [one.claim && `claim ${one.claim}`, one.machine && `machine ${one.machine}`,
         column && [column.profile, column.runtime, column.driver && `${column.driver} driver`, column.release && `Kubernetes ${column.release}`].filter(Boolean).join(", "),
         `${one.seconds.toFixed(1)} s`].filter(Boolean).join(" · ")),
-      one.reason ? element("p", { class: "note" }, one.reason) : null,
-      one.again ? element("p", {}, "Run just this again: ", element("code", {}, one.again)) : null,
+      one.reason ? element("p", { class: `note${TONES[index.outcomes[one.outcome]] || ""}` }, one.reason) : null,
+      one.again ? [element("p", { class: "label" }, "Run just this again:"), element("pre", { class: "command" }, one.again)] : null,
       mine.findings.length ? [element("h3", {}, `Findings (${mine.findings.length})`), findingsView(mine.findings, told.reasons)] : element("p", {}, "It made no finding."),
       mine.text && mine.text !== one.reason ? folded("what the run said", {}, element("pre", {}, mine.text)) : null,
       evidenceView(evidence, mine.findings, one),

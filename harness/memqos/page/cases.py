@@ -29,20 +29,20 @@ def release_of(result: TestResult) -> str:
 
 
 def columns_of(results: Iterable[TestResult]) -> dict[_Column, str]:
-    """The systems and releases of the results, in their order, each with a name of what tells it from the others."""
+    """The systems and releases of the results, in their order, each with a name of what tells it from the others.
+
+    The columns of a system that has but one release, beside what is of any, have one name: they are shown as one.
+    """
     columns = dict.fromkeys(_column(result) for result in results if result.profile or release_of(result))
-    varies = [len(set(parts)) > 1 for parts in zip(*columns, strict=True)] or [False] * 4
-    names = ("", "", "", "v")
-    return {
-        column: " ".join(
-            f"{before}{part}" if part else "any release"
-            for before, part, is_told in zip(names, column, varies, strict=True)
-            if is_told and (part or before)
-        )
-        or " ".join(filter(None, column[:2]))
-        or "all"
-        for column in columns
-    }
+    releases = Counter(column[:3] for column in columns if column[3])
+    varies = [len(set(parts)) > 1 for parts in zip(*columns, strict=True)][:3]
+    named = {}
+    for column in columns:
+        words = [part for part, is_told in zip(column, varies, strict=False) if is_told and part]
+        if releases[column[:3]] > 1:
+            words.append(f"v{column[3]}" if column[3] else "any release")
+        named[column] = " ".join(words) or " ".join(filter(None, column[:2])) or "all"
+    return named
 
 
 def _column(result: TestResult) -> _Column:

@@ -39,12 +39,16 @@ memqos.lists = (index) => {
   const form = byId("filters");
   let most = AT_ONCE;
 
+  // Columns are those of systems, and of releases where a system has several; a case may be of none.
+  const systemOf = (one) => index.columns[one.column]?.name || "no system";
+  const names = [...index.columns.map((column) => column.name), "no system"].filter((name, number, all) => all.indexOf(name) === number && index.cases.some((one) => systemOf(one) === name));
+
   const counted = index.outcomes.map((_, number) => index.cases.filter((one) => one.outcome === number).length);
   byId("by-outcome").append(...index.outcomes.map((name, number) => counted[number] === 0 ? "" : element("label", {},
     element("input", { type: "checkbox", name: "outcome", value: number, checked: true }), ` ${name} (${counted[number]})`)));
   const fill = (id, names) => byId(id).append(...names.map(([value, name]) => element("option", { value }, name)));
   fill("by-chapter", index.chapters.map((name) => [name, name]));
-  fill("by-column", index.columns.map((column, number) => [number, column.name]));
+  fill("by-column", names.map((name) => [name, name]));
   fill("by-knob", [...new Set(index.cases.flatMap((one) => one.knobs))].sort().map((name) => [name, name]));
 
   const chosen = () => {
@@ -52,20 +56,19 @@ memqos.lists = (index) => {
     const chapter = byId("by-chapter").value, column = byId("by-column").value, knob = byId("by-knob").value;
     const words = byId("by-words").value.toLowerCase().split(/\s+/).filter(Boolean);
     return index.cases.filter((one) => outcomes.has(one.outcome) && (!chapter || one.chapter === chapter)
-      && (column === "" || one.column === Number(column)) && (!knob || one.knobs.includes(knob))
+      && (!column || systemOf(one) === column) && (!knob || one.knobs.includes(knob))
       && words.every((word) => `${one.id} ${one.claim} ${one.reason}`.toLowerCase().includes(word)));
   };
 
   const showMatrix = (cases) => {
-    const columns = index.columns.map((column, number) => ({ ...column, number })).filter((column) => cases.some((one) => one.column === column.number));
-    if (cases.some((one) => one.column < 0)) columns.push({ name: "no system", number: -1 });
+    const columns = names.filter((name) => cases.some((one) => systemOf(one) === name));
     const rows = new Map();
     for (const one of cases) {
       const name = one.claim || one.chapter;
       if (!rows.has(name)) rows.set(name, { chapter: one.chapter, cells: new Map() });
-      const cells = rows.get(name).cells;
-      if (!cells.has(one.column)) cells.set(one.column, []);
-      cells.get(one.column).push(one);
+      const cells = rows.get(name).cells, column = systemOf(one);
+      if (!cells.has(column)) cells.set(column, []);
+      cells.get(column).push(one);
     }
     let before = null;
     const body = element("tbody");
@@ -74,10 +77,10 @@ memqos.lists = (index) => {
       before = row.chapter;
       const claim = memqos.claimOf(index, name);
       body.append(element("tr", {}, element("th", { scope: "row", class: "name" }, name, claim ? element("span", {}, claim.sentence) : null),
-        columns.map((column) => element("td", {}, cell(name, column, row.cells.get(column.number))))));
+        columns.map((column) => element("td", {}, cell(name, column, row.cells.get(column))))));
     }
     byId("matrix-table").replaceChildren(
-      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "claim"), columns.map((column) => element("th", { scope: "col" }, column.name)))), body);
+      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "claim"), columns.map((column) => element("th", { scope: "col" }, column)))), body);
   };
 
   const cell = (name, column, cases) => {
@@ -88,7 +91,7 @@ memqos.lists = (index) => {
     if (cases.length === 1) return badge(index, worst, text, { href: `#case-${cases[0].number}` });
     return badge(index, worst, text, {
       href: "#cases",
-      onclick: () => { byId("by-column").value = column.number < 0 ? "" : String(column.number); byId("by-words").value = name; show(); },
+      onclick: () => { byId("by-column").value = column; byId("by-words").value = name; show(); },
     });
   };
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memqos.bundles.reading import Results
-from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.explain import shown_amount
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ExitCode
+from memqos.model.knob import Bytes
 from memqos.report.bundle import Bundle, Part
 from memqos.report.causes import Cause, causes_of
-from memqos.report.outcome import Outcome
-from memqos.report.summary import finding_line
+from memqos.report.outcome import Outcome, TestResult
 from memqos.report.verdict import verdict_line
 from memqos.report.words import how_many
 
@@ -20,7 +22,11 @@ __all__ = ["overview"]
 
 Values = dict[str, Any]
 
-MOST_DEVIATIONS = 200
+MOST_CAUSES = 200
+_WRONG = (("Deviations", {Outcome.DEVIATES}), ("Errors", {Outcome.MACHINERY, Outcome.USAGE}))
+_AT_A_GLANCE = ("profile", "target", "topology", "kernel", "cri", "driver", "qemu", "accelerator")
+"""What of a machine is told without being asked; all else is folded."""
+_ALWAYS_TOLD = frozenset({"conforms", "deviates"})
 _LONG = 12
 """Of what a machine says, an object with more fields than this is folded."""
 
@@ -31,7 +37,7 @@ def overview(results: Results) -> Values:
     said = verdict_line(bundle).removeprefix("verdict: ")
     short, _, long = said.partition(" (")
     numbers = {id(result): number for number, result in enumerate(bundle.results)}
-    deviations = [_cause(one, numbers) for one in causes_of(bundle.results) if one.outcome is Outcome.DEVIATES]
+    causes = causes_of(bundle.results)
     return {
         "verdict": short,
         "verdict_more": long.removesuffix(")"),
@@ -42,14 +48,13 @@ def overview(results: Results) -> Values:
         "facts": list(_facts(bundle)),
         "settings": list(_settings(bundle)),
         "machines": [_machine(machine) for machine in bundle.machines],
-        "outcomes": [outcome.value for outcome in Outcome],
-        "chapters": list(_chapters(bundle)),
-        "verdicts": [verdict.value for verdict in Verdict],
-        "setters": [
-            (setter, list(counts.values())) for setter, counts in bundle.set_by.items() if any(counts.values())
+        "shares": list(_shares(bundle)),
+        "tables": list(_tables(bundle)),
+        "causes": [
+            (title, shown[:MOST_CAUSES], max(0, len(shown) - MOST_CAUSES))
+            for title, of in _WRONG
+            if (shown := [_cause(one, numbers, bundle) for one in causes if one.outcome in of])
         ],
-        "deviations": deviations[:MOST_DEVIATIONS],
-        "more_deviations": max(0, len(deviations) - MOST_DEVIATIONS),
         "known_gone": bundle.known_gone,
         "parts": [_part(part) for part in bundle.merged.parts] if bundle.merged else [],
         "doubles": bundle.merged.doubles if bundle.merged else (),
@@ -57,17 +62,39 @@ def overview(results: Results) -> Values:
     }
 
 
-def _cause(cause: Cause, numbers: Mapping[int, int]) -> Values:
-    """A cause by its first finding: its rule, the hop that lost the value, how much is like it, and the cases."""
+def _cause(cause: Cause, numbers: Mapping[int, int], bundle: Bundle) -> Values:
+    """A cause by its first finding: the rule, the hop that lost the value, how much is like it, and the cases."""
+    example, first = cause.example, cause.results[0]
     found = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
-    lost = cause.example.lost.by if cause.example is not None and cause.example.lost is not None else ""
+    values: Values = {"knob": "", "subject": first.reason or first.id, "rule": "", "lost": ""}
+    if example is not None:
+        values = {
+            "knob": example.knob,
+            "subject": example.subject,
+            "expected": _amount(example.expected, example.knob),
+            "observed": _amount(example.observed, example.knob),
+            "rule": _rule(example) or bundle.claims.get(first.claim, {}).get("sentence", ""),
+            "lost": example.lost.by if example.lost is not None else "",
+        }
     return {
-        "line": finding_line(cause.example) if cause.example is not None else cause.results[0].reason,
-        "rule": cause.example.reason.rule if cause.example is not None and cause.example.reason is not None else "",
-        "lost": lost,
+        **values,
         "counted": f"{found}{how_many(len(cause.results), 'case')}" if len(cause.findings or cause.results) > 1 else "",
         "cases": [(numbers[id(result)], result.id) for result in cause.results],
     }
+
+
+def _rule(finding: Finding) -> str:
+    """Why the value was expected, with the revision of the rules that says so."""
+    reason = finding.reason
+    if reason is None:
+        return ""
+    return f"{reason.rule} ({reason.revision})" if reason.rule and reason.revision else reason.rule
+
+
+def _amount(text: str, knob: str) -> str:
+    """A control file's value, and what it is in MiB or KiB."""
+    is_bytes = "memory" in knob and text.isascii() and text.isdecimal()
+    return shown_amount(Bytes(int(text))) if is_bytes else text or "nothing"
 
 
 def _tone(bundle: Bundle) -> str:
@@ -98,10 +125,12 @@ def _seconds(started: str, ended: str) -> int:
         return 0
 
 
-def _settings(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
-    """Name, value and origin; what was given stands before what was left at its default."""
+def _settings(bundle: Bundle) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Name, value and origin: those that were given, and under a title those that were left at their default."""
     rows = [(name, _text(setting["value"]), str(setting["origin"])) for name, setting in bundle.settings.items()]
-    yield from sorted(rows, key=lambda row: row[2] == "default")
+    for title, is_default in (("", False), ("left at their default", True)):
+        if some := [row for row in rows if (row[2] == "default") is is_default]:
+            yield title, some
 
 
 def _text(value: object) -> str:
@@ -112,13 +141,52 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _chapters(bundle: Bundle) -> Iterator[tuple[str, list[int], float]]:
-    """Name, cases by outcome, seconds; the last row is all."""
-    names = list(dict.fromkeys(result.chapter for result in bundle.results))
-    for name, of in [*((name, {name}) for name in names), ("all", set(names))]:
-        results = [result for result in bundle.results if result.chapter in of]
-        counts = [sum(result.outcome is outcome for result in results) for outcome in Outcome]
-        yield name, counts, sum(result.seconds for result in results)
+def _shares(bundle: Bundle) -> Iterator[tuple[int, str, int, float, float]]:
+    """For the bar of all cases: each outcome's number, name and cases, where its part begins and how long it is, in %.
+
+    What was not run is the last part.
+    """
+    names = [*(outcome.value for outcome in Outcome), "not run"]
+    counts = Counter(result.outcome.value for result in bundle.results)
+    counts["not run"] = bundle.not_run
+    before, whole = 0, counts.total()
+    for number, name in enumerate(names):
+        if cases := counts[name]:
+            yield number, name, cases, round(100 * before / whole, 2), round(100 * cases / whole, 2)
+        before += cases
+
+
+def _tables(bundle: Bundle) -> Iterator[Values]:
+    """Counts of cases by chapter and by system, and of findings by who set what was observed."""
+    results = bundle.results
+    chapters = _tallied(results, [result.chapter for result in results])
+    yield {"title": "Chapters", "name": "chapter", "more": ("seconds",), **chapters}
+    systems = [" ".join(filter(None, (result.profile, result.runtime, result.driver))) for result in results]
+    if len(set(systems)) > 1:
+        named = [system or "no system" for system in systems]
+        yield {"title": "Systems", "name": "system", "more": ("seconds",), **_tallied(results, named)}
+    setters = {setter: counts for setter, counts in bundle.set_by.items() if any(counts.values())}
+    if setters:
+        seen = [one for one in Verdict if one in _ALWAYS_TOLD or any(counts[one.value] for counts in setters.values())]
+        yield {
+            "title": "Who set what was observed",
+            "name": "set by",
+            "more": (),
+            "has_total": False,
+            "columns": [(list(Verdict).index(one), one.value) for one in seen],
+            "rows": [(setter, [counts[one.value] for one in seen], ()) for setter, counts in setters.items()],
+        }
+
+
+def _tallied(results: Sequence[TestResult], names: Sequence[str]) -> Values:
+    """Rows of cases by outcome and their seconds, by name; what no case ended in has no column; the last row is all."""
+    seen = [one for one in Outcome if one in _ALWAYS_TOLD or any(result.outcome is one for result in results)]
+    rows = []
+    for name in [*dict.fromkeys(names), None]:
+        own = [result for result, of in zip(results, names, strict=True) if name in (None, of)]
+        counts = [sum(result.outcome is outcome for result in own) for outcome in seen]
+        rows.append((name if name is not None else "all", counts, (f"{sum(result.seconds for result in own):.1f}",)))
+    return {"columns": [(list(Outcome).index(one), one.value) for one in seen], "rows": rows, "has_total": True}
 
 
 def _part(part: Part) -> tuple[str, ...]:
@@ -128,16 +196,17 @@ def _part(part: Part) -> tuple[str, ...]:
 
 
 def _machine(machine: Mapping[str, Any]) -> Values:
-    """A machine: short facts by their path, long lists folded by name."""
-    short: list[tuple[str, str]] = []
-    folded: list[tuple[str, list[tuple[str, str]]]] = []
+    """A machine: what tells it at a glance, and everything that it told, which is folded by name."""
+    short = [("runs", ", ".join(map(str, machine.get("runtimes", ()))))]
+    short += [(name, _text(machine[name])) for name in _AT_A_GLANCE if machine.get(name)]
+    folded: list[tuple[str, list[tuple[str, str]]]] = [("everything that it told", [])]
     for name, value in machine.items():
         rows = list(_rows(value, ""))
         if isinstance(value, dict) and len(rows) > _LONG:
             folded.append((name.replace("_", " "), rows))
         else:
-            short += [(f"{name} {row}".strip().replace("_", " "), text) for row, text in rows]
-    return {"id": str(machine.get("id", "?")), "short": short, "folded": folded}
+            folded[0][1].extend((f"{name} {row}".strip().replace("_", " "), text) for row, text in rows)
+    return {"id": str(machine.get("id", "?")), "short": [row for row in short if row[1]], "folded": folded}
 
 
 def _rows(value: object, path: str) -> Iterator[tuple[str, str]]:

@@ -101,17 +101,60 @@ def test_many_cases_with_one_thing_wrong_are_one_deviation(tmp_path):
     more = [json.dumps(wrong | {"id": f"{wrong['id']}-{number}"}) for number in range(8)]
     (folder / "findings.jsonl").write_text("\n".join([*lines, *more]) + "\n")
 
-    [cause] = overview(read_results(folder))["deviations"]
+    [(title, [cause], more)] = overview(read_results(folder))["causes"]
 
-    assert cause["line"].startswith("memory.high of container app of pod default/")
+    assert (title, more) == ("Deviations", 0)
+    assert (cause["knob"], cause["expected"], cause["observed"]) == ("memory.high", "62074880 (59.2 MiB)", "max")
+    assert cause["subject"].startswith("container app of pod default/")
     assert cause["counted"] == "9 findings in 9 cases"
     assert [number for number, _ in cause["cases"]] == [1, 4, 5, 6, 7, 8, 9, 10, 11]
     text = page_html(read_results(folder))
     assert "and 3 more cases" in text
     assert text.count("9 findings in 9 cases") == 1
-    assert [
-        one["counted"] for one in overview(read_results(copied(tmp_path / "one", change=deviating)))["deviations"]
-    ] == [""]
+    [(_, alone, _)] = overview(read_results(copied(tmp_path / "one", change=deviating)))["causes"]
+    assert [one["counted"] for one in alone] == [""]
+
+
+def test_errors_stand_on_the_overview_beside_deviations(tmp_path):
+    results = Results(folder=tmp_path, bundle=BUNDLE)
+
+    titles = {title: [cause["subject"] for cause in causes] for title, causes, _ in overview(results)["causes"]}
+
+    assert list(titles) == ["Deviations", "Errors"]
+    assert all(titles["Errors"])
+
+
+def test_counts_have_columns_for_what_there_is_alone():
+    tables = {table["title"]: table for table in overview(read_results(TRIXIE))["tables"]}
+
+    assert [name for _, name in tables["Chapters"]["columns"]] == ["conforms", "deviates"]
+    assert tables["Chapters"]["rows"][-1][:2] == ("all", [4, 0])
+    assert "Systems" not in tables
+
+
+def test_systems_are_counted_beside_each_other_where_there_are_several(tmp_path):
+    of = {"runtime": "containerd+runc", "driver": "systemd"}
+    cases = (
+        result("a", Outcome.CONFORMS, profile="trixie", **of),
+        result("a", Outcome.DEVIATES, profile="forky", **of),
+        result("b", Outcome.CONFORMS, profile="forky", **of),
+    )
+    bundle = dataclasses.replace(BUNDLE, results=cases)
+
+    tables = {table["title"]: table for table in overview(Results(folder=tmp_path, bundle=bundle))["tables"]}
+
+    assert [row[:2] for row in tables["Systems"]["rows"]] == [
+        ("trixie containerd+runc systemd", [1, 0]), ("forky containerd+runc systemd", [1, 1]), ("all", [2, 1])
+    ]  # fmt: skip
+
+
+def test_the_bar_has_a_part_for_what_was_not_run(tmp_path):
+    cases = (result("a", Outcome.CONFORMS), result("b", Outcome.DEVIATES))
+    bundle = dataclasses.replace(BUNDLE, results=cases, not_run=2)
+
+    assert overview(Results(folder=tmp_path, bundle=bundle))["shares"] == [
+        (0, "conforms", 1, 0.0, 25.0), (1, "deviates", 1, 25.0, 25.0), (6, "not run", 2, 50.0, 50.0)
+    ]  # fmt: skip
 
 
 def test_a_deviation_leads_to_its_case_and_says_how_it_is_run_again(tmp_path):
@@ -119,7 +162,7 @@ def test_a_deviation_leads_to_its_case_and_says_how_it_is_run_again(tmp_path):
     number, case = next((n, one) for n, one in enumerate(page.data("index")["cases"]) if "crossing" in one["id"])
 
     assert ("a", {"href": f"#case-{number}"}) in page.elements
-    assert "is max, expected 62074880" in page.text
+    assert "observed max" in " ".join(page.text.split())
     assert case["again"].startswith("memqos run 'throttling/test_throttling.py::test_crossing_memory_high")
 
 
@@ -198,6 +241,11 @@ def test_columns_are_named_by_what_tells_them_apart():
         result("plain", Outcome.CONFORMS),
     ]
 
-    assert list(columns_of(cases).values()) == ["containerd+runc v1.36", "oci:runc v1.36", "oci:runc any release"]
+    later = result("v1.37-a", Outcome.CONFORMS, profile="trixie", runtime="oci:runc", driver="systemd")
+
+    assert list(columns_of(cases).values()) == ["containerd+runc", "oci:runc", "oci:runc"]
+    assert list(columns_of([*cases, later]).values()) == [
+        "containerd+runc", "oci:runc v1.36", "oci:runc any release", "oci:runc v1.37"
+    ]  # fmt: skip
     assert list(columns_of(cases[:1]).values()) == ["trixie containerd+runc"]
     assert columns_of(cases[3:]) == {}
