@@ -178,6 +178,12 @@ def other_zone(mems):
     return {"0": "1", "1": "0"}.get(mems, mems)
 
 
+def the_first_alone(resources):
+    """Lists of CPUs and zones taken for their first ones."""
+    cpu = resources.get("cpu") or {}
+    cpu.update({name: cpu[name].partition("-")[0] for name in ("cpus", "mems") if name in cpu})
+
+
 # ---- what is done afterwards, to a cgroup with `write`, `parent` and `siblings`
 
 
@@ -299,6 +305,8 @@ WAYS = {
     "limit wins over unified": Way(create=limit_over_unified),
     "other zone": Way(create=set_to("cpu", "mems", to=other_zone)),
     "score of another": Way(process=set_to("oomScoreAdj", to=lambda score: score - 1)),
+    "score never negative": Way(process=set_to("oomScoreAdj", to=lambda score: max(score, 0))),
+    "the first of a list": Way(create=the_first_alone),
     "protects everybody": Way(after={"start": writes("memory.low", "4194304")}),
     "groups everybody": Way(after={"start": writes("memory.oom.group", "1")}),
     "slows swap down": Way(after={"start": writes("memory.swap.high", "1048576")}),

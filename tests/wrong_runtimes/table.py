@@ -83,6 +83,8 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "limit wins over unified": {"requests/unified-over-limit": "memory.max"},
     "other zone": {"requests/mems": "cpuset.mems"},
     "score of another": {"requests/oom-score": "oom_score_adj"},
+    "score never negative": {"requests/everything": "oom_score_adj"},
+    "the first of a list": {"requests/ranges": "cpuset.cpus cpuset.mems"},
     "protects everybody": {"requests/nothing": "memory.low"},
     "groups everybody": {"requests/nothing": "memory.oom.group"},
     "slows swap down": {"requests/nothing": "memory.swap.high"},

@@ -185,7 +185,7 @@ class Requests:
             findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=SUBJECT))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
-        elif files[Knob.MEMORY_MAX] is NoFile.NO_FILE:
+        elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
             controllers = self._read([path, parent], [CONTROLLERS])
             findings += uncounted_findings(path, parent, controllers, subject=SUBJECT)
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
