@@ -91,7 +91,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),
     "bundles": frozenset({"errors", "model", "engine", "catalog.data", "claims", "report"}),
     "page": frozenset(
-        {"errors", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
+        {"errors", "model", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
     ),
     "face": frozenset({"errors", "clock", "engine", "report", "third:click", "third:rich"}),
     # L6: what speaks to people and to pytest; nothing below imports it
