@@ -180,6 +180,20 @@ class RaisesTheDead(Speaks):
         self.cgroups.make(self.path(handle))
 
 
+class KeepsCgroupsOfTheDead(Speaks):
+    """As CRI-O does without systemd, until the container is removed."""
+
+    def __init__(self, place: Any, driver: Any) -> None:
+        super().__init__(place, driver)
+        end = self.fake._end
+
+        def keep(container: Any, exit_code: int, reason: str) -> None:
+            end(container, exit_code, reason)
+            self.cgroups.make(container.cgroup)
+
+        self.fake._end = keep  # type: ignore[method-assign]
+
+
 class SaysTheOldLimit(Speaks):
     def status(self, handle: Any, *, deadline: Any) -> Any:
         told = self.fake.status(handle, deadline=deadline)
@@ -325,6 +339,14 @@ def test_a_wrong_runtime_is_found_by_what_is_wrong(
     found = deviating(asked(VERBS[name], kind))
     assert knobs <= found
     assert found <= knobs | {one for one in found if one.startswith("ContainerStatus.")}
+
+
+def test_a_runtime_may_keep_the_cgroup_of_a_container_that_has_ended() -> None:
+    found = asked(VERBS["update-ended"], KeepsCgroupsOfTheDead, CgroupDriver.CGROUPFS)
+    assert deviating(found) == set()
+    assert [(one.knob, one.why_not) for one in found if one.verdict is Verdict.NOT_OBSERVABLE] == [
+        ("cgroup", "the runtime keeps the cgroup of a container that has ended until it is removed")
+    ]
 
 
 def test_a_runtime_names_its_driver() -> None:
