@@ -20,6 +20,7 @@ NEEDS: Mapping[str, str] = {
     "swap": "the machine has swap and its kernel counts it in memory.swap.max",
     "small swap": "the machine has swap, and so little that a program fills it within seconds",
     "noswap": "the kernel knows the mount option noswap of tmpfs",
+    "memory_recursiveprot": "cgroups are mounted with memory_recursiveprot, as systemd mounts them",
     "psi": "the kernel measures pressure (memory.pressure can be read)",
     "zones": "the machine has two NUMA zones or more",
     "far zone": "the machine has a NUMA zone with memory and no CPUs",

@@ -27,8 +27,7 @@ def test_a_program_is_killed_at_its_memory(qos_node, qos_kubelet, qos_catalog, q
 
     qos_evidence.settle(
         course.premises,
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
+        *course.is_killed(),
         course.reason_tells_oom(),
     )
 

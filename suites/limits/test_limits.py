@@ -5,11 +5,18 @@
       container app    24 Mi        by the revision            48 Mi of page cache
     pod shares         24 Mi        max
       container app    24 Mi        0, since it is Guaranteed  40 Mi in a file on a tmpfs
+    pod shares-mapped  24 Mi        max
+      container app    24 Mi        0, since it is Guaranteed  the same, through a mapping
     pod holds-small    48 Mi        max
       container app    48 Mi        0, since it is Guaranteed  8 Mi anonymous, and a second that wants 96 Mi, or that
-                                                               takes a third of what is left and ends
+                                                               takes a third of what is left, as anonymous memory or
+                                                               in a file, and ends
     pod holds-guaranteed  64 Mi     max
       container app    64 Mi        0, since it is Guaranteed  48 Mi anonymous, a third of what is left, then nothing
+    pod one-zone-cache 128 Mi       max
+      container app    128 Mi, then 0, since it is Burstable   24 Mi of page cache
+                       half of
+                       what it uses
 
 The second program is started in the container by the runtime and has the container's own oom_score_adj, so that the
 larger of the two is the one to be killed. Counters of a new cgroup begin at zero and are exact; nothing here has a
@@ -36,24 +43,22 @@ def test_page_cache_makes_room_at_memory_max(qos_node, qos_kubelet, qos_catalog,
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "max"),
-        course.stays("memory.events", "oom_kill"),
-        course.finishes(),
-        course.still_runs(),
+        *course.gets_through(),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/shared-memory-counts")
-def test_a_file_on_a_tmpfs_counts_as_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+@pytest.mark.parametrize("pod", ["shares", "shares-mapped"])
+def test_a_file_on_a_tmpfs_counts_as_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence, pod):
     """Nothing can make room for it, so the program is killed."""
-    with qos_node.watched(qos_catalog.pod("shares"), qos_kubelet, rests_on=PREMISES) as container:
+    with qos_node.watched(qos_catalog.pod(pod), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
     qos_evidence.settle(
         course.premises,
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
+        *course.is_killed(),
     )
 
 
@@ -86,8 +91,7 @@ def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos
 
     qos_evidence.settle(
         course.premises,
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
+        *course.is_killed(),
     )
 
 
@@ -117,3 +121,36 @@ def test_a_program_that_ended_is_charged_no_more(qos_node, qos_kubelet, qos_cata
         course = container.until_done()
 
     qos_evidence.settle(course.premises, course.peaked(most), course.falls_below(most), course.still_runs())
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/files-outlive-their-writer")
+@pytest.mark.parametrize("kind", ["file", "tmpfs"])
+def test_files_of_a_program_that_ended_stay_charged(qos_node, qos_kubelet, qos_catalog, qos_evidence, kind):
+    """Page cache and shared memory of a second program are the container's, who else may come to use them."""
+    with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
+        container.until_done()
+        most = container.leave_a_third(kind)
+        course = container.until_done()
+
+    qos_evidence.settle(course.premises, course.peaked(most), course.stays_near(most), course.still_runs())
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("limits/lowered-limit-takes-page-cache")
+def test_a_limit_below_usage_takes_page_cache(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The runtime is asked for half of what the container uses, and gets it."""
+    with qos_node.watched(qos_catalog.pod("one-zone-cache"), qos_kubelet, rests_on=PREMISES) as container:
+        before = container.until_done()
+        container.halve_limit()
+        after = container.until_done()
+
+    qos_evidence.settle(
+        before.premises,
+        before.still_runs(),
+        after.premises,
+        after.shrinks_to_limit(),
+        *after.lives(),
+    )

@@ -4,7 +4,7 @@
     pod one-zone           one zone          40 Mi anonymous            anon: that zone only
     pod one-zone-cache     one zone          24 Mi of page cache        file: that zone only
     pod one-zone-shared    one zone          24 Mi on a tmpfs           shmem: that zone only
-    pod fills-zone         a zone of 48 Mi   384 Mi anonymous           killed; anon: that zone only
+    pod zone-huge          one zone          8 Mi in huge pages         pages in use: that zone's only
     pod init-then-app      its init's        40 Mi anonymous            anon: that zone only
       by the draft of 2020 the other         40 Mi anonymous            anon: that zone only
     pod zone-first         the first zone    16 Mi anonymous            anon: that zone only
@@ -14,16 +14,14 @@
     pod zone-group         several zones     16 Mi anonymous            anon: these zones only
 
 Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
-cgroup-v2.rst, cpuset.mems); but one that is killed may take memory anywhere until it is dead (kernel/cgroup/cpuset.c,
-cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then. Which zones pods get is the word of the
-Memory Manager's model (`memqos.engine.numa`) for the zones that the machine has. What a zone of 48 Mi is short of, huge
-pages have taken, which nobody uses; what others have there may be swapped out, so that a program gets more of it.
+cgroup-v2.rst, cpuset.mems). Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
+the zones that the machine has.
 """
 
 import pytest
 
 from memqos import Knob
-from memqos.testing import counted, ended, gathered
+from memqos.testing import counted, gathered
 
 MEMS = [Knob.CPUSET_MEMS]
 
@@ -94,6 +92,22 @@ def test_shared_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
+@pytest.mark.claim("numa/mems-pins-huge-pages")
+def test_huge_pages_are_of_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+    """Of the huge pages that each zone has, those of the zone that CRI's cpuset_mems names are taken."""
+    pod = qos_catalog.pod("zone-huge")
+    with (
+        qos_node.huge_volume() as huge,
+        qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone, volumes=[huge.mount]) as container,
+    ):
+        course = container.until_done()
+        placed = huge.is_only_on(qos_zone)
+
+    qos_evidence.settle(course.premises, course.finishes(), course.still_runs(), placed)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/changed-mems-move-pages")
 def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The runtime is asked for another zone while the program holds its memory."""
@@ -109,27 +123,6 @@ def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_e
         after.premises,
         after.ends_only_on(there),
         after.still_runs(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("numa/full-zone-kills")
-def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program is killed, though the other zone has room for all that it wants."""
-    *_, zone = (zone.id for zone in qos_node.facts.zones)
-    pod = qos_catalog.pod("fills-zone")
-    with (
-        qos_node.narrowed(zone),
-        qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=zone) as container,
-    ):
-        course = container.until(ended())
-
-    qos_evidence.settle(
-        course.premises,
-        course.is_killed_for_its_zone(),
-        course.never_leaves(zone),
-        course.exit_code_tells_kill(),
     )
 
 

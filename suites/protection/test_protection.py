@@ -125,8 +125,7 @@ def test_page_cache_that_is_protected_up_to_the_limit_kills(qos_node, qos_kubele
 
     qos_evidence.settle(
         course.premises,
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
+        *course.is_killed(),
     )
 
 
@@ -141,7 +140,5 @@ def test_the_same_page_cache_makes_room_where_nothing_protects_it(qos_node, qos_
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "max"),
-        course.stays("memory.events", "oom_kill"),
-        course.finishes(),
-        course.still_runs(),
+        *course.gets_through(),
     )

@@ -8,17 +8,11 @@
     pod limited-swap-half  72 Mi        max
       container app        72 Mi        half of that                             104 Mi anonymous
     pod wants-swap         32 Mi        max
-      container app        32 Mi        a share, 0 or max, by the revision       64 Mi anonymous
+      container app        32 Mi        request / memory of the node * swap      64 Mi anonymous
     pod wants-swap-equal   32 Mi        max
       container app        32 Mi        0, since its request equals its limit    48 Mi anonymous
-    pod wants-swap-critical  64 Mi      max
-      container app        64 Mi        a share; 0 from 1.31 on                  68 Mi anonymous
     pod swaps-some         64 Mi        max
       container app        64 Mi        request / memory of the node * swap      72 Mi anonymous, and then nothing
-    pod fills-volume       64 Mi        max
-      container app        64 Mi        request / memory of the node * swap      72 Mi in a volume on a tmpfs
-    pod fills-swap         32 Mi        max
-      container app        32 Mi        max                                      192 Mi anonymous, of 112 Mi of swap
     kubepods               256 Mi
       pod holds-guaranteed   64 Mi      0                                        48 Mi anonymous
       pod holds-little       max        0, since it is BestEffort                32 Mi anonymous
@@ -110,100 +104,7 @@ def test_a_request_that_equals_its_limit_leaves_no_swap(qos_node, qos_kubelet, q
     qos_evidence.settle(
         course.premises,
         course.swaps_nothing(),
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("swap/critical-does-not-swap")
-def test_a_critical_pod_swaps_up_to_1_30_and_not_after_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The same pod gets through with its share of the swap, and is killed without it."""
-    pod, before = qos_catalog.pod("wants-swap-critical"), qos_catalog.kubelet("v1.30-limited-swap")
-    with qos_node.watched(pod, before, rests_on=PREMISES) as container:
-        swapping = container.until_done()
-    with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
-        critical = container.until(ended())
-
-    qos_evidence.settle(
-        swapping.premises,
-        swapping.swaps(),
-        swapping.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        swapping.still_runs(),
-        critical.premises,
-        critical.swaps_nothing(),
-        critical.rises("memory.events", "oom_kill"),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22-limited-swap")
-@pytest.mark.claim("swap/alpha-limited-is-none")
-def test_limited_swap_of_the_alpha_is_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What 1.28 gives a share of the swap had nothing of it before."""
-    pod, beta = qos_catalog.pod("wants-swap"), qos_catalog.kubelet("v1.28-limited-swap")
-    with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
-        alpha = container.until(ended())
-    with qos_node.watched(pod, beta, rests_on=PREMISES) as container:
-        later = container.until(ended())
-
-    qos_evidence.settle(
-        alpha.premises,
-        alpha.swaps_nothing(),
-        alpha.rises("memory.events", "oom_kill"),
-        later.premises,
-        later.swaps(),
-        later.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22-unlimited-swap")
-@pytest.mark.claim("swap/alpha-unlimited-passes-the-share")
-def test_unlimited_swap_of_the_alpha_passes_what_limited_swap_gives(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program gets all that it wants, where 1.28 with LimitedSwap kills it at the end of its share."""
-    pod, beta = qos_catalog.pod("wants-swap"), qos_catalog.kubelet("v1.28-limited-swap")
-    with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
-        alpha = container.until_done()
-    with qos_node.watched(pod, beta, rests_on=PREMISES) as container:
-        later = container.until(ended())
-
-    qos_evidence.settle(
-        alpha.premises,
-        alpha.swaps_more_than(later),
-        alpha.finishes(),
-        alpha.still_runs(),
-        later.premises,
-        later.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        later.exit_code_tells_kill(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.30-unset-swap")
-@pytest.mark.claim("swap/unset-is-unlimited-then-none")
-def test_no_swap_behaviour_is_no_limit_in_1_28_and_no_swap_later(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What the enhancement says of 1.28 stands between the two: a share of the swap."""
-    pod = qos_catalog.pod("wants-swap")
-    with qos_node.watched(pod, qos_catalog.kubelet("v1.28-unset-swap"), rests_on=PREMISES) as container:
-        shipped = container.until_done()
-    documented_by = qos_catalog.kubelet("v1.28-unset-swap-documented")
-    with qos_node.watched(pod, documented_by, rests_on=PREMISES) as container:
-        documented = container.until(ended())
-    with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
-        later = container.until(ended())
-
-    qos_evidence.settle(
-        shipped.premises,
-        shipped.swaps_more_than(documented),
-        shipped.still_runs(),
-        documented.premises,
-        documented.swaps(),
-        documented.exit_code_tells_kill(),
-        later.premises,
-        later.swaps_nothing(),
-        later.exit_code_tells_kill(),
+        *course.is_killed(),
     )
 
 
@@ -214,20 +115,16 @@ def test_a_used_up_share_kills_where_it_was_used_up(qos_node, qos_kubelet, qos_c
     """The swap of the node is not full, and the pod beside it, which may not swap, does not notice."""
     pods = [qos_catalog.pod("wants-swap"), qos_catalog.pod("holds-small")]
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
-        wants, holds = watch.container("wants-swap"), watch.container("holds-small")
-        watch.until(wants.sees(ended()))
-        holds.until_done()
+        wants, holds = watch.until_ended("wants-swap", beside="holds-small")
 
     qos_evidence.settle(
-        wants.course.premises,
-        wants.course.swaps(),
-        wants.course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        wants.course.rises("memory.events", "oom_kill"),
-        wants.course.exit_code_tells_kill(),
-        holds.course.premises,
-        holds.course.swaps_nothing(),
-        holds.course.stays("memory.events", "oom_kill"),
-        holds.course.still_runs(),
+        wants.premises,
+        wants.swaps(),
+        wants.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
+        *wants.is_killed(),
+        holds.premises,
+        holds.swaps_nothing(),
+        *holds.lives(),
     )
 
 
@@ -283,79 +180,4 @@ def test_only_what_has_a_share_is_swapped_when_kubepods_runs_short(qos_node, qos
         crowd.still_runs("swaps-share"),
         *(crowd.swaps_nothing(name) for name in without),
         *(crowd.still_runs(name) for name in without),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("swap/volumes-stay-in-memory")
-def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The container may swap, and has nothing that it may swap."""
-    pod = qos_catalog.pod("fills-volume")
-    with (
-        qos_node.memory_volume(noswap=True) as volume,
-        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
-    ):
-        course = container.until(ended())
-
-    qos_evidence.settle(
-        course.premises,
-        course.hardly_swaps(),
-        course.rises("memory.events", "oom_kill"),
-        course.exit_code_tells_kill(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("swap/volumes-are-swapped-without-noswap")
-def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The same program gets through, as it does where the kernel has no noswap."""
-    pod = qos_catalog.pod("fills-volume")
-    with (
-        qos_node.memory_volume(noswap=False) as volume,
-        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
-    ):
-        course = container.until_done()
-
-    qos_evidence.settle(
-        course.premises,
-        course.swaps(),
-        course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        course.finishes(),
-        course.still_runs(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22-unlimited-swap")
-@pytest.mark.claim("swap/devices-by-priority")
-def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What the program swaps fits on the first device."""
-    with qos_node.watched(qos_catalog.pod("wants-swap"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until_done()
-        order = qos_node.swaps_in_order()
-
-    qos_evidence.settle(course.premises, course.swaps(), course.still_runs(), order)
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22-unlimited-swap")
-@pytest.mark.claim("swap/full-devices-kill-who-fills-them")
-def test_full_devices_kill_who_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Its memory limit is what it runs into when nothing more can be swapped."""
-    pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]
-    with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
-        fills, holds = watch.container("fills-swap"), watch.container("holds-small")
-        watch.until(fills.sees(ended()))
-        holds.until_done()
-
-    qos_evidence.settle(
-        fills.course.premises,
-        fills.course.swaps(),
-        fills.course.rises("memory.events", "oom_kill"),
-        fills.course.exit_code_tells_kill(),
-        holds.course.premises,
-        holds.course.stays("memory.events", "oom_kill"),
-        holds.course.still_runs(),
     )

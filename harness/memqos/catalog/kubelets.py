@@ -50,6 +50,10 @@ class KubeletCase:
             self, settings=dataclasses.replace(self.settings, throttling_factor=Fraction(factor))
         )
 
+    def with_enforced(self, *keys: str) -> KubeletCase:
+        """The same kubelet with these as its enforceNodeAllocatable."""
+        return dataclasses.replace(self, settings=dataclasses.replace(self.settings, enforce_node_allocatable=keys))
+
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
     """Every kubelet of fixtures/kubelets.toml, in its order.

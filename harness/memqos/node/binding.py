@@ -1,18 +1,30 @@
-"""Pods bound to one NUMA zone, for what is asked of zones without a Memory Manager."""
+"""What a kubelet would not ask for: pods bound to one NUMA zone or limited below what they use, classes with half."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from memqos.engine.plan import Expected, Plan, PlannedContainer, PlannedPod, Reason
-from memqos.model.knob import Knob, Text
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Bytes, Knob, KnobValue, Text
+from memqos.model.read_back import read_back
 
-__all__ = ["bound_container", "bound_to"]
+__all__ = ["bound_container", "bound_to", "halved_classes", "limited_container"]
 
 _ASKED = Reason(
     rule="the container is bound to the NUMA zone that the test asks for",
     revision="CRI v1",
     source="CRI LinuxContainerResources.cpuset_mems",
+)
+_LIMITED = Reason(
+    rule="the container is limited to what the test asks for while it runs",
+    revision="CRI v1",
+    source="CRI LinuxContainerResources.memory_limit_in_bytes",
+)
+_HALVED = Reason(
+    rule="the class has half of what its pods ask for, as one to which a kubelet has not added its newest pods yet",
+    revision="a test",
+    source="kubelet cm/qos_container_manager_linux.go, UpdateCgroups",
 )
 
 
@@ -21,17 +33,48 @@ def bound_to(plan: Plan, zone: int) -> Plan:
     return dataclasses.replace(plan, pods=tuple(_bound_pod(pod, str(zone)) for pod in plan.pods))
 
 
+def halved_classes(plan: Plan, *, page_size: int) -> Plan:
+    """The plan with half of each QoS class's memory.min, in whole pages: as before a kubelet has summed up its pods."""
+    return dataclasses.replace(plan, qos=tuple(_halved(cgroup, page_size) for cgroup in plan.qos))
+
+
+def _halved(cgroup: PlannedCgroup, page_size: int) -> PlannedCgroup:
+    least = cgroup.knobs.get(Knob.MEMORY_MIN)
+    if least is None or not isinstance(least.value, Bytes):
+        return cgroup
+    half = read_back(Knob.MEMORY_MIN, Bytes(least.value.count // 2), page_size)
+    halved = Expected(knob=Knob.MEMORY_MIN, written=half, value=half, reason=_HALVED)
+    return dataclasses.replace(cgroup, knobs={**cgroup.knobs, Knob.MEMORY_MIN: halved})
+
+
 def _bound_pod(pod: PlannedPod, zone: str) -> PlannedPod:
     return dataclasses.replace(pod, containers=tuple(bound_container(container, zone) for container in pod.containers))
 
 
 def bound_container(container: PlannedContainer, zone: str) -> PlannedContainer:
     """The container with its request naming this NUMA zone."""
-    value = Text(zone)
-    expected = Expected(knob=Knob.CPUSET_MEMS, written=value, value=value, reason=_ASKED)
-    knobs = {**container.cgroup.knobs, Knob.CPUSET_MEMS: expected}
+    resources = dataclasses.replace(container.resources, cpuset_mems=zone)
+    return _asked(container, resources, Knob.CPUSET_MEMS, Text(zone), _ASKED)
+
+
+def limited_container(container: PlannedContainer, limit: int, *, page_size: int = 4096) -> PlannedContainer:
+    """The container with this memory limit in bytes, and with as much swap as before."""
+    resources = container.resources
+    swap = resources.memory_swap_limit_in_bytes
+    lowered = dataclasses.replace(
+        resources,
+        memory_limit_in_bytes=limit,
+        memory_swap_limit_in_bytes=swap - resources.memory_limit_in_bytes + limit if swap > 0 else swap,
+    )
+    shown = read_back(Knob.MEMORY_MAX, Bytes(limit), page_size)
+    return _asked(container, lowered, Knob.MEMORY_MAX, shown, _LIMITED)
+
+
+def _asked(
+    container: PlannedContainer, resources: ContainerResources, knob: Knob, value: KnobValue, reason: Reason
+) -> PlannedContainer:
+    expected = Expected(knob=knob, written=value, value=value, reason=reason)
+    knobs = {**container.cgroup.knobs, knob: expected}
     return dataclasses.replace(
-        container,
-        resources=dataclasses.replace(container.resources, cpuset_mems=zone),
-        cgroup=dataclasses.replace(container.cgroup, knobs=knobs),
+        container, resources=resources, cgroup=dataclasses.replace(container.cgroup, knobs=knobs)
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
-from memqos.model.knob import Bytes, Knob
+from memqos.model.knob import Knob
 from memqos.node.conditions import SLACK, THROTTLE_US
-from memqos.node.growth import Used, furthest, looks_at, slowed
+from memqos.node.growth import looks_at
 from memqos.node.placed import Placed
 from memqos.node.swapped import Swapped
+from memqos.node.throttled import Throttled
 from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
@@ -20,7 +19,7 @@ OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
 
-class Course(Swapped, Placed):
+class Course(Throttled, Swapped, Placed):
     """What happened to a container; see `Judged`."""
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
@@ -73,44 +72,6 @@ class Course(Swapped, Placed):
             return self._unbounded(file, limit)
         return self._finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
 
-    def waits(self) -> Finding:
-        """For most of the time since its growth costs sleep, tasks of its pod waited for memory."""
-        high = self.samples[0].bound(Knob.MEMORY_HIGH)
-        if high is None:
-            return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="some total")
-        looks = [(one.reading.at, stalled) for one in slowed(self.samples, high)
-                 if (stalled := one.counter("memory.pressure", "some total")) is not None]  # fmt: skip
-        seconds = looks[-1][0] - looks[0][0] if looks else 0.0
-        why = "" if seconds else "no two samples show it above memory.high by so much that it sleeps"
-        waited = (looks[-1][1] - looks[0][1]) / 1e6 if looks else 0.0
-        expected = f"more than half of {seconds:.1f} s above memory.high"
-        return self._finding(
-            "memory.pressure", expected, f"{waited:.1f} s", waited > seconds / 2, key="some total", why_not=why
-        )
-
-    def grows_as_delayed(self) -> Finding:
-        """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
-        high = self.samples[0].bound(Knob.MEMORY_HIGH)
-        return self._delayed(looks_at(self.samples), high, threads=1)
-
-    def pod_grows_as_delayed(self) -> Finding:
-        """The same of its pod and the pod's own memory.high, below which the programs of all its containers sleep."""
-        pod = self.rests_on.pod
-        expected = pod.cgroup.knobs.get(Knob.MEMORY_HIGH)
-        high = expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
-        found = self._delayed(looks_at(self.samples, pod=True), high, threads=len(pod.containers))
-        return replace(found, subject=verdict.subject(pod.cgroup, pod), cgroup=str(self.samples[-1].pod))
-
-    def _delayed(self, looks: Sequence[Used], high: int | None, *, threads: int) -> Finding:
-        if high is None:
-            return self._unbounded("memory.current", Knob.MEMORY_HIGH)
-        far = furthest(looks, high, threads=threads)
-        if far is None:
-            why = f"fewer than two samples show it above memory.high {high} by so much that it sleeps"
-            return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)
-        expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
-        return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)
-
     def rises_no_more(self, file: str, key: str, *, since: float) -> Finding:
         """A counter that rose before this time, in seconds of the machine's clock, has stood still from then on."""
         counts = [(sample.reading.at, sample.counter(file, key)) for sample in self.samples]
@@ -130,6 +91,23 @@ class Course(Swapped, Placed):
         expected = f"less than {bound}, half of the way down from {most}"
         return self._finding("memory.current", expected, last, last is not None and last < bound, key="fallen")
 
+    def shrinks_to_limit(self) -> Finding:
+        """No more is in use, in any sample, than the memory.max that it was given while it used more."""
+        most = max(self._amounts("memory.current"), default=None)
+        bound = self.samples[0].bound(Knob.MEMORY_MAX)
+        if bound is None:
+            return self._unbounded("memory.current", Knob.MEMORY_MAX)
+        expected = f"at most {bound} ({Knob.MEMORY_MAX})"
+        return self._finding("memory.current", expected, most, most is not None and most <= bound, key="limited")
+
+    def stays_near(self, most: int) -> Finding:
+        """In the last sample at least half as much was in use as that, by what lies above the least there ever was."""
+        seen = [usage for _, usage in looks_at(self.samples)]
+        bound = (most + min(seen, default=0)) // 2
+        last = seen[-1] if seen else None
+        expected = f"at least {bound}, half of the way up to {most}"
+        return self._finding("memory.current", expected, last, last is not None and last >= bound, key="left")
+
     def peaked(self, least: int) -> Finding:
         """In the last sample memory.peak, which the kernel keeps, was at least so much, whatever was in use by then."""
         peak = next((seen for one in reversed(self.samples) if (seen := one.number("memory.peak")) is not None), None)
@@ -140,23 +118,46 @@ class Course(Swapped, Placed):
 
         why_not: why that cannot be expected, "" if it can.
         """
-        least = min(self._used_since(since), default=None)
+        least = self.least_used(since)
         holds = least is not None and least >= usage - SLACK
         expected = f"at least {usage - SLACK} ({usage} before, less {SLACK})"
         return self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not)
 
+    def keeps_share(self, share: int, *, since: float, why_not: str = "") -> Finding:
+        """Memory in use came as close to this as the kernel's own test of protection asks, and no further down.
+
+        That is values_close of selftests/cgroup: off by no more than a tenth of both together. why_not: as of `keeps`.
+        """
+        least = self.least_used(since)
+        expected = f"{share}, or off by no more than a tenth of both together"
+        holds = least is not None and abs(least - share) <= (least + share) // 10
+        return self._finding("memory.current", expected, least, holds, key="share", why_not=why_not)
+
+    def keep_together(self, others: Sequence[Course], whole: int, *, since: float, why_not: str = "") -> Finding:
+        """With these others it never had less in use than this, by what each had least; why_not: as of `keeps`."""
+        amounts = [one.least_used(since) for one in (self, *others)]
+        seen = [amount for amount in amounts if amount is not None]
+        together = sum(seen) if len(seen) == len(amounts) else None
+        holds = together is not None and together >= whole
+        expected = f"at least {whole} with those beside it"
+        return self._finding("memory.current", expected, together, holds, key="share", why_not=why_not)
+
     def gives_way(self, usage: int, *, since: float, why_not: str = "") -> Finding:
         """Memory in use became less than it was before, by more than one batch."""
-        least = min(self._used_since(since), default=None)
+        least = self.least_used(since)
         holds = least is not None and least < usage - SLACK
         expected = f"less than {usage - SLACK} ({usage} before, less {SLACK})"
         return self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not)
 
-    def _used_since(self, since: float) -> list[int]:
-        """Memory in use at that time and after it: there is a sample of each change, and none while nothing changes."""
+    def least_used(self, since: float) -> int | None:
+        """The least memory that was in use from that time on, in bytes; None if no sample tells.
+
+        There is a sample of each change, and none while nothing changes.
+        """
         seen = [(sample.reading.at, sample.number("memory.current")) for sample in self.samples]
         before = [amount for at, amount in seen if at <= since and amount is not None]
-        return before[-1:] + [amount for at, amount in seen if at > since and amount is not None]
+        after = [amount for at, amount in seen if at > since and amount is not None]
+        return min(before[-1:] + after, default=None)
 
     def ran_into(self, file: str) -> Finding:
         """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
@@ -169,6 +170,19 @@ class Course(Swapped, Placed):
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
         return self._word("state", "running", observed)
+
+    def lives(self) -> tuple[Finding, Finding]:
+        """Nothing of it was killed, and it runs."""
+        return self.stays("memory.events", "oom_kill"), self.still_runs()
+
+    def gets_through(self) -> tuple[Finding, Finding, Finding]:
+        """The same, and its workload did all that it was told to do, and that comes to an end."""
+        killed, runs = self.lives()
+        return killed, self.finishes(), runs
+
+    def is_killed(self) -> tuple[Finding, Finding]:
+        """The kernel killed it, and the runtime gives the exit code of that."""
+        return self.rises("memory.events", "oom_kill"), self.exit_code_tells_kill()
 
     def exit_code_tells_kill(self) -> Finding:
         """The runtime gives the exit code of a killed process."""

@@ -10,47 +10,19 @@ from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
-from memqos.node.course import Course
-from memqos.node.premises import broken_of
+from memqos.node.together import Together
 from memqos.node.watched import WatchedContainer
 
 __all__ = ["Crowded", "crowding"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowded:
-    """What a neighbour's growth made others swap; each is named by its pod, of which it is the first."""
-
-    containers: Sequence[WatchedContainer]
-
-    @property
-    def premises(self) -> tuple[Finding, ...]:
-        """The knobs that swapping rests on, of every container and its pod: settle them with the behaviour."""
-        return tuple(finding for one in self.containers for finding in one.course.premises)
-
-    def swaps(self, pod: str) -> Finding:
-        """Some of it was swapped out."""
-        return self._course(pod).swaps(why_not=self._broken())
-
-    def swaps_nothing(self, pod: str) -> Finding:
-        """Nothing of it was swapped out."""
-        return self._course(pod).swaps_nothing(why_not=self._broken())
+class Crowded(Together):
+    """What a neighbour's growth made others swap."""
 
     def stays_within_its_share(self, pod: str) -> Finding:
         """It never had more in swap than its planned memory.swap.max."""
         return self._course(pod).stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX)
-
-    def still_runs(self, pod: str) -> Finding:
-        """The runtime says that it runs."""
-        return self._course(pod).still_runs()
-
-    def _course(self, pod: str) -> Course:
-        return next(one for one in self.containers if one.premises.pod.name == pod).course
-
-    def _broken(self) -> str:
-        """Why nothing can be expected of anybody: one that swaps by mistake leaves the others room."""
-        broken = broken_of(self.premises)
-        return f"what it rests on does not hold: {broken}" if broken else ""
 
 
 def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: WatchedContainer) -> int:

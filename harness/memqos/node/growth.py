@@ -8,17 +8,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from memqos.engine.cgroup.throttle import fastest_growth, sleeps_from
+from memqos.engine.cgroup.throttle import (
+    Over,
+    fastest_growth,
+    least_wait,
+    sleeps_from,
+)
 from memqos.model.knob import Bytes
 from memqos.node.conditions import Sample
 
-__all__ = ["Stretch", "furthest", "looks_at", "slowed"]
+__all__ = ["Entering", "Stretch", "furthest", "looks_at", "modelled_wait", "slowed"]
 
 Used = tuple[float, int]
 """Seconds of the machine's clock, and memory.current in bytes then."""
 
 _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entering:
+    """A second program in a container, from its own start to its end.
+
+    size: bytes that it took. seconds: by its own clock; of one that was not done when it was given up, how long it had
+    been waited for. usage: of the container when it was asked for.
+    """
+
+    size: int
+    seconds: float
+    is_done: bool
+    usage: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +77,12 @@ def furthest(looks: Sequence[Used], high: int, *, threads: int = 1) -> Stretch |
     seen = list(dropwhile(lambda look: look[1] < above, looks))
     stretches = [_stretch(seen[0], later, high, threads) for later in seen[1:]]
     return max(stretches, key=lambda one: one.usage - one.allowed, default=None)
+
+
+def modelled_wait(high: int, entry: Entering) -> float:
+    """Seconds that a second program sleeps at least, whatever the kernel's ticks."""
+    over = Over(usage=entry.usage, high=Bytes(high))
+    return min(float(least_wait(over, entry.size, hz=hz)) for hz in _HERTZ)
 
 
 def _above(high: int) -> int:

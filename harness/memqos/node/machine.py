@@ -15,8 +15,12 @@ from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
+from memqos.node.daemon import Daemon, daemon_beside
+from memqos.node.huge_volume import HugeVolume, huge_volume
 from memqos.node.memory_volume import memory_volume
+from memqos.node.mounting import mounted
 from memqos.node.narrowing import narrow_zone
 from memqos.node.needs import lacking
 from memqos.node.scarce import reclaiming, scarce
@@ -89,6 +93,10 @@ class MachineUnderTest:
         """A memory-backed volume, which watched pods may be given; see `node.memory_volume`."""
         return memory_volume(self.target, noswap=noswap)
 
+    def huge_volume(self) -> contextlib.AbstractContextManager[HugeVolume]:
+        """A volume of huge pages, some on each zone, which watched pods may be given; see `node.huge_volume`."""
+        return huge_volume(self.target)
+
     def swaps_in_order(self) -> Finding:
         """Now, nothing is on a swap device while one of a higher priority has room; see `node.swap_devices`."""
         result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
@@ -106,6 +114,21 @@ class MachineUnderTest:
         """
         with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
             yield
+
+    def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
+        """A daemon below this cgroup of the node ("/memqossys.slice"), beside its pods; see `node.daemon`."""
+        return daemon_beside(self.tree, CgroupPath.parse(cgroup), shared=shared)
+
+    @contextlib.contextmanager
+    def mounted(self, *, recursive: bool) -> Iterator[None]:
+        """Until the context ends, cgroups are mounted with memory_recursiveprot, or without; see `node.mounting`."""
+        known = self.tree
+        with self._vital.guarded(), mounted(self.target, known.hierarchy, recursive=recursive) as hierarchy:
+            self.tree = CgroupTree(self.target, hierarchy)
+            try:
+                yield
+            finally:
+                self.tree = known
 
     @contextlib.contextmanager
     def reclaiming(self, *, generations: bool) -> Iterator[None]:

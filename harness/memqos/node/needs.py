@@ -38,6 +38,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         and f"the machine has {node.swap >> 20} MiB of swap, and not some up to {SMALL_SWAP >> 20}",
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
         and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
+        "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
         "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",

@@ -17,7 +17,7 @@ from math import comb
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.node.premises import broken_of
+from memqos.node.together import Together
 from memqos.node.watched import WatchedContainer
 from memqos.workload.command import Anon, Free, Hold, Touch
 from memqos.workload.report import Done, ReportLine
@@ -50,16 +50,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paces:
-    """The turns of each victim, by its key in the watch; each is named by its pod, of which it is the first."""
+class Paces(Together):
+    """The turns of each victim, by its key in the watch."""
 
-    containers: Sequence[WatchedContainer]
     turns: Mapping[str, Sequence[Turn]]
-
-    @property
-    def premises(self) -> tuple[Finding, ...]:
-        """The knobs that it rests on, of every container and its pod: settle them with the behaviour."""
-        return tuple(finding for container in self.containers for finding in container.course.premises)
 
     def keeps_more(self, pod: str, *, than: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that."""
@@ -84,13 +78,10 @@ class Paces:
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""
-        if broken := broken_of(self.premises):
-            return f"what it rests on does not hold: {broken}"
+        if broken := self._broken():
+            return broken
         least = min(map(len, measured))
         return "" if least >= TURNS else f"only {least} of {TURNS} turns could be timed: a program has ended"
-
-    def _container(self, pod: str) -> WatchedContainer:
-        return next(one for one in self.containers if one.premises.pod.name == pod)
 
 
 def turns_of(neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *, takes: int) -> dict[str, list[Turn]]:

@@ -58,6 +58,14 @@ class Placed(Judged):
         expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
         return self._finding(_NUMA_STAT, expected, shown, holds)
 
+    def is_reclaimed(self, kind: str) -> Finding:
+        """Of what the workload said to have used of a kind, less is counted at the end than a batch below all of it."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
+        used = held(self.samples[-1].report, kind)
+        left = sum(spread[-1].values()) if spread else None
+        holds = left is not None and left < used - SLACK
+        return self._finding(_NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed")
+
     def is_killed_for_its_zone(self) -> Finding:
         """The kernel killed it, below every limit of its own: the zones that it may take memory from were full."""
         kills = [count for one in self.samples if (count := one.counter("memory.events", "oom_kill")) is not None]

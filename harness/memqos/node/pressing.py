@@ -13,22 +13,24 @@ from dataclasses import dataclass
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.protection import Effective, Shelter
-from memqos.engine.cgroup.shelter import shelter
+from memqos.engine.cgroup.shelter import at_rest, shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import MAX, Bytes, Knob, Max
-from memqos.node.premises import broken_of
+from memqos.node.conditions import SLACK
+from memqos.node.together import Together
 from memqos.node.watched import WatchedContainer
 
-__all__ = ["Pressed", "Squeeze", "squeeze_of"]
+__all__ = ["Pressed", "Squeeze", "below_limit", "squeeze_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squeeze:
     """What there was before the pressure, and what the neighbour takes: all in bytes.
 
-    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
+    counts: what counts of each container's protection, by its key in the watch. rest: what each would have once nothing
+    unprotected is left below kubepods. short: how much of `takes` is not
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
     that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
     multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
@@ -36,6 +38,7 @@ class Squeeze:
     """
 
     counts: Mapping[str, Effective]
+    rest: Mapping[str, int]
     takes: int
     short: int
     since: float
@@ -44,16 +47,10 @@ class Squeeze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressed:
-    """What a neighbour's growth did to the containers beside it; each is named by its pod, of which it is the first."""
+class Pressed(Together):
+    """What a neighbour's growth did to the containers beside it."""
 
-    containers: Sequence[WatchedContainer]
     squeeze: Squeeze
-
-    @property
-    def premises(self) -> tuple[Finding, ...]:
-        """The knobs that protection rests on, of every container and its pod: settle them with the behaviour."""
-        return tuple(finding for container in self.containers for finding in container.course.premises)
 
     def keeps(self, pod: str) -> Finding:
         """It lost nothing since the pressure began; not observable of one that is not protected whole."""
@@ -70,6 +67,22 @@ class Pressed:
         why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
+    def shares(self, *pods: str, cpus: int) -> tuple[Finding, ...]:
+        """Each came down to its part of what protects them, as the kernel's own test of it would have it.
+
+        Together they kept all of that, but for a batch that each of the CPUs may have taken of each. Not observable of
+        one that is not protected in part.
+        """
+        counted = [self._counted(pod) for pod in pods]
+        partly = [counts.shelter is Shelter.PARTIAL for _, counts in counted]
+        told = next((_told(counts) for _, counts in counted if counts.shelter is not Shelter.PARTIAL), "")
+        why = self._broken("" if all(partly) else f"not a part of it is protected: {told}")
+        since, rest = self.squeeze.since, self.squeeze.rest
+        each = [one.course.keeps_share(rest[one.key], since=since, why_not=why) for one, _ in counted]
+        whole = sum(rest[one.key] for one, _ in counted) - len(counted) * cpus * SLACK
+        first, others = counted[0][0].course, [one.course for one, _ in counted[1:]]
+        return (*each, first.keep_together(others, whole, since=since, why_not=why))
+
     def breaks_low(self, pod: str) -> Finding:
         """It lost memory that memory.low covers.
 
@@ -83,28 +96,19 @@ class Pressed:
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
         """Nothing of it was killed, and it runs."""
-        course = self._container(pod).course
-        return course.stays("memory.events", "oom_kill"), course.still_runs()
+        return self._course(pod).lives()
 
     def rises(self, pod: str, file: str, key: str) -> Finding:
         """A counter went up from zero; see `Course.rises`."""
-        return self._container(pod).course.rises(file, key)
+        return self._course(pod).rises(file, key)
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
-        return self._container(pod).course.stays(file, key)
-
-    def _container(self, pod: str) -> WatchedContainer:
-        return next(one for one in self.containers if one.premises.pod.name == pod)
+        return self._course(pod).stays(file, key)
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
         return container, self.squeeze.counts[container.key]
-
-    def _broken(self, why: str) -> str:
-        """Why nothing can be expected of anybody: one that is protected by mistake leaves the others less."""
-        broken = broken_of(self.premises)
-        return f"what it rests on does not hold: {broken}" if broken else why
 
 
 def squeeze_of(
@@ -115,21 +119,24 @@ def squeeze_of(
     *,
     past_low: bool,
     recursive: bool,
+    deep: bool = False,
     spare: int | None = None,
     generations: bool = False,
 ) -> Squeeze:
     """How much the neighbour takes to press as `Watch.press` says.
 
-    recursive: whether cgroups are mounted with memory_recursiveprot. spare: bytes that the whole machine has to give,
+    recursive: whether cgroups are mounted with memory_recursiveprot. deep: whether to take three quarters of what is
+    exposed, and not half of it. spare: bytes that the whole machine has to give,
     where that is what runs short; None where it is kubepods. generations: how the machine reclaims. UsageError if
     kubepods is to run short and has no limit.
     """
-    free = _below_limit(plan, containers) if spare is None else spare
+    free = below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
     # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
     usage[neighbour.premises.pod.uid, neighbour.premises.planned.name] += max(0, free)
     subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
     sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
+    rest = at_rest(plan, kubelet, usage, recursive=recursive)
     counts: dict[str, Effective] = {}
     for key, subject in subjects.items():
         one = sheltered[subject]
@@ -141,9 +148,10 @@ def squeeze_of(
             least = _amount(found.min, found.usage)
             most = max(least, _amount(found.low, found.usage))
             exposed, hidden = exposed + found.usage - most, hidden + most - least
-    short = exposed + hidden // 2 if past_low else exposed // 2
+    short = exposed + hidden // 2 if past_low else exposed * 3 // 4 if deep else exposed // 2
     return Squeeze(
         counts=counts,
+        rest={key: rest[subject] for key, subject in subjects.items()},
         takes=free + short,
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),
@@ -152,7 +160,7 @@ def squeeze_of(
     )
 
 
-def _below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
+def below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
     """Bytes that kubepods' limit leaves to its pods; UsageError without one."""
     limit = plan.node.knobs.get(Knob.MEMORY_MAX)
     if limit is None or not isinstance(limit.value, Bytes):

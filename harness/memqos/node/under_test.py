@@ -21,7 +21,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.binding import bound_to
+from memqos.node.binding import bound_to, halved_classes
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
 from memqos.node.machine import READ_SECONDS, MachineUnderTest
@@ -109,6 +109,7 @@ class NodeUnderTest(MachineUnderTest):
         *,
         zone: int | None,
         ended: Sequence[Pod] = (),
+        halved: bool = False,
         steering: Steering | None = None,
         beside: Callable[[Plan], None] = lambda _: None,
     ) -> Iterator[Population]:
@@ -116,6 +117,8 @@ class NodeUnderTest(MachineUnderTest):
         plan = self.plan(pods, kubelet, ended=ended)
         if zone is not None:
             plan = bound_to(plan, zone)
+        if halved:
+            plan = halved_classes(plan, page_size=self.facts.page_size)
         self._recorder.plan(plan)
         with self._occupancy.begun(f"memqos {kubelet.id}") as standing:
             standing.bring(plan)
@@ -231,14 +234,16 @@ class NodeUnderTest(MachineUnderTest):
         rests_on: Sequence[Knob],
         zone: int | None = None,
         ended: Sequence[Pod] = (),
+        halved: bool = False,
         steered: bool = False,
         volumes: Sequence[Mount] = (),
     ) -> Iterator[Watch]:
         """These pods, of which every app container is watched from its start on.
 
         rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
-        that nothing plans. zone: as in `admitted`. ended: as in `plan`. steered: their workloads take commands while
-        they run. volumes: what their containers see of the node.
+        that nothing plans. zone: as in `admitted`. ended: as in `plan`. halved: whether the QoS classes have half of
+        the memory.min that their pods ask for together, see `node.binding`. steered: their workloads take commands
+        while they run. volumes: what their containers see of the node.
         Raises MachineryError if one of them does not come up.
         """
         files = WATCHED_FILES[self.facts.cgroup_version]
@@ -264,7 +269,7 @@ class NodeUnderTest(MachineUnderTest):
                 )
 
             population = stack.enter_context(
-                self._admitted(pods, kubelet, zone=zone, ended=ended, steering=steering, beside=beside)
+                self._admitted(pods, kubelet, zone=zone, ended=ended, halved=halved, steering=steering, beside=beside)
             )
             [watch] = watches
             watch.begin(population, premises, steering.controls)

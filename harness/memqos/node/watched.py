@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
+from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding
-from memqos.errors import RuntimeCallError, UsageError
+from memqos.engine.plan import PlannedContainer
+from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Reading
-from memqos.node.binding import bound_container
+from memqos.node.binding import bound_container, limited_container
 from memqos.node.combining import Combined
 from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
+from memqos.node.growth import Entering
 from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerHandle, ContainerStatus
-from memqos.workload.command import PROGRAM, Anon, Command, arguments, line
+from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line
 from memqos.workload.control import Control
-from memqos.workload.report import ReportLine, parse_container_log
+from memqos.workload.report import Done, ReportLine, parse_container_log, parse_report
 
 __all__ = ["Awaited", "Sees", "WatchedContainer"]
 
@@ -39,6 +42,14 @@ class Sees:
 SMALL_STEP = 256 << 10
 """Bytes after which a workload that is slowed down says how far it is: a batch of charges."""
 
+ENTRY = 256 << 10
+"""Bytes that a program takes that somebody starts in a container to look around: a batch of charges."""
+
+ENTRY_SECONDS = 30.0
+"""After which it is given up: at the cap a page may cost 2 s."""
+
+BESIDE_SECONDS = 120.0
+
 Awaited = Sees | Combined[Sees]
 """What a watch waits for."""
 
@@ -51,7 +62,7 @@ class WatchedContainer:
         *,
         write: Callable[[str, str], None],
         until: Callable[[Sequence[Awaited]], None],
-        exec_: Callable[[ContainerHandle, tuple[str, ...]], int],
+        exec_: Callable[[ContainerHandle, tuple[str, ...], float], str],
         update: Callable[[ContainerHandle, ContainerResources], None],
         key: str,
         premises: Premises,
@@ -116,7 +127,7 @@ class WatchedContainer:
             raise UsageError(
                 f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
             )
-        if self.has_ended or (self.samples and self.premises.broken(self.samples[-1])):
+        if self._is_past:
             return
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
@@ -156,7 +167,17 @@ class WatchedContainer:
         """Run a second program in the container until it has done these commands, or has ended with the container."""
         with contextlib.suppress(RuntimeCallError):
             # A container that ends with it may end the call with an error.
-            self._exec(self.handle, (PROGRAM, *arguments(commands)))
+            self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
+
+    def enter(self) -> Entering:
+        """Run a second program in the container that takes ENTRY bytes, and wait until it has them, or for a while."""
+        began, usage = SYSTEM_CLOCK.now(), self.last_usage(self.path)
+        text = ""
+        with contextlib.suppress(RuntimeCallError, DeadlineError):
+            text = self._exec(self.handle, (PROGRAM, *arguments([Anon(size=ENTRY)])), ENTRY_SECONDS)
+        took = [line.ms for line in parse_report(text, source=self.key) if isinstance(line, Done)]
+        seconds = took[-1] / 1000 if took else SYSTEM_CLOCK.now() - began
+        return Entering(size=ENTRY, seconds=seconds, is_done=bool(took), usage=usage)
 
     def take_a_third(self, *, beside: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
@@ -172,6 +193,21 @@ class WatchedContainer:
         self.until_done()
         return used + command.size
 
+    def leave_a_third(self, kind: str) -> int:
+        """Have a second program write as much to a new file, and end: what was used then at least.
+
+        kind: "file" of the container's own file system, "tmpfs" of its /dev. UsageError as of `overfill`.
+        """
+        used = self.last_usage(self.path)
+        size = (self._planned(Knob.MEMORY_MAX) - used) // 3
+        commands: dict[str, Command] = {
+            "file": File(path="/left", size=size),
+            "tmpfs": Tmpfs(path="/dev/left", size=size),
+        }
+        self.run_beside(commands[kind])
+        self.until_done()
+        return used + size
+
     @property
     def now(self) -> float:
         """When it was seen last, in seconds of the machine's clock."""
@@ -179,7 +215,16 @@ class WatchedContainer:
 
     def rebind(self, zone: int) -> None:
         """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""
-        planned = bound_container(self.premises.planned, str(zone))
+        self._change(bound_container(self.premises.planned, str(zone)))
+
+    def halve_limit(self) -> None:
+        """Let the runtime limit it to half of what it uses, in whole pages; what happened is told from then on."""
+        self._change(limited_container(self.premises.planned, self.last_usage(self.path) // 2))
+
+    def _change(self, planned: PlannedContainer) -> None:
+        """As `do`: not one that has ended, nor one of which a premise is broken."""
+        if self._is_past:
+            return
         self._update(self.handle, planned.resources)
         self.premises = dataclasses.replace(self.premises, planned=planned)
         self.samples.clear()
@@ -196,6 +241,11 @@ class WatchedContainer:
     def work_is_done(self) -> bool:
         """Whether all that the workload was told to do, and that comes to an end, is done."""
         return bool(self.samples) and work_done(self._finite).holds(self.samples[-1])
+
+    @property
+    def _is_past(self) -> bool:
+        """Whether nothing that it does from now on says anything."""
+        return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
 
     @property
     def has_ended(self) -> bool:
@@ -241,13 +291,3 @@ class WatchedContainer:
                 runs=bool(self._report) or reading.at >= self._runs_from,
             )
         )
-
-
-def finite_commands(args: Sequence[str]) -> int:
-    """How many of the workload's commands come to an end: all before a hold without a time.
-
-    Options, which are words with two hyphens and a value each, come before them.
-    """
-    options = 2 * sum(word.startswith("--") for word in args)
-    commands = [words.split() for words in " ".join(args[options:]).split(" , ")]
-    return len([words for words in commands if words and words != ["hold"]])

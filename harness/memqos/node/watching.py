@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
 from memqos.engine.kubelet import Kubelet
@@ -17,8 +18,10 @@ from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.node.above import premises_above
 from memqos.node.combining import either
 from memqos.node.conditions import ended, work_done
+from memqos.node.course import Course
 from memqos.node.crowding import Crowded, crowding
 from memqos.node.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.pacing import Paces, turns_of
@@ -137,17 +140,30 @@ class Watch:
         for container in waiting.containers:
             self._ask(container)
 
+    def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
+        """What happened to both until one pod's container had ended and the other's had done what it was told."""
+        ends, other = self.container(pod), self.container(beside)
+        ends.until(ended())
+        return ends.course, other.until_done()
+
     def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
         """The kubelet in whose place memqos is does not admit a pod, for a reason that bears one of these names."""
         return refusal_finding(self._watched.plan, pod, *reason_names)
 
     def press(
-        self, neighbour: str, *, past_low: bool = False, whole_node: bool = False, dirty: bool = False
+        self,
+        neighbour: str,
+        *,
+        past_low: bool = False,
+        whole_node: bool = False,
+        dirty: bool = False,
+        deep: bool = False,
     ) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
-        What it takes beyond is half of what nothing protects from it; past_low: all of that, and half of what only
-        memory.low protects. whole_node: take what the machine has left instead, which is little where it is `scarce`.
+        What it takes beyond is half of what nothing protects from it; deep: three quarters of that; past_low: all of
+        it, and half of what only memory.low protects. whole_node: take what the machine has left instead, which is
+        little where it is `scarce`.
         dirty: leave page cache as the pods wrote it; it is written to the disk first otherwise. Returns when it has
         done so. UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
         """
@@ -162,13 +178,14 @@ class Watch:
             everyone,
             grows,
             past_low=past_low,
+            deep=deep,
             recursive=self._hierarchy.is_recursive,
             spare=spare(self._target, self._kubelet.node.page_size) if whole_node else None,
             generations=whole_node and by_generations(self._target),
         )
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
-        return Pressed(containers=everyone, squeeze=squeeze)
+        return Pressed(containers=everyone, above=self._above(), squeeze=squeeze)
 
     def crowd_out(self, neighbour: str) -> Crowded:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
@@ -181,7 +198,7 @@ class Watch:
             container.until_done()
         grows.do(Anon(size=crowding(self._watched.plan, everyone, grows)))
         self.until(either(grows.sees(work_done(1)), *(container.sees(ended()) for container in everyone)))
-        return Crowded(containers=everyone)
+        return Crowded(containers=everyone, above=self._above())
 
     def disturb(self, neighbour: str, *victims: str) -> Paces:
         """Time how long each victim takes to touch its memory, alone and while `neighbour` presses, TURNS times.
@@ -192,22 +209,33 @@ class Watch:
         pressure = self.press(neighbour)
         touched = [self.container(name) for name in victims]
         turns = turns_of(self.container(neighbour), touched, takes=pressure.squeeze.takes)
-        return Paces(containers=list(self._containers.values()), turns=turns)
+        return Paces(containers=list(self._containers.values()), above=self._above(), turns=turns)
 
-    def exhaust(self, greedy: str) -> Exhausted:
+    def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
         """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.
 
-        Returns when a container was killed for it, and the greedy one has come to its end or has what it wanted.
+        whole_node: all that the machine has left instead, which is little where it is `scarce`. Returns when a
+        container was killed for it, and the greedy one has come to its end or has what it wanted.
         UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
         """
         grows, everyone = self.container(greedy), list(self._containers.values())
         for container in everyone:
             container.until_done()
-        exhaustion = exhaustion_of(self._watched.plan, self._kubelet, everyone, grows)
+        left = spare(self._target, self._kubelet.node.page_size) if whole_node else None
+        exhaustion = exhaustion_of(self._watched.plan, self._kubelet, everyone, grows, spare=left)
         grows.do(Anon(size=exhaustion.takes))
         self.until(either(*(container.sees(ended()) for container in everyone)))
         grows.until_done()
-        return Exhausted(containers=everyone, exhaustion=exhaustion, scores=scores_of(self._watched))
+        rests_on = (*scores_of(self._watched), *self._above())
+        return Exhausted(containers=everyone, above=rests_on, exhaustion=exhaustion)
+
+    def _above(self) -> tuple[Finding, ...]:
+        """What the behaviour of all together rests on above their pods; all are asked once more whether they run."""
+        for one in self._containers.values():
+            self._ask(one)
+        knobs = {knob for one in self._containers.values() for knob in one.premises.knobs}
+        tree = CgroupTree(self._target, self._hierarchy)
+        return premises_above(self._watched, tree, knobs, deadline=Deadline.after(CALL_SECONDS))
 
     @property
     def _watched(self) -> Population:
@@ -215,8 +243,9 @@ class Watch:
         assert self._population is not None  # noqa: S101 - a watch is handed out when it has begun
         return self._population
 
-    def _exec(self, container: ContainerHandle, argv: tuple[str, ...]) -> int:
-        return self._runtime.exec(container, argv, deadline=Deadline.after(WATCH_SECONDS))[0]
+    def _exec(self, container: ContainerHandle, argv: tuple[str, ...], seconds: float) -> str:
+        _, output, _ = self._runtime.exec(container, argv, deadline=Deadline.after(seconds))
+        return output.decode("utf-8", "replace")
 
     def _update(self, container: ContainerHandle, resources: ContainerResources) -> None:
         self._runtime.update(container, resources, deadline=Deadline.after(CALL_SECONDS))

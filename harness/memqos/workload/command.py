@@ -5,7 +5,7 @@ The grammar is memload's own; vm/workload/memload/memload.c states it in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ __all__ = [
     "Tmpfs",
     "Touch",
     "arguments",
+    "finite_commands",
     "line",
 ]
 
@@ -175,3 +176,13 @@ def arguments(commands: Iterable[Command], *, commands_path: str = "", report_pa
 def line(command: Command) -> str:
     """A command as a line for memload's FIFO, with its newline."""
     return " ".join(command.words()) + "\n"
+
+
+def finite_commands(args: Sequence[str]) -> int:
+    """How many of the workload's commands come to an end: all before a hold without a time.
+
+    Options, which are words with two hyphens and a value each, come before them.
+    """
+    options = 2 * sum(word.startswith("--") for word in args)
+    commands = [words.split() for words in " ".join(args[options:]).split(" , ")]
+    return len([words for words in commands if words and words != ["hold"]])

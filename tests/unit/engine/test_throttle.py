@@ -15,6 +15,7 @@ from memqos.engine.cgroup.throttle import (
     delay,
     fastest_growth,
     least_sleep,
+    least_wait,
     overage,
     sleeps_from,
     stalls_from,
@@ -129,3 +130,22 @@ def test_the_least_sleep_is_the_sum_of_the_batches_delays():
     assert least_sleep(HIGH, 110 * MIB, hz=250) == Fraction(1077, 125)
     further = least_sleep(HIGH, 126 * MIB, hz=250) - least_sleep(HIGH, 125 * MIB, hz=250)
     assert further == Fraction(4 * 499, 250)
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds"),
+    [
+        # Of 63 pages each may be charged ahead; of 64 one is not, nor of 191, and of 192 two batches are paid for.
+        (63 * 4096, 0),
+        (64 * 4096, Fraction(499, 250)),
+        (191 * 4096, Fraction(499, 250)),
+        (191 * 4096 + 1, Fraction(998, 250)),
+    ],
+)
+def test_a_second_program_waits_for_what_the_first_one_does_not_pay_for(size, seconds):
+    """Both are at the cap: 2 s, or 500 jiffies, of which a timer may take one off."""
+    assert least_wait(Over(usage=125 * MIB, high=HIGH), size, hz=250) == seconds
+
+
+def test_a_second_program_does_not_wait_below_memory_high():
+    assert least_wait(Over(usage=99 * MIB, high=HIGH), MIB, hz=250) == 0

@@ -33,7 +33,9 @@ class MemoryBench(Bench):
 
     breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
     ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap),
-    "moving" (of pages, to other zones), "noswap" (of a tmpfs), or "priority" (of swap devices).
+    "moving" (of pages, to other zones), "lowering" (of a limit below what is in use), "ending" (it charges for what a
+    program had that has ended, and not for the files that it left), "noswap" (of a tmpfs), or "priority" (of swap
+    devices).
     """
 
     def __init__(self, breaks=None, *, ignores="", **facts):
@@ -85,6 +87,7 @@ class MemoryBench(Bench):
         self._update, self.runtime.update = self.runtime.update, self._move
         self.narrow = {}
         self.noswap = False
+        self.huge = 0
         self.target.on(("cat", "/proc/swaps"), lambda *_: (0, SWAPS[self.ignores == "priority"].encode(), b""))
         self.target.on(("sh", "-ec"), self._narrow)
 
@@ -134,6 +137,12 @@ class MemoryBench(Bench):
     def _narrow(self, argv, *_):
         """A zone gets narrow, or wide again."""
         verb, zone, amount = [*argv[3:6], "", "", ""][:3]
+        if verb == "memqos-huge-pages":
+            used = self._huge_pages()
+            rows = [f"{zone.id} {self.huge} {self.huge - used.get(zone.id, 0)}" for zone in self.node.facts.zones]
+            return 0, "\n".join(rows).encode(), b""
+        if verb in {"memqos-huge", "memqos-unhuge"}:
+            self.huge = 16 if verb == "memqos-huge" else 0
         if verb == "memqos-volume":
             self.noswap = self.ignores != "noswap" and "noswap" in amount
         if verb == "memqos-narrow":
@@ -142,18 +151,34 @@ class MemoryBench(Bench):
             self.narrow.pop(int(zone))
         return 0, b"0 1\n", b""
 
+    def _huge_pages(self):
+        """Those of the volume, by zone."""
+        used = {}
+        for container, args in self.args.items():
+            words = next((words for words in commands_of(args) if "/huge/pages" in words), None)
+            path = self.runtime._known(self.runtime.handles[container], "test").cgroup if words else None
+            if path in self.cgroups:
+                mems = self.cgroups.text(path, "cpuset.mems").strip()
+                first = int(mems[:1] or 0) - (1 if self.ignores == "cpuset.mems" else 0)
+                used[first] = amount(words[2]) >> 21
+        return used
+
     def _move(self, container, resources, *, deadline):
         self._update(container, resources, deadline=deadline)
+        limit = self._amount(path := self.runtime._known(container, "test").cgroup, "memory.max")
+        if self.ignores != "lowering" and self._amount(path, "memory.current") > limit:
+            self._show_use(path, limit)
         if self.ignores != "moving":
             self._spread(self.runtime._known(container, "test").cgroup, *self.holds[container.id])
 
     def _run_beside(self, container, argv, *, deadline):
         self._exec(container, argv, deadline=deadline)
         path = self.runtime._known(container, "test").cgroup
-        if asked(argv[1:])[0] <= self._amount(path, "memory.max"):
-            self._peak(path, self._amount(path, "memory.current") + asked(argv[1:])[0])
-            if self.ignores == "ending":
-                self._show_use(path, self._amount(path, "memory.current") + asked(argv[1:])[0])
+        if sum(asked(argv[1:])) <= self._amount(path, "memory.max"):
+            used = self._amount(path, "memory.current") + sum(asked(argv[1:]))
+            self._peak(path, used)
+            if ("anon" in argv) is (self.ignores == "ending"):
+                self._show_use(path, used)
             return 0, b"", b""
         self._count_kill(path)
         if self.cgroups.text(path, "memory.oom.group").strip() == "1":
@@ -236,7 +261,7 @@ class MemoryBench(Bench):
             self.cgroups.show(cgroup, "memory.events", text)
             if throttled or swap:
                 self.cgroups.show(cgroup, "memory.pressure", STALLED)
-        self._show_use(path, used)
+        self._show_use(path, max(used, min(used + file, high, limit)))
         for cgroup in (path, path.parent):
             self.cgroups.show(cgroup, "memory.swap.current", f"{swap}\n")
         return killed
@@ -247,6 +272,8 @@ class MemoryBench(Bench):
         zones = [zone.id for zone in self.node.facts.zones]
         first = int(mems[:1] or 0)
         first = zones[first - 1] if self.ignores == "cpuset.mems" else first
+        room = self.narrow.get(first, UNBOUNDED)
+        file = min(file, room) if self.ignores != "cpuset.mems" else file
         rows = {"anon": min(anon, self._amount(path, "memory.max")), "file": file, "shmem": shmem}
         text = "".join(
             f"{kind} " + " ".join(f"N{zone}={used if zone == first else 0}" for zone in zones) + "\n"

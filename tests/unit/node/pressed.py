@@ -11,6 +11,7 @@ from memqos.model.path import CgroupPath
 from tests.unit.node.memory import MemoryBench, amount
 
 NODE = CgroupPath.parse("/kubepods.slice")
+MOUNTED = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate,memory_recursiveprot 0 0\n"
 ZONEINFO = """\
 Node 0, zone    DMA32
   pages free     {free}
@@ -24,7 +25,8 @@ Node 0, zone    DMA32
 class PressedBench(MemoryBench):
     """The fake node whose programs hold page cache, of which a steered neighbour takes some.
 
-    ignores: the knob that its kernel does not heed; "" heeds all. spare: bytes that the whole machine has left, where
+    ignores: the knob that its kernel does not heed, "recursiveprot" (a mount option), or "proportion" (who comes first
+    has all of what several claim); "" heeds all. spare: bytes that the whole machine has left, where
     that is what runs short; None where kubepods is. generations: whether memory.low gives way with the rest then.
     """
 
@@ -33,6 +35,7 @@ class PressedBench(MemoryBench):
         self.spare = spare
         self.generations = generations
         self.target._plain._files |= {
+            "/proc/mounts": MOUNTED,
             "/proc/sys/vm/nr_hugepages": b"0\n",
             "/proc/zoneinfo": ZONEINFO.format(free=(spare or 0) // 4096 + 500).encode(),
             "/sys/kernel/mm/lru_gen/enabled": b"0x0007\n" if generations else b"0x0000\n",
@@ -78,8 +81,30 @@ class PressedBench(MemoryBench):
 
     def _kept(self, path, knobs):
         top = [] if self.spare is None else [NODE]
-        way = [one for one in (path, *path.ancestors) if one.below(NODE) or one in top]
-        return max(0 if knob == self.ignores else min(self._amount(one, knob) for one in way) for knob in knobs)
+        way = [one for one in path.ancestors if one.below(NODE) or one in top]
+        return max(
+            0 if knob == self.ignores else min(self._asked(path, knob), *(self._part(one, path, knob) for one in way))
+            for knob in knobs
+        )
+
+    def _asked(self, path, knob):
+        """What a container asks for, or with memory_recursiveprot what its pod asks for, if that is all there is."""
+        recursive = b"recursiveprot" in self.target._plain._files["/proc/mounts"] and self.ignores != "recursiveprot"
+        own = self._amount(path, knob)
+        return self._amount(path.parent, knob) if recursive and not own else own
+
+    def _part(self, above, path, knob):
+        """What a cgroup has for this one, by its part of what all below it ask for and use."""
+        has = self._amount(above, knob)
+        claims = {
+            one: min(self._asked(one, knob), self._amount(one, "memory.current"))
+            for one in map(self._path, self.steered.values())
+            if one.below(above)
+        }
+        whole = sum(claims.values())
+        if whole <= has or self.ignores == "proportion":
+            return has
+        return has * claims[path] // whole
 
     def _count_low(self, path):
         for cgroup in (path, path.parent):

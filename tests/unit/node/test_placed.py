@@ -15,7 +15,7 @@ from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
 from tests.unit.node.test_premises import findings_of
 
-MODULE = chapter("numa")
+MODULE, FULL = chapter("numa"), chapter("numa", "full_zone")
 STATIC = KUBELETS["v1.36-static"]
 ADMISSION = [
     "test_pods_are_placed_in_order_until_no_zone_has_room",
@@ -34,18 +34,22 @@ def short(monkeypatch):
         ("test_anonymous_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
         ("test_page_cache_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
         ("test_shared_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_huge_pages_are_of_the_zone_of_cpuset_mems", "v1.37-tiered", {"huge pages in use"}),
         ("test_memory_moves_with_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
         (
             "test_a_full_zone_is_not_spilled_to_an_empty_one",
             "v1.37-default",
             {"memory.numa_stat", "memory.events", "exit code"},
         ),
+        ("test_page_cache_of_a_full_zone_makes_room", "v1.37-default", {"memory.numa_stat"}),
         ("test_memory_is_on_a_zone_without_cpus", "v1.37-tiered", {"memory.numa_stat"}),
         ("test_memory_is_on_the_group_of_zones_that_the_policy_gives", "v1.36-static-groups", {"memory.numa_stat"}),
     ],
 )
 def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_path):
-    findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems")
+    findings = findings_of(
+        getattr(FULL if "full_zone" in name else MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems"
+    )
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
 

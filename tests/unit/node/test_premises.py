@@ -84,12 +84,15 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
         "qos_zone": 1,
+        "narrow_zone": 1,
         "qos_evidence": Evidence(
             notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=about(function)
         ),
     }
     wanted = inspect.signature(function, follow_wrapped=False).parameters.keys() & given.keys()
-    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+    with contextlib.ExitStack() as stack, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        if "narrow_zone" in wanted:
+            stack.enter_context(bench.node.narrowed(1))
         function(**{name: given[name] for name in wanted})
     return notes.findings
 

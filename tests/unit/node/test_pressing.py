@@ -8,8 +8,9 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import Knob
+from memqos.model.path import CgroupPath
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
-from tests.unit.node.pressed import PressedBench
+from tests.unit.node.pressed import MOUNTED, PressedBench
 
 MODULE = chapter("protection")
 CASES = [case for case in cases(MODULE) if "full" in inspect.signature(case.values[0]).parameters]
@@ -76,6 +77,46 @@ def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kub
     behaviours = [one for one in findings if one.knob == "memory.current"]
     assert {one.verdict for one in behaviours} == {Verdict.NOT_OBSERVABLE}
     assert all("does not hold: memory.min of container" in one.why_not for one in behaviours)
+
+
+@pytest.mark.parametrize("above", ["kubepods.slice", "kubepods.slice/kubepods-besteffort.slice"])
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_class_that_is_protected_by_mistake_is_the_deviation(function, kubelet, above, tmp_path):
+    """Each pod's own files are as planned, and still those below it have what is missing to the others."""
+    bench = PressedBench()
+    obey = bench.sampler.obeys
+
+    def protect_and_obey(fifo, line):
+        bench.cgroups.show(CgroupPath.parse(f"/{above}"), "memory.min", "33554432\n")
+        obey(fifo, line)
+
+    bench.sampler.obeys = protect_and_obey
+    findings = findings_of(function, kubelet, tmp_path, bench)
+
+    [deviating] = [one for one in findings if one.verdict is Verdict.DEVIATES]
+    assert (deviating.knob, deviating.cgroup, deviating.observed) == ("memory.min", f"/{above}", "33554432")
+    assert {one.verdict for one in findings if one.knob == "memory.current"} == {Verdict.NOT_OBSERVABLE}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_a_mount_that_loses_its_option_on_the_way_is_the_deviation(function, kubelet, tmp_path):
+    """What the model says of protection goes by memory_recursiveprot, as it was when the node was looked at."""
+    bench = PressedBench()
+    obey = bench.sampler.obeys
+
+    def remount_and_obey(fifo, line):
+        bench.target._plain._files["/proc/mounts"] = MOUNTED.replace(b",memory_recursiveprot", b"")
+        obey(fifo, line)
+
+    bench.sampler.obeys = remount_and_obey
+    findings = findings_of(function, kubelet, tmp_path, bench)
+
+    [deviating] = [one for one in findings if one.verdict is Verdict.DEVIATES]
+    assert (deviating.knob, deviating.expected, deviating.observed) == ("memory_recursiveprot", "on", "off")
+    behaviours = [one for one in findings if one.knob == "memory.current"]
+    assert {one.why_not for one in behaviours} == {
+        "what it rests on does not hold: memory_recursiveprot of the cgroup file system is off, planned is on"
+    }
 
 
 def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):

@@ -16,6 +16,8 @@ from tests.unit.node.samples import course, files, sample
 from tests.unit.node.test_premises import findings_of
 
 MODULE = chapter("swap")
+DEVICES = chapter("swap", "devices")
+MODULES = (MODULE, DEVICES, chapter("swap", "swap_by_release"), chapter("swap", "volumes"))
 
 
 @pytest.fixture(autouse=True)
@@ -81,13 +83,18 @@ def short(monkeypatch):
     ],
 )
 def test_a_kernel_that_is_wrong_about_swap_deviates(name, kubelet, ignores, files, tmp_path):
-    findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, ignores=ignores)
+    findings = findings_of(named(name), KUBELETS[kubelet], tmp_path, ignores=ignores)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
 
 
 CROWD = MODULE.test_only_what_has_a_share_is_swapped_when_kubepods_runs_short
-FILLED = [MODULE.test_a_used_up_share_kills_where_it_was_used_up, MODULE.test_full_devices_kill_who_fills_them]
+FILLED = [MODULE.test_a_used_up_share_kills_where_it_was_used_up, DEVICES.test_full_devices_kill_who_fills_them]
+
+
+def named(name):
+    """A test of the chapter, in whichever of its files."""
+    return next(getattr(module, name) for module in MODULES if hasattr(module, name))
 
 
 def found_on(bench, function, kubelet, folder):

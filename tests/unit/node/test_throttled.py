@@ -117,6 +117,7 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
         (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "peak", {"memory.peak"}),
         (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "free", {"memory.current"}),
         (("limits", "test_a_program_that_ended_is_charged_no_more", "v1.37-default"), "ending", {"memory.current"}),
+        (("limits", "test_a_limit_below_usage_takes_page_cache", "v1.37-default"), "lowering", {"memory.current"}),
     ],
 )  # fmt: skip
 def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs, tmp_path):
@@ -127,3 +128,13 @@ def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs
         function(MemoryBench(ignores=ignores).node, KUBELETS[kubelet], CATALOGUE, evidence)
 
     assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs
+
+
+@pytest.mark.parametrize("kind", ["file", "tmpfs"])
+def test_a_kernel_that_forgets_the_files_of_who_ended_deviates(kind, tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    function = chapter("limits").test_files_of_a_program_that_ended_stay_charged
+    with contextlib.suppress(NonconformanceError):
+        function(MemoryBench(ignores="ending").node, KUBELETS["v1.37-default"], CATALOGUE, evidence, kind)
+
+    assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == {"memory.current"}

@@ -63,6 +63,12 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel accounting/psi.rst, full; mm/memcontrol.c, mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
+    "memory.pressure entry": _Rule(
+        rule="a program that is started in a container above memory.high sleeps for what it is charged like any other",
+        revision=_V2,
+        source="mm/memcontrol.c, mem_cgroup_handle_over_high; KEP-2570, why it was put on hold in 1.28",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
     "memory.peak": _Rule(
         rule="the most memory that was ever in use is kept, whatever was given back since",
         revision=_V2,
@@ -72,6 +78,17 @@ _RULES: Mapping[str, _Rule] = {
         rule="memory that a program gives back, or leaves when it ends, is not charged any more",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.current; mm/memcontrol.c, uncharge_folio",
+    ),
+    "memory.current left": _Rule(
+        rule="a page of a file is charged to the cgroup that brought it into memory until it leaves it, whoever ends",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, Memory Ownership; mm/memcontrol.c, uncharge_folio",
+    ),
+    "memory.current limited": _Rule(
+        rule="a memory.max that is written below what is in use takes what can be reclaimed before anything is killed",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.max; mm/memcontrol.c, memory_max_write",
+        knobs=(Knob.MEMORY_MAX,),
     ),
     "memory.current": _Rule(
         rule="a task above memory.high sleeps for what it is charged, the longer the further above it is, up to 2 s",
@@ -83,6 +100,12 @@ _RULES: Mapping[str, _Rule] = {
         rule="reclaim passes over a cgroup whose memory.min or memory.low, as far as it counts, covers its use",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.min and memory.low; mm/vmscan.c, shrink_node_memcgs",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
+    "memory.current share": _Rule(
+        rule="where siblings claim more protection than their parent's counts, each has its part of it, by its claim",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.min and memory.low; mm/page_counter.c, effective_protection",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.current taken": _Rule(
@@ -139,6 +162,17 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, cpuset.mems; kernel/cgroup/cpuset.c, cpuset_migrate_mm",
         knobs=(Knob.CPUSET_MEMS,),
     ),
+    "huge pages in use": _Rule(
+        rule="a huge page is taken from those that the zones of cpuset.mems have set aside, as any other page is",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, cpuset.mems; mm/hugetlb.c, dequeue_hugetlb_folio_nodemask",
+    ),
+    "memory.numa_stat reclaimed": _Rule(
+        rule="where the zones of cpuset.mems are full, page cache on them makes room for what is asked of them",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, cpuset.mems; mm/page_alloc.c, __alloc_pages_direct_reclaim",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
     "memory.events oom_kill zone": _Rule(
         rule="a program is killed where the zones of its cpuset.mems are full, however much is free on others",
         revision=_V2,
@@ -168,6 +202,11 @@ _RULES: Mapping[str, _Rule] = {
         revision=_V1,
         source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
+    ),
+    "answer": _Rule(
+        rule="a daemon whose memory is kept, or can be fetched again, goes on answering while pods take all they can",
+        revision=_V2,
+        source="Reserve Compute Resources for System Daemons; kernel cgroup-v2.rst, memory.min",
     ),
     "pace": _Rule(
         rule="what protection keeps in memory need not be read again, so a program that touches it keeps its pace",

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 from memqos.model.knob import Bytes
 
@@ -29,6 +30,7 @@ __all__ = [
     "delay",
     "fastest_growth",
     "least_sleep",
+    "least_wait",
     "overage",
     "sleeps_from",
     "stalls_from",
@@ -135,6 +137,17 @@ def least_sleep(high: Bytes, end: int, *, hz: int, page_size: int = 4096) -> Fra
         usage += batch
     capped = max(0, (end - usage) // batch + 1)
     return Fraction(slept + capped * (_CAP_SECONDS * hz - 1), hz)
+
+
+def least_wait(over: Over, size: int, *, hz: int, page_size: int = 4096) -> Fraction:
+    """Seconds that a program sleeps at least for `size` bytes, beside another one that is over memory.high already.
+
+    Up to a batch less a page may have been charged ahead by the other one, and as often as it pays for a batch itself
+    the other one may leave it another. over: what both use when it begins, which only grows.
+    """
+    pages = -(-size // page_size)
+    paid = max(0, ceil(Fraction(pages - (CHARGE_BATCH - 1), 2 * CHARGE_BATCH)))
+    return paid * Fraction(max(delay([over], hz=hz, page_size=page_size) - 1, 0), hz)
 
 
 def _least(high: Bytes, penalty: int, *, hz: int, page_size: int) -> int:

@@ -20,7 +20,7 @@ from memqos.model.knob import MAX, Bytes, Knob, Max, Number
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import ContainerKind
 
-__all__ = ["Shortage", "Victim", "shortages", "shortages_document", "shortages_text"]
+__all__ = ["MACHINE", "Shortage", "Victim", "shortages", "shortages_document", "shortages_text"]
 
 MACHINE = "the machine"
 

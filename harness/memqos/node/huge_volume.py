@@ -1,0 +1,110 @@
+"""A volume of huge pages, as the kubelet mounts one for an emptyDir with medium HugePages, with some on each zone."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
+from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.errors import MachineryError
+from memqos.runtime.base import Mount
+from memqos.target.base import Target, checked
+
+__all__ = ["HugeVolume", "huge_volume"]
+
+FOLDER = "/run/memqos/huge"
+INSIDE = "/huge"
+PAGES = 16
+"""Of 2 MiB, that each zone has beside those that it had: twice what a program takes."""
+
+SECONDS = 120.0
+KNOB = "huge pages in use"
+
+_COUNT = """\
+for zone in /sys/devices/system/node/node*; do
+  pages=$zone/hugepages/hugepages-2048kB
+  echo "${zone##*node} $(cat "$pages/nr_hugepages") $(cat "$pages/free_hugepages")"
+done
+"""
+_MOUNT = """\
+echo 1 >/proc/sys/vm/compact_memory
+for pages in /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages; do
+  echo $(($(cat "$pages") + $2)) >"$pages"
+done
+mkdir -p -- "$1"
+mount -t hugetlbfs -o pagesize=2M,mode=0777 memqos "$1"
+"""
+_UNMOUNT = """\
+umount -- "$1"
+rmdir -- "$1"
+shift
+for zone; do
+  echo "${zone#*=}" >"/sys/devices/system/node/node${zone%=*}/hugepages/hugepages-2048kB/nr_hugepages"
+done
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HugeVolume:
+    """A volume that is mounted. mount: what containers see of it; before: pages in use by zone when it was made."""
+
+    target: Target
+    mount: Mount
+    before: Mapping[int, int]
+
+    def is_only_on(self, zone: int) -> Finding:
+        """All huge pages that were taken since are of this NUMA zone; not observable while none are."""
+        taken = {one: total - free - self.before[one] for one, (total, free) in _counted(self.target).items()}
+        shown = " ".join(f"N{one}={pages}" for one, pages in sorted(taken.items()))
+        why = "" if any(taken.values()) else "no huge page is in use"
+        holds = taken.get(zone, 0) > 0 and not any(pages for one, pages in taken.items() if one != zone)
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            subject="the volume of huge pages",
+            cgroup="/",
+            knob=KNOB,
+            set_by=behaviour_setter(KNOB, ""),
+            expected=f"of N{zone} only",
+            observed="" if why else shown,
+            reason=behaviour_reason(KNOB, "", {}),
+            why_not=why,
+        )
+
+
+@contextlib.contextmanager
+def huge_volume(target: Target) -> Iterator[HugeVolume]:
+    """Huge pages of 2 MiB on each zone, and a hugetlbfs of them on the target, until the context ends.
+
+    MachineryError if a zone has no room for them in one piece.
+    """
+    before = _counted(target)
+    argv = ["sh", "-ec", _MOUNT, "memqos-huge", FOLDER, str(PAGES)]
+    checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+    try:
+        short = [zone for zone, (total, _) in _counted(target).items() if total < before[zone][0] + PAGES // 2]
+        if short:
+            raise MachineryError(
+                f"zone {short[0]} of {target.address} has no room for {PAGES // 2} huge pages of 2 MiB.",
+                next_step="Its memory is in pieces: take a machine that has just been booted.",
+            )
+        yield HugeVolume(
+            target=target,
+            mount=Mount(container_path=INSIDE, host_path=FOLDER),
+            before={zone: total - free for zone, (total, free) in before.items()},
+        )
+    finally:
+        zones = [f"{zone}={total}" for zone, (total, _) in before.items()]
+        argv = ["sh", "-ec", _UNMOUNT, "memqos-unhuge", FOLDER, *zones]
+        checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+
+
+def _counted(target: Target) -> dict[int, tuple[int, int]]:
+    """Pages that there are and that are free, by zone."""
+    said = checked(
+        target.run(["sh", "-ec", _COUNT, "memqos-huge-pages"], deadline=Deadline.after(SECONDS)), where=target.address
+    ).text
+    rows = (line.split() for line in said.splitlines())
+    return {int(zone): (int(total), int(free)) for zone, total, free in rows}

@@ -1,0 +1,59 @@
+"""A zone that is full beside one that is empty: what can be reclaimed makes room, and what cannot has somebody killed.
+
+    cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
+    pod fills-zone         a zone of 48 Mi   384 Mi anonymous           killed; anon: that zone only
+    pod zone-cache         a zone of 48 Mi   160 Mi of page cache       gets through; file: that zone only, and less
+                                                                        of it than was written
+
+What the zone is short of, huge pages have taken, which nobody uses. What others have there may be swapped out or
+dropped, so that a program gets more of it; no more than what narrow_zone takes for narrow, which is less than the
+program writes. One that is killed may take memory anywhere until it is dead (kernel/cgroup/cpuset.c,
+cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then.
+"""
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import ended
+
+MEMS = [Knob.CPUSET_MEMS]
+
+
+@pytest.fixture(scope="module")
+def narrow_zone(qos_node):
+    """The last zone of the machine, with little memory."""
+    *_, zone = (zone.id for zone in qos_node.facts.zones)
+    with qos_node.narrowed(zone):
+        yield zone
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("numa/full-zone-kills")
+def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
+    """The program is killed, though the other zone has room for all that it wants."""
+    with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.is_killed_for_its_zone(),
+        course.never_leaves(narrow_zone),
+        course.exit_code_tells_kill(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("numa/full-zone-reclaims")
+def test_page_cache_of_a_full_zone_makes_room(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
+    """The program writes three times as much as the zone has, and none of it goes to the other one."""
+    with qos_node.watched(qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.never_leaves(narrow_zone, kind="file"),
+        course.is_reclaimed("file"),
+        *course.gets_through(),
+    )

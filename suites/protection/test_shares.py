@@ -1,0 +1,105 @@
+"""Shares: what a container keeps of a protection that is not its own alone, and protected memory that might be swapped.
+
+    cgroup                 protection                         before             then
+    kubepods, 256 Mi       the sum of what is below
+      class Burstable      48 Mi memory.min, of 96 asked for
+        pod kept-burstable 64 Mi memory.min: 32 Mi count      48 Mi of cache
+        pod kept-less      32 Mi memory.min: 16 Mi count      24 Mi of cache
+      pod unguarded        nothing                            48 Mi of cache
+      pod neighbour        nothing                            nothing            takes what is left, and three quarters
+                                                                                 of the memory that others can lose
+
+    kubepods, 256 Mi       the sum of what is below
+      pod kept-by-pod      64 Mi memory.low
+        container app      nothing of its own                 48 Mi of cache
+      pod unguarded        nothing, since it is BestEffort    48 Mi of cache
+      pod neighbour        nothing                            nothing            what is left, and half of that
+
+    kubepods, 256 Mi       the sum of what is below
+      pod kept-anonymous   64 Mi memory.low                   48 Mi anonymous
+      pod exceeds-request  96 Mi memory.low                   128 Mi anonymous
+      pod neighbour        nothing                            nothing            what is left, and half of that
+
+How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`). A class has half of what its
+pods ask for while its kubelet has not summed up the newest of them. What a pod is protected by and its containers do
+not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. All that is there of anonymous
+memory may be swapped out, up to the pod's share of the swap. A cgroup that is protected in part is passed over as soon
+as it is down to that part. What each claims becomes less with what it uses, so how the parts fall depends on whom
+reclaim comes to first: each is held to the model of the kernel's own test, by its tolerance (selftests/cgroup,
+memcg_protection.m and values_close, a tenth of both together), and their sum to all that the class has, but for a
+batch of 64 pages (MEMCG_CHARGE_BATCH) of each pod and CPU.
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("protection/claims-beyond-the-parent-are-shared")
+def test_claims_beyond_what_the_class_has_are_shared_in_proportion(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Each pod loses what is not its part, and the smaller one no more than the larger one in proportion."""
+    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "neighbour"]]
+    tight = qos_node.tight(qos_kubelet)
+    with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
+        pressure = watch.press("neighbour", deep=True)
+
+    qos_evidence.settle(
+        *pressure.premises,
+        *pressure.shares("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
+        *pressure.lives("neighbour"),
+    )
+
+
+@pytest.fixture
+def by_pod(qos_node, qos_kubelet, qos_catalog):
+    """What a neighbour's growth did to a container that only its pod protects."""
+    pods = [qos_catalog.pod(name) for name in ["kept-by-pod", "unguarded", "neighbour"]]
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+        yield watch.press("neighbour")
+
+
+@pytest.fixture
+def alone(qos_node, request):
+    """The same on a machine whose cgroups are mounted without memory_recursiveprot."""
+    with qos_node.mounted(recursive=False):
+        yield request.getfixturevalue("by_pod")
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.more("v1.37-tiered")
+@pytest.mark.claim("protection/pods-protect-their-containers")
+def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
+    """Its own memory.low is 0, and still nothing of it is taken while others make room."""
+    qos_evidence.settle(*by_pod.premises, by_pod.keeps("kept-by-pod"), by_pod.gives_way("unguarded"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered")
+@pytest.mark.claim("protection/pods-protect-nobody-without-recursion")
+def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(alone, qos_evidence):
+    """The same pod loses page cache as a BestEffort one does."""
+    qos_evidence.settle(*alone.premises, alone.gives_way("kept-by-pod"), alone.gives_way("unguarded"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
+@pytest.mark.more("v1.37-tiered")
+@pytest.mark.claim("protection/protected-memory-is-not-swapped")
+def test_anonymous_memory_that_is_protected_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Who uses more than it requests is swapped out, up to its share; who does not, is not, though it may be."""
+    pods = [qos_catalog.pod(name) for name in ["kept-anonymous", "exceeds-request", "neighbour"]]
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+        pressure = watch.press("neighbour")
+
+    qos_evidence.settle(
+        *pressure.premises,
+        pressure.keeps("kept-anonymous"),
+        pressure.swaps_nothing("kept-anonymous"),
+        pressure.swaps("exceeds-request"),
+        *pressure.lives("exceeds-request"),
+    )

@@ -1,0 +1,44 @@
+"""Swap: daemons of the machine that swap beside pods that may not.
+
+    cgroup                   memory.swap.max   before                    then
+    the machine              none              448 Mi free
+    system.slice, others     none              all that they use is protected
+    memqosdaemon             max
+      the daemon             max               48 Mi in a file on a tmpfs
+    kubepods, no shortage
+      pod holds-little       0                 32 Mi anonymous
+      pod holds-guaranteed   0                 48 Mi anonymous
+      pod neighbour          0                 nothing                   what is left, and half of what pods have in use
+
+From 1.30 on a kubelet without a swapBehavior lets no pod swap (NoSwap), and the machine's own services are none of its
+business. What pods have in use cannot make room then, so what is short comes from the daemon. "Nothing" has no
+tolerance; the daemon has more in swap than one batch of 64 pages.
+"""
+
+import pytest
+
+from memqos import Knob
+
+PODS = ["holds-little", "holds-guaranteed", "neighbour"]
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.30-unset-swap")
+@pytest.mark.claim("swap/daemons-swap-beside-pods")
+def test_a_daemon_is_swapped_beside_pods_that_are_not(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The machine is short as a whole; nothing of a pod is in swap, and none is killed."""
+    pods = [qos_catalog.pod(name) for name in PODS]
+    with (
+        qos_node.scarce(),
+        qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_SWAP_MAX], steered=True) as watch,
+        qos_node.daemon("/memqosdaemon.slice", shared=True) as daemon,
+    ):
+        pressure = watch.press("neighbour", whole_node=True)
+        swaps = daemon.swaps()
+
+    qos_evidence.settle(
+        *pressure.premises,
+        swaps,
+        *(pressure.swaps_nothing(name) for name in PODS),
+        *(pressure.still_runs(name) for name in PODS),
+    )

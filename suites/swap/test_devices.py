@@ -1,0 +1,43 @@
+"""Swap devices: which of them is used first, and who is killed when all are full.
+
+    cgroup              memory.max   memory.swap.max           program asks for
+    pod wants-swap      32 Mi        max
+      container app     32 Mi        max                       64 Mi anonymous
+    pod fills-swap      32 Mi        max
+      container app     32 Mi        max                       192 Mi anonymous, of 112 Mi of swap
+    pod holds-small     48 Mi        max
+      container app     48 Mi        0, since it is Guaranteed  8 Mi anonymous
+
+Nothing is in use before. What the first program swaps fits on the first device, so nothing is on the second. A program
+that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH).
+"""
+
+import pytest
+
+from memqos import Knob
+
+PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22-unlimited-swap")
+@pytest.mark.claim("swap/devices-by-priority")
+def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """What the program swaps fits on the first device."""
+    with qos_node.watched(qos_catalog.pod("wants-swap"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+        order = qos_node.swaps_in_order()
+
+    qos_evidence.settle(course.premises, course.swaps(), course.still_runs(), order)
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22-unlimited-swap")
+@pytest.mark.claim("swap/full-devices-kill-who-fills-them")
+def test_full_devices_kill_who_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Its memory limit is what it runs into when nothing more can be swapped."""
+    pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]
+    with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
+        fills, holds = watch.until_ended("fills-swap", beside="holds-small")
+
+    qos_evidence.settle(fills.premises, fills.swaps(), *fills.is_killed(), holds.premises, *holds.lives())

@@ -1,0 +1,56 @@
+"""Swap: memory-backed volumes, which are a container's memory and may be swapped out as such, or may not.
+
+    cgroup              memory.max   memory.swap.max                     program asks for
+    pod fills-volume    64 Mi        max
+      container app     64 Mi        request / memory of the node * swap  72 Mi in a volume on a tmpfs
+
+Nothing is in use before. A program that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH); one that may
+swap and has nothing but the volume hardly does: no more than those.
+"""
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import ended
+
+PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("swap/volumes-stay-in-memory")
+def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The container may swap, and has nothing that it may swap."""
+    pod = qos_catalog.pod("fills-volume")
+    with (
+        qos_node.memory_volume(noswap=True) as volume,
+        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
+    ):
+        course = container.until(ended())
+
+    qos_evidence.settle(
+        course.premises,
+        course.hardly_swaps(),
+        *course.is_killed(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.claim("swap/volumes-are-swapped-without-noswap")
+def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The same program gets through, as it does where the kernel has no noswap."""
+    pod = qos_catalog.pod("fills-volume")
+    with (
+        qos_node.memory_volume(noswap=False) as volume,
+        qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, volumes=[volume]) as container,
+    ):
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.swaps(),
+        course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
+        course.finishes(),
+        course.still_runs(),
+    )

@@ -1,0 +1,55 @@
+"""Entering: a second program in a container that is throttled, as somebody starts one there to look around.
+
+    cgroup               memory.high   memory.max   before                  then
+    pod stalls           max           48 Mi
+      container app      19.2 Mi       24 Mi        stalls at some 22 Mi    a second program takes 256 Ki
+      container beside   12.8 Mi       24 Mi        nothing                 the same
+
+The second program's own clock tells how long it took, so what the runtime needs to start it does not count. The least
+is the model's word (`memqos.engine.cgroup.throttle`, least_wait): a program pays for each batch of 64 pages with a
+sleep, but for those that another one has paid for. How long it takes at most nothing says: where others run on its CPU
+while it sleeps, a sleep buys a page. It is given up after half a minute, which is long enough for whoever waits for it.
+"""
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import stalls
+
+PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+
+
+@pytest.fixture(scope="module")
+def entered(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """The container that stalls, and how a program fared that was started in it and in the one beside it."""
+    pod = qos_catalog.pod("stalls")
+    with qos_scene(qos_kubelet), qos_node.watched_pods([pod], qos_kubelet, rests_on=PREMISES) as watch:
+        app, beside = watch.container("stalls", "app"), watch.container("stalls", "beside")
+        app.until(stalls())
+        undisturbed = beside.enter()
+        entry = app.enter()
+        yield app.until(stalls()), entry, undisturbed
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/entering-is-slow")
+def test_a_program_that_is_started_in_a_throttled_container_is_slow(entered, qos_evidence):
+    """It wants no more than 256 KiB, and sleeps for them."""
+    course, entry, undisturbed = entered
+
+    qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/each-program-sleeps")
+def test_two_programs_of_one_container_are_slowed_each_for_itself(entered, qos_evidence):
+    """Together they grow no faster than two tasks may, and nothing is killed."""
+    course, _, _ = entered
+
+    qos_evidence.settle(
+        course.premises,
+        course.two_grow_as_delayed(),
+        *course.lives(),
+    )

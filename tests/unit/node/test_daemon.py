@@ -1,0 +1,184 @@
+"""The chapters about a machine that runs short as a whole, and about daemons beside pods, on kernels in miniature."""
+
+import contextlib
+import dataclasses
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError
+from memqos.model.path import CgroupPath
+from memqos.node import watching
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
+from tests.unit.node.exhausted import ExhaustedBench
+from tests.unit.node.fakes import FACTS
+from tests.unit.node.pressed import NODE, PressedBench
+
+WHOLE, ENFORCED, SWAPPING = chapter("node", "whole_machine"), chapter("node", "enforced"), chapter("swap", "daemons")
+SPARE = 200 << 20
+HELD = 48 << 20
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+
+
+class DaemonBench(PressedBench):
+    """A machine with a daemon, of which it takes 12 MiB when it runs short, unless memory.min above it covers all.
+
+    ignores: also "daemon" (it takes nothing of it), "answer" (nobody answers). swaps: whether that goes to swap.
+    """
+
+    def __init__(self, *args, swaps=False, **facts):
+        super().__init__(*args, spare=SPARE, generations=True, **facts)
+        self.swaps = swaps
+        self.daemon = None
+        self.target.on(("sh", "-ec"), self._script)
+
+    def _script(self, argv, *rest):
+        if argv[3] == "memqos-daemon":
+            parent = CgroupPath.parse(argv[4].removeprefix("/sys/fs/cgroup"))
+            if parent not in self.cgroups:
+                self.cgroups.make(parent)
+            self.daemon = parent.child("memqos-daemon")
+            self.cgroups.make(self.daemon)
+            self.cgroups.show(self.daemon, "memory.current", f"{HELD}\n")
+        if argv[3] == "memqos-ask":
+            return 0, b"" if self.ignores == "answer" else b"ok\n", b""
+        return self._narrow(argv, *rest)
+
+    def _run(self, container):
+        """Anonymous memory, too."""
+        (ExhaustedBench if "anon" in self.args[container.id] else PressedBench)._run(self, container)
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        covered = self._amount(self.daemon.parent, "memory.min") >= HELD and self.ignores != "memory.min"
+        if not covered and self.ignores != "daemon":
+            self.cgroups.show(self.daemon, "memory.current", f"{HELD - 12 * MIB}\n")
+            if self.swaps:
+                self.cgroups.show(self.daemon, "memory.swap.current", f"{12 * MIB}\n")
+
+
+def beside(bench):
+    """The fixture of the chapter."""
+    return WHOLE.beside.__wrapped__(bench.node, CATALOGUE)
+
+
+def deviating(function, bench, kubelet, folder, *, given=None):
+    evidence, notes = evidence_in(folder)
+    first = bench.node if given is None else given
+    rest = (KUBELETS[kubelet], CATALOGUE, evidence) if given is None else (KUBELETS[kubelet], evidence)
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(first, *rest)
+    assert notes.findings
+    assert {one.verdict for one in notes.findings} <= {Verdict.CONFORMS, Verdict.DEVIATES}, notes.findings
+    return {(one.subject.rpartition("/")[2], one.knob) for one in notes.findings if one.verdict is Verdict.DEVIATES}
+
+
+KEEPS = WHOLE.test_a_reserved_daemon_keeps_its_memory_and_answers
+YIELDS = WHOLE.test_a_daemon_makes_room_where_its_reservation_is_not_enforced
+
+
+@pytest.mark.parametrize(
+    ("function", "ignores", "wrong"),
+    [
+        (KEEPS, "", set()),
+        (KEEPS, "memory.min", {("the daemon", "memory.current")}),
+        (KEEPS, "answer", {("the daemon", "answer")}),
+        (YIELDS, "", set()),
+        (YIELDS, "daemon", {("the daemon", "memory.current")}),
+        (YIELDS, "answer", {("the daemon", "answer")}),
+    ],
+)
+def test_a_daemon_keeps_what_is_reserved_and_enforced(function, ignores, wrong, tmp_path):
+    bench = DaemonBench(ignores=ignores)
+
+    assert deviating(function, bench, "v1.36-tiered", tmp_path, given=beside(bench)) == wrong
+
+
+def test_a_daemon_says_nothing_of_the_other_way():
+    """What is protected is not expected to give way, nor what is not to be kept."""
+    bench = DaemonBench()
+    with bench.node.daemon("/bare.slice") as daemon:
+        assert daemon.keeps_its_memory().why_not.startswith("not all of it is protected: of 50331648 bytes")
+        bench.cgroups.show(CgroupPath.parse("/bare.slice"), "memory.min", "max\n")
+        assert daemon.gives_way().why_not.startswith("something protects it: of 50331648 bytes in use")
+
+
+@pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("daemon", {("the daemon", "memory.swap.current")})])
+def test_a_daemon_is_swapped_beside_pods_that_are_not(ignores, wrong, tmp_path):
+    bench = DaemonBench(ignores=ignores, swaps=True)
+
+    assert deviating(
+        SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not, bench, "v1.30-unset-swap", tmp_path
+    ) == (wrong)
+
+
+def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
+    bench = DaemonBench(swaps=True)
+    obey = bench.sampler.obeys
+
+    def swap_and_obey(fifo, line):
+        bench.cgroups.show(bench._path(next(iter(bench.steered.values()))), "memory.swap.current", "4096\n")
+        obey(fifo, line)
+
+    bench.sampler.obeys = swap_and_obey
+    function = SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not
+
+    assert {knob for _, knob in deviating(function, bench, "v1.30-unset-swap", tmp_path)} == {"memory.swap.current"}
+
+
+class OutOfMemory(ExhaustedBench):
+    """A machine that has so much left, and then kills."""
+
+    def __init__(self, **facts):
+        super().__init__(spare=SPARE, **facts)
+
+    def _amount(self, path, name):
+        """What runs out is the machine: what is free, and what pods have."""
+        if (path, name) == (NODE, "memory.max"):
+            return SPARE + sum(super(OutOfMemory, self)._amount(self._path(one), "memory.current")
+                               for one in self.steered.values())  # fmt: skip
+        return super()._amount(path, name)
+
+
+@pytest.mark.parametrize("ignores", ["", "size"])
+def test_the_order_of_kills_holds_of_the_machine(ignores, tmp_path):
+    """A killer that looks at scores alone takes the BestEffort pod."""
+    function = WHOLE.test_who_uses_most_by_its_score_is_killed_when_the_machine_runs_out
+    wrong = deviating(function, OutOfMemory(ignores=ignores), "v1.36-none", tmp_path)
+
+    assert {pod for pod, _ in wrong} == ({"holds-little", "greedy-burstable"} if ignores else set())
+
+
+MARKS = ENFORCED.test_each_key_enforces_its_cgroup.pytestmark
+KEYS = next(mark.args[1] for mark in MARKS if mark.name == "parametrize")
+
+
+@pytest.mark.parametrize("keys", KEYS, ids="+".join)
+@pytest.mark.parametrize("kubelet", ["v1.27", "v1.36-tiered"])
+def test_each_key_conforms_by_itself(keys, kubelet, tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    ENFORCED.test_each_key_enforces_its_cgroup(PressedBench().node, KUBELETS[kubelet], CATALOGUE, evidence, keys)
+
+    assert {one.verdict for one in notes.findings} == {Verdict.CONFORMS}
+    limits = {one.cgroup: one.expected for one in notes.findings if one.knob == "memory.max"}
+    assert (limits["/kubepods.slice"] == str(FACTS.memory)) is (keys == ["none"])
+    assert len(limits) == 1 + len({*keys} & {"system-reserved", "kube-reserved"})
+
+
+def test_a_kubelet_that_enforces_nothing_deviates(tmp_path):
+    """What stands is the work of a kubelet without keys; the plan is that of one with all of them."""
+    pods, kubelet = [CATALOGUE.pod("best-effort")], KUBELETS["v1.36-tiered"]
+    node = PressedBench().node
+    with node.admitted(pods, kubelet.with_enforced("none")) as population:
+        found = dataclasses.replace(population, plan=node.plan(pods, kubelet)).judge_node()
+
+    assert "memory.max" in {one.knob for one in found if one.verdict is Verdict.DEVIATES}
+    assert {one.cgroup for one in found if one.verdict is Verdict.NOT_OBSERVABLE} == {
+        "/memqossys.slice", "/memqoskube.slice",
+    }  # fmt: skip

@@ -1,0 +1,172 @@
+"""Shared protection on kernels in miniature: right ones conform, wrong ones do not."""
+
+import contextlib
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import MachineryError, NonconformanceError
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.crowded import CrowdedBench
+from tests.unit.node.pressed import MOUNTED, PressedBench
+
+MODULE = chapter("protection", "shares")
+SHARED = MODULE.test_claims_beyond_what_the_class_has_are_shared_in_proportion
+SWAPPED = MODULE.test_anonymous_memory_that_is_protected_is_not_swapped
+BY_POD = MODULE.test_a_container_is_kept_by_its_pods_protection
+ALONE = MODULE.test_a_container_is_not_kept_by_its_pod_without_recursiveprot
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+
+
+def remounts(bench):
+    """A bench whose mount command does what it is asked for."""
+
+    def mount(argv, *_):
+        options = argv[4].removeprefix("remount,")
+        bench.target._plain._files["/proc/mounts"] = f"cgroup2 {argv[-1]} cgroup2 {options} 0 0\n".encode()
+        return 0, b"", b""
+
+    bench.target.on(("mount", "-t"), mount)
+    return bench
+
+
+def findings_of(function, kubelet, folder, bench):
+    evidence, notes = evidence_in(folder)
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(bench.node, KUBELETS[kubelet], CATALOGUE, evidence)
+    return notes.findings
+
+
+def by_pod(bench, kubelet, folder, *, recursive):
+    """The findings of the test that looks at a container which only its pod protects."""
+    evidence, notes = evidence_in(folder)
+    node = bench.node
+    names = ("kept-by-pod", "unguarded", "neighbour")
+    with contextlib.ExitStack() as stack:
+        if not recursive:
+            stack.enter_context(node.mounted(recursive=False))
+        tight = node.tight(KUBELETS[kubelet])
+        watch = stack.enter_context(node.watched_pods(pods(*names), tight, rests_on=MODULE.PREMISES, steered=True))
+        pressure = watch.press("neighbour")
+        with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+            (BY_POD if recursive else ALONE)(pressure, evidence)
+    return notes.findings
+
+
+def deviating(findings):
+    return {(one.subject.rpartition("/")[2], one.knob) for one in findings if one.verdict is Verdict.DEVIATES}
+
+
+def test_shares_conform_where_reclaim_heeds_them(tmp_path):
+    findings = findings_of(SHARED, "v1.27", tmp_path, PressedBench())
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+    shares = [one.expected for one in findings if one.reason and "by its claim" in one.reason.rule]
+    assert shares == [
+        "33984512, or off by no more than a tenth of both together",
+        "16302080, or off by no more than a tenth of both together",
+        "at least 49238016 with those beside it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ignores", "wrong"), [("memory.min", {"kept-burstable"}), ("proportion", {"kept-burstable", "kept-less"})]
+)
+def test_a_kernel_that_shares_nothing_out_deviates(ignores, wrong, tmp_path):
+    """One that heeds no memory.min takes from both together, one that lets each have all that it claims from none."""
+    findings = findings_of(SHARED, "v1.27", tmp_path, PressedBench(ignores=ignores))
+
+    assert deviating(findings) == {(pod, "memory.current") for pod in wrong}
+
+
+def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
+    bench = PressedBench()
+    names = ("kept-burstable", "kept-less", "unguarded", "neighbour")
+    tight = bench.node.tight(KUBELETS["v1.27"])
+    with bench.node.watched_pods(pods(*names), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
+        pressure = watch.press("neighbour", deep=True)
+
+    assert {one.why_not.partition(":")[0] for one in pressure.shares("kept-less", cpus=2)} == {
+        "not a part of it is protected"
+    }
+
+
+@pytest.mark.parametrize("kubelet", ["v1.36-tiered", "v1.37-tiered"])
+@pytest.mark.parametrize("recursive", [True, False])
+def test_what_a_pod_is_protected_by_is_its_containers_by_the_mount(kubelet, recursive, tmp_path):
+    findings = by_pod(remounts(PressedBench()), kubelet, tmp_path, recursive=recursive)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+def test_a_kernel_that_hands_nothing_down_deviates(tmp_path):
+    findings = by_pod(PressedBench(ignores="recursiveprot"), "v1.36-tiered", tmp_path, recursive=True)
+
+    assert deviating(findings) == {("kept-by-pod", "memory.current")}
+
+
+def test_a_kernel_that_hands_down_without_being_told_deviates(tmp_path):
+    bench = remounts(PressedBench())
+    asked = bench._asked
+    bench._asked = lambda path, knob: asked(path, knob) or bench._amount(path.parent, knob)
+
+    assert deviating(by_pod(bench, "v1.36-tiered", tmp_path, recursive=False)) == {("kept-by-pod", "memory.current")}
+
+
+def test_the_mount_is_what_it_was_afterwards():
+    bench = remounts(PressedBench())
+    with bench.node.mounted(recursive=False):
+        assert not bench.node.tree.hierarchy.is_recursive
+
+    assert bench.node.tree.hierarchy.is_recursive
+    assert bench.target._plain._files["/proc/mounts"] == MOUNTED.replace(b"rw,nsdelegate", b"nsdelegate,rw")
+
+
+def test_a_mount_that_stays_as_it_was_is_machinery():
+    bench = PressedBench()
+    bench.target.on(("mount", "-t"), lambda *_: (0, b"", b""))
+    with (
+        pytest.raises(MachineryError, match="stay mounted with memory_recursiveprot"),
+        bench.node.mounted(recursive=False),
+    ):
+        pass
+
+
+class SwappingBench(CrowdedBench):
+    """Its kernel swaps what nothing protects, or of everybody's where it heeds no memory.low."""
+
+    def _obey(self, fifo, line):
+        neighbour = self.steered[fifo]
+        others = [self._path(one) for one in self.steered.values() if one.id != neighbour.id]
+        self.kept = {path: self._kept(path, ("memory.min", "memory.low")) for path in others}
+        super()._obey(fifo, line)
+
+    def _may_swap(self, path):
+        exposed = max(0, self._amount(path, "memory.current") - self.kept[path])
+        part = 6 << 20 if self.ignores == "memory.low" else exposed
+        return min(super()._may_swap(path), exposed, part)
+
+
+@pytest.mark.parametrize("kubelet", ["v1.36-tiered", "v1.37-tiered"])
+def test_protected_memory_conforms_where_others_are_swapped(kubelet, tmp_path):
+    findings = findings_of(SWAPPED, kubelet, tmp_path, SwappingBench())
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+@pytest.mark.parametrize(
+    ("ignores", "wrong"),
+    [
+        ("memory.low", {("kept-anonymous", "memory.current"), ("kept-anonymous", "memory.swap.current")}),
+        ("swappiness", {("exceeds-request", "memory.swap.current"), ("exceeds-request", "memory.events"),
+                        ("exceeds-request", "state")}),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_swaps_what_is_protected_or_nothing_deviates(ignores, wrong, tmp_path):
+    findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, SwappingBench(ignores=ignores))
+
+    assert deviating(findings) == wrong
