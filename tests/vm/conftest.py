@@ -11,12 +11,19 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
+from memqos.plugin.keys import MARKERS
 from memqos.target.base import Target
 from tests.vm.machines import start
 from tests.vm.runtimes import SOCKET, soon
 
 LONGEST_FIRST = ("run", "bringing", "enactor", "target", "place", "tutorial", "checkpoint", "interrupting", "runtime")
 """Files, by the time that one test takes: two processes share the rest when theirs is done, which should be short."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests of suites are called as functions here, so their markers are known."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,202 @@
+"""Kernels that are wrong on purpose, on a machine: somebody changes behind the run what behaviour rests on.
+
+Each turns one claim red, and what deviates names the file that was meddled with, or what the kernel did instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import NonconformanceError
+from memqos.model.node import CgroupDriver
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.place.vm import opened_vm
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.vm.test_place import node_of
+
+pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
+
+UNIT = "meddler.service"
+CONTAINERS = "/sys/fs/cgroup/kubepods.slice/kubepods*.slice/cri-*/{0} /sys/fs/cgroup/kubepods.slice/*/*/cri-*/{0}"
+MOUNT = "mount -t cgroup2 -o remount,nosuid,nodev,noexec,relatime,nsdelegate{0} cgroup2 /sys/fs/cgroup"
+
+
+def resets(file: str, text: str, where: str = CONTAINERS) -> str:
+    """A loop that puts this text into the file of every cgroup there, again and again."""
+    return f'while :; do for one in {where.format(file)}; do echo {text} >"$one"; done 2>/dev/null; sleep 0.1; done'
+
+
+SWAPS_ZONES = f"""\
+while :; do
+  for one in {CONTAINERS.format("cpuset.mems")}; do
+    [ "$(cat "$one")" != 1 ] || echo 0 >"$one"
+  done 2>/dev/null
+  sleep 0.1
+done"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meddling:
+    """A way to be wrong. does: a script that runs beside the test; undoes: what puts the machine right again.
+
+    test: of the chapter, with the kubelet. finds: what deviates, by what reports call it.
+    """
+
+    way: str
+    does: str
+    chapter: str
+    test: str
+    kubelet: str
+    finds: set[tuple[str, str]]
+    undoes: str = "true"
+
+
+BEST_EFFORT = "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/{0}"
+PODS_OF_NEIGHBOUR = "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/*/{0}"
+
+WAYS = (
+    Meddling(
+        way="memory_recursiveprot is off while told on",
+        does=MOUNT.format(""),
+        undoes=MOUNT.format(",memory_recursiveprot"),
+        chapter="protection",
+        test="test_both_tiers_are_kept_while_others_make_room",
+        kubelet="v1.36-tiered",
+        finds={("memory_recursiveprot", "the cgroup file system")},
+    ),
+    Meddling(
+        way="memory.min is reset",
+        does=resets("memory.min", "0"),
+        chapter="protection",
+        test="test_every_request_is_kept_as_memory_min",
+        kubelet="v1.27",
+        finds={
+            ("memory.min", "container app of pod default/kept-guaranteed"),
+            ("memory.min", "container app of pod default/kept-burstable"),
+        },
+    ),
+    Meddling(
+        way="a neighbour is protected by mistake",
+        does=resets("memory.min", "33554432", PODS_OF_NEIGHBOUR),
+        chapter="protection",
+        test="test_both_tiers_are_kept_while_others_make_room",
+        kubelet="v1.36-tiered",
+        finds={("memory.min", "pod default/unguarded"), ("memory.min", "pod default/neighbour")},
+    ),
+    Meddling(
+        way="all of BestEffort is protected by mistake",
+        does=resets("memory.min", "33554432", BEST_EFFORT),
+        chapter="protection",
+        test="test_both_tiers_are_kept_while_others_make_room",
+        kubelet="v1.36-tiered",
+        finds={("memory.min", "kubepods-besteffort.slice")},
+    ),
+    Meddling(
+        way="memory.high is reset",
+        does=resets("memory.high", "max"),
+        chapter="throttling",
+        test="test_the_formula_of_1_27_lets_the_same_program_come_to_its_end",
+        kubelet="v1.27",
+        finds={("memory.high", "container app of pod default/stalls")},
+    ),
+    Meddling(
+        way="memory.swap.max is reset",
+        does=resets("memory.swap.max", "max"),
+        chapter="swap",
+        test="test_a_request_that_equals_its_limit_leaves_no_swap",
+        kubelet="v1.37-default",
+        finds={("memory.swap.max", "container app of pod default/wants-swap-equal")},
+    ),
+    Meddling(
+        way="swappiness is 0",
+        does="echo 0 >/proc/sys/vm/swappiness",
+        undoes="echo 60 >/proc/sys/vm/swappiness",
+        chapter="swap",
+        test="test_swap_is_given_back_with_the_memory",
+        kubelet="v1.37-default",
+        finds={
+            ("memory.swap.current", "container app of pod default/swaps-some"),
+            ("state", "container app of pod default/swaps-some"),
+        },
+    ),
+    Meddling(
+        way="zones are swapped",
+        does=SWAPS_ZONES,
+        chapter="numa",
+        test="test_anonymous_memory_is_on_the_zone_of_cpuset_mems",
+        kubelet="v1.37-tiered",
+        finds={("cpuset.mems", "container app of pod default/one-zone")},
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("log")
+    with opened_vm(("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def node(place: Place) -> Iterator[NodeUnderTest]:
+    with node_of(place, CgroupDriver.SYSTEMD) as node:
+        yield node
+
+
+@contextlib.contextmanager
+def meddled(place: Place, way: Meddling) -> Iterator[None]:
+    """A machine on which the script runs, until the context ends."""
+
+    def run(*argv: str) -> None:
+        result = place.target.run(list(argv), deadline=Deadline.after(60))
+        assert result.status == 0, result
+
+    run("systemd-run", "--quiet", "--collect", f"--unit={UNIT}", "sh", "-c", way.does)
+    try:
+        yield
+    finally:
+        place.target.run(["systemctl", "stop", UNIT], deadline=Deadline.after(60))
+        run("sh", "-ec", way.undoes)
+
+
+@contextlib.contextmanager
+def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[dict[str, object], list[object]]]:
+    """What the chapter's fixtures would give to its test, and the findings that it settles."""
+    module, kubelet = chapter(way.chapter), KUBELETS[way.kubelet]
+    evidence, notes = evidence_in(folder)
+    values = {
+        "qos_node": node, "qos_kubelet": kubelet, "qos_catalog": CATALOGUE, "qos_zone": 1, "qos_evidence": evidence,
+    }  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        if "full" in inspect.signature(getattr(module, way.test)).parameters:
+            watched = node.watched_pods(pods(*module.PODS), node.tight(kubelet), rests_on=module.PREMISES, steered=True)
+            values["full"] = stack.enter_context(watched)
+        yield values, notes.findings
+
+
+def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) -> set[tuple[str, str]]:
+    """What deviates in the chapter's test while somebody meddles, once its pods run."""
+    function = getattr(chapter(way.chapter), way.test)
+    wanted = inspect.signature(function).parameters
+    with meddled(place, way), given(node, way, folder) as (values, findings):
+        with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+            function(**{name: value for name, value in values.items() if name in wanted})
+        return {(one.knob, one.subject) for one in findings if one.verdict is Verdict.DEVIATES}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.way)
+def test_a_wrong_kernel_turns_a_claim_red_that_names_it(
+    node: NodeUnderTest, place: Place, way: Meddling, tmp_path: Path
+) -> None:
+    assert deviating(node, place, way, tmp_path) == way.finds
