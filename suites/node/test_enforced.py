@@ -14,8 +14,7 @@ have been brought to where a kubelet has them.
 import pytest
 
 
-@pytest.mark.kubelet("v1.36-tiered", "v1.27")
-@pytest.mark.more("v1.27")
+@pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("node/enforced-by-key")
 @pytest.mark.parametrize(
     "keys",

@@ -1,5 +1,7 @@
 """Run each behaviour case again and again, and count what became of it: `tox -e soak -- --times 100 protection node`.
 
+Each time is a run of its own, on a machine of its own; with `--rounds 10` each case is carried out ten times on it.
+
 Nothing is tried again, and nothing is forgiven: a case that ended in two ways is told with both counts.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,13 +19,16 @@ from pathlib import Path
 
 CHAPTERS = ("protection", "throttling", "limits", "swap", "numa", "node", "isolation")
 
+ROUND = re.compile(r"-?round\d+")
+"""How a case is told that `rounds` has carried out several times."""
+
 
 def outcomes(results: Path) -> Iterator[tuple[str, str]]:
     """The id and the outcome of each case of a run; none of one that wrote no bundle."""
     bundle = results / "bundle.json"
     if bundle.exists():
         for one in json.loads(bundle.read_text(encoding="utf-8"))["results"]:
-            yield one["id"], one["outcome"]
+            yield ROUND.sub("", one["id"]).replace("[]", ""), one["outcome"]
 
 
 def table(counts: Mapping[str, Counter[str]]) -> str:
@@ -42,13 +48,17 @@ def main(words: Sequence[str]) -> int:
         "chapters", nargs="*", default=CHAPTERS, help="chapters; all that show behaviour if none is named"
     )
     parser.add_argument("--times", type=int, default=3, help="how often")
+    parser.add_argument("--rounds", type=int, default=1, help="how often on each of the machines")
+    parser.add_argument("-k", dest="chosen", default="", help="only the cases whose name matches, as pytest takes it")
     parser.add_argument("--profile", default="trixie")
     given = parser.parse_args(words)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for time in range(1, given.times + 1):
         with tempfile.TemporaryDirectory(prefix="memqos-soak-") as folder:
             results = Path(folder) / "results"
-            command = ["memqos", "run", *given.chapters, "-m", "behaviour", "--profile", given.profile]
+            command = [sys.executable, "-m", "memqos", "run", *given.chapters, "-m", "behaviour"]
+            command += ["--profile", given.profile, "-p", "tests.soak.rounds", "--rounds", str(given.rounds)]
+            command += ["-k", given.chosen] if given.chosen else []
             subprocess.run([*command, "--results", str(results)], check=False)
             found = list(outcomes(results))
         for case, outcome in found:

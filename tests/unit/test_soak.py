@@ -1,7 +1,11 @@
 """What a soak counts, of made-up results."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 from tests.soak.__main__ import outcomes, table
 
@@ -18,3 +22,26 @@ def test_a_case_that_ended_in_two_ways_is_marked_with_both_counts():
     counts = {"b": Counter(conforms=98, deviates=2), "a": Counter(conforms=100)}
 
     assert table(counts) == "  a: 100 conforms\n! b: 98 conforms, 2 deviates"
+
+
+def test_rounds_of_a_case_are_counted_as_one(tmp_path):
+    cases = [
+        {"id": "limits/a[v1.37-default-round1]", "outcome": "conforms"},
+        {"id": "limits/a[v1.37-default-round12]", "outcome": "deviates"},
+        {"id": "limits/b[round2]", "outcome": "conforms"},
+    ]
+    (tmp_path / "bundle.json").write_text(json.dumps({"results": cases}))
+
+    assert list(outcomes(tmp_path)) == [
+        ("limits/a[v1.37-default]", "conforms"), ("limits/a[v1.37-default]", "deviates"), ("limits/b", "conforms"),
+    ]  # fmt: skip
+
+
+def test_each_case_is_carried_out_as_often_as_rounds_are_asked_for(tmp_path):
+    file = tmp_path / "test_two.py"
+    file.write_text("import pytest\n\n@pytest.mark.parametrize('one', [1, 2])\ndef test_a(one): pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.soak.rounds", "--rounds", "3", "-q", "-c", "/dev/null"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([*command, file], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
