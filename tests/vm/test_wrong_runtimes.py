@@ -13,6 +13,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
+from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
@@ -72,7 +73,11 @@ def test_a_wrong_runtime_is_found_by_its_claims(pod: OnePod, wrong_in: Callable[
     if wrong.needs_own_pod:
         pod.end()
     wrong_in(wrong.way)
-    found = {claim: deviating((asking or pod.asking()).find(claim)) for claim in wrong.found}
+    try:
+        found = {claim: deviating((asking or pod.asking()).find(claim)) for claim in wrong.found}
+    except MachineryError:
+        pod.leave()
+        raise
     if wrong.needs_own_pod:
         pod.end()
     assert found == wrong.found

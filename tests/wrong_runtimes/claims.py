@@ -46,6 +46,11 @@ class OnePod:
             self._asking = self._stack.enter_context(asked_on(self._node))
         return self._asking
 
+    def leave(self) -> None:
+        """Have nothing more to do with it: its runtime does not do what it is asked."""
+        self._asking = None
+        self._stack.pop_all()
+
     def end(self) -> None:
         self._asking = None
         self._stack.close()

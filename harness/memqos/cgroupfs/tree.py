@@ -33,7 +33,7 @@ class CgroupTree:
 
     def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
         """These files of exactly these cgroups, all at once; NoFile where the file or the cgroup is not there."""
-        paths, names = tuple(paths), tuple(names)
+        paths, names = tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(names))
         at = deadline.clock.now()
         files = [self.hierarchy.file(path, name) for path in paths for name in names]
         if (read := self._read_many(files, deadline)) is not None:

@@ -46,6 +46,11 @@ def test_cgroups_are_read_by_one_command(tree: CgroupTree, target: FakeTarget) -
     assert reading.source == "fake://"
 
 
+def test_what_is_named_twice_is_read_once(tree: CgroupTree) -> None:
+    reading = tree.read_cgroups([POD, POD], ["memory.min", "memory.min"], deadline=soon())
+    assert reading.cgroups[POD].files == {"memory.min": "12288\n"}
+
+
 def test_cgroups_that_are_asked_for_are_in_the_reading_even_if_gone(tree: CgroupTree) -> None:
     gone = CgroupPath.parse("/gone")
     reading = tree.read_cgroups([POD, gone], ["memory.min"], deadline=soon())
