@@ -29,7 +29,7 @@ memqos.caseView = (index) => {
   const why = (finding, reasons) => {
     const parts = [];
     if (finding.why_not) parts.push(element("p", {}, `not observable: ${finding.why_not}`));
-    if (finding.lost) parts.push(element("p", {}, finding.lost.by ? `first lost by ${finding.lost.by}` : "not known who lost it", finding.lost.told ? `: ${finding.lost.told}` : ""),
+    if (finding.lost) parts.push(element("p", { class: "lost" }, finding.lost.told),
       element("ul", {}, (finding.lost.hops || []).map((hop) => element("li", {}, `${hop.hop}: asked ${hop.asked.join(", ") || "nothing"}; held ${hop.held || "nothing"}${hop.why_not ? ` (${hop.why_not})` : ""}`))));
     for (const [name, text] of Object.entries(finding.evidence || {})) parts.push(element("p", {}, `${name}: ${text}`));
     if (finding.reason >= 0) parts.push(reasonView(reasons[finding.reason]));

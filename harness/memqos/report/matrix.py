@@ -7,6 +7,7 @@ that value. The differences say so.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -176,11 +177,14 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
 
 
 def without_system(result: TestResult) -> str:
-    """The test's id without the parameters that name its system."""
+    """The test's id without the parameters that name its system: what it is called in a run of that system alone."""
     name, bracket, parameters = result.id.partition("[")
+    if not bracket:
+        return name
+    kept = f"-{parameters.removesuffix(']')}"
     for part in filter(None, _system(result)):
-        parameters = parameters.replace(part, "", 1)
-    return name + bracket + parameters
+        kept = re.sub(rf"-{re.escape(part)}(?=-|$)", "", kept, count=1)
+    return f"{name}[{kept[1:]}]" if kept else name
 
 
 def _rules(reason: Reason | None) -> str:

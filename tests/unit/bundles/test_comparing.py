@@ -1,11 +1,14 @@
 """Two runs compared: what got worse, what got better, what is not in both, and what differs in how they ran."""
 
+import dataclasses
 import json
 
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.reading import read_results
+from memqos.report.outcome import Outcome
 from tests.documents import misfits
 from tests.recorded import TRIXIE, copied, deviating
+from tests.unit.report.sample import BUNDLE, result
 
 
 def runs(tmp_path, change):
@@ -124,3 +127,25 @@ def test_settings_versions_hashes_and_timing_that_differ_are_named(tmp_path):
         ("machine trixie image_manifest files vmlinuz sha256", "0" * 64),
     ]
     assert [(one.name, one.after) for one in comparison.timing] == [("create", "9.000 s")]
+
+
+def test_a_run_of_several_systems_is_compared_with_a_run_of_one_of_them():
+    """A case is named after its system only where a run has several."""
+    of = {"runtime": "containerd+runc", "driver": "systemd"}
+    matrix = [
+        result("v1.36-a-forky", Outcome.CONFORMS, profile="forky", **of),
+        result("v1.36-a-trixie", Outcome.CONFORMS, profile="trixie", **of),
+        result("trixie", Outcome.CONFORMS, profile="trixie", **of),
+    ]
+    alone = [
+        result("v1.36-a", Outcome.DEVIATES, profile="trixie", **of),
+        dataclasses.replace(matrix[2], id=matrix[2].id.removesuffix("[trixie]"), outcome=Outcome.CONFORMS),
+    ]
+    old, new = (dataclasses.replace(BUNDLE, results=tuple(some), machines=()) for some in (matrix, alone))
+
+    comparison = compare(old, new)
+
+    assert [(change.what, change.before, change.after, change.worse) for change in comparison.changes] == [
+        ("changed", "conforms", "deviates", True), ("gone", "conforms", "", False)
+    ]  # fmt: skip
+    assert comparison.same == 1
