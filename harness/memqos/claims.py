@@ -21,6 +21,7 @@ NEEDS: Mapping[str, str] = {
     "small swap": "the machine has swap, and so little that a program fills it within seconds",
     "noswap": "the kernel knows the mount option noswap of tmpfs",
     "memory_recursiveprot": "cgroups are mounted with memory_recursiveprot, as systemd mounts them",
+    "bare scope": "the runtime keeps containers below a scope that it protects with nothing, as crun before 1.18",
     "psi": "the kernel measures pressure (memory.pressure can be read)",
     "zones": "the machine has two NUMA zones or more",
     "far zone": "the machine has a NUMA zone with memory and no CPUs",

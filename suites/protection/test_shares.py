@@ -16,6 +16,13 @@
       pod neighbour        nothing                            nothing            what is left, and half of that
 
     kubepods, 256 Mi       the sum of what is below
+      pod kept-burstable   64 Mi memory.min
+        its scope          nothing: crun before 1.18
+          container app    64 Mi memory.min                   48 Mi of cache
+      pod unguarded        nothing, since it is BestEffort    48 Mi of cache
+      pod neighbour        nothing                            nothing            what is left, and half of that
+
+    kubepods, 256 Mi       the sum of what is below
       pod kept-anonymous   64 Mi memory.low                   48 Mi anonymous
       pod exceeds-request  96 Mi memory.low                   128 Mi anonymous
       pod neighbour        nothing                            nothing            what is left, and half of that
@@ -23,11 +30,13 @@
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`). A class has half of what its
 pods ask for while its kubelet has not summed up the newest of them. What a pod is protected by and its containers do
 not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. All that is there of anonymous
-memory may be swapped out, up to the pod's share of the swap. A cgroup that is protected in part is passed over as soon
-as it is down to that part. What each claims becomes less with what it uses, so how the parts fall depends on whom
-reclaim comes to first: each is held to the model of the kernel's own test, by its tolerance (selftests/cgroup,
-memcg_protection.m and values_close, a tenth of both together), and their sum to all that the class has, but for a
-batch of 64 pages (MEMCG_CHARGE_BATCH) of each pod and CPU.
+memory may be swapped out, up to the pod's share of the swap.
+
+A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
+what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,
+whoever of them lost how much: their sum may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) of each, by each CPU. The
+classic LRU comes to all cgroups in turn, and both lose in proportion: each is held to the model of the kernel's own
+test by its tolerance (selftests/cgroup, memcg_protection.m and values_close: a tenth of both together).
 """
 
 import pytest
@@ -37,21 +46,40 @@ from memqos import Knob
 PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.27")
-@pytest.mark.claim("protection/claims-beyond-the-parent-are-shared")
-def test_claims_beyond_what_the_class_has_are_shared_in_proportion(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Each pod loses what is not its part, and the smaller one no more than the larger one in proportion."""
+@pytest.fixture
+def beyond(qos_node, qos_kubelet, qos_catalog):
+    """What a neighbour's growth did to pods that claim more together than their class has."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "neighbour"]]
     tight = qos_node.tight(qos_kubelet)
     with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
-        pressure = watch.press("neighbour", deep=True)
+        yield watch.press("neighbour", deep=True)
 
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("protection/class-is-kept-whole")
+def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence):
+    """Each loses some, and reclaim stops where what is left of both fits what the class has."""
     qos_evidence.settle(
-        *pressure.premises,
-        *pressure.shares("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
-        *pressure.lives("neighbour"),
+        *beyond.premises,
+        *beyond.keep_together("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
+        *beyond.lives("neighbour"),
     )
+
+
+@pytest.fixture
+def classic(qos_node, request):
+    """The same on a machine that reclaims by the classic LRU, which comes to all cgroups in turn."""
+    with qos_node.reclaiming(generations=False):
+        yield request.getfixturevalue("beyond")
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("protection/claims-are-shared-in-proportion")
+def test_claims_beyond_what_the_class_has_are_shared_in_proportion(classic, qos_evidence):
+    """The larger pod keeps as much more as it claims more."""
+    qos_evidence.settle(*classic.premises, *classic.share("kept-burstable", "kept-less"))
 
 
 @pytest.fixture
@@ -84,6 +112,23 @@ def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
 def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(alone, qos_evidence):
     """The same pod loses page cache as a BestEffort one does."""
     qos_evidence.settle(*alone.premises, alone.gives_way("kept-by-pod"), alone.gives_way("unguarded"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("protection/bare-scopes-protect-nobody-without-recursion")
+def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
+    qos_node, qos_kubelet, qos_catalog, qos_evidence
+):
+    """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
+    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "neighbour"]]
+    with (
+        qos_node.mounted(recursive=False),
+        qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch,
+    ):
+        pressure = watch.press("neighbour")
+
+    qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.gives_way("unguarded"))
 
 
 @pytest.mark.behaviour

@@ -13,7 +13,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.versions import Feature, Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
@@ -62,7 +62,9 @@ class MachineUnderTest:
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
-        return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._is_own)
+        oci = self._runtimes.oci
+        bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
+        return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._is_own, bare_scope=bool(bare))
 
     def plan(self, pods: Sequence[Pod], kubelet: KubeletCase, *, ended: Sequence[Pod] = ()) -> Plan:
         """What this node must hold for these pods under this kubelet.

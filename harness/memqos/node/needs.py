@@ -26,10 +26,11 @@ NOSWAP_SINCE = (6, 4)
 """The kernel from which on the kubelet takes noswap for known without trying (kubelet pkg/util/swap)."""
 
 
-def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) -> str:
+def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, bare_scope: bool) -> str:
     """Why the node lacks this, "" if it has it; the names are those of `claims.NEEDS`, KeyError for another.
 
-    is_own: the machine is memqos's own, which will be thrown away; then the reason names a topology that would do.
+    bare_scope: the runtime keeps containers below a systemd scope that it protects with nothing. is_own: the machine is
+    memqos's own, which will be thrown away; then the reason names a topology that would do.
     """
     node = facts.node
     lacks = {
@@ -39,6 +40,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool) ->
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
         and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
+        "bare scope": not bare_scope and f"{runtime.name} keeps no containers below a scope without protection",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
         "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",

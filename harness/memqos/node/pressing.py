@@ -67,21 +67,30 @@ class Pressed(Together):
         why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
-    def shares(self, *pods: str, cpus: int) -> tuple[Finding, ...]:
-        """Each came down to its part of what protects them, as the kernel's own test of it would have it.
+    def keep_together(self, *pods: str, cpus: int) -> tuple[Finding, ...]:
+        """Each lost memory, and together they kept all that what stands above them protects.
 
-        Together they kept all of that, but for a batch that each of the CPUs may have taken of each. Not observable of
-        one that is not protected in part.
+        Reclaim passes them over as soon as that covers what they use together, so that each of the CPUs may have taken
+        a batch more of each. Not observable of one that is not protected in part.
         """
-        counted = [self._counted(pod) for pod in pods]
-        partly = [counts.shelter is Shelter.PARTIAL for _, counts in counted]
-        told = next((_told(counts) for _, counts in counted if counts.shelter is not Shelter.PARTIAL), "")
-        why = self._broken("" if all(partly) else f"not a part of it is protected: {told}")
-        since, rest = self.squeeze.since, self.squeeze.rest
-        each = [one.course.keeps_share(rest[one.key], since=since, why_not=why) for one, _ in counted]
-        whole = sum(rest[one.key] for one, _ in counted) - len(counted) * cpus * SLACK
+        counted, why = self._partly(pods)
+        since = self.squeeze.since
+        whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - len(counted) * cpus * SLACK
         first, others = counted[0][0].course, [one.course for one, _ in counted[1:]]
-        return (*each, first.keep_together(others, whole, since=since, why_not=why))
+        lost = [one.course.gives_way(counts.usage, since=since, why_not=why) for one, counts in counted]
+        return (*lost, first.keep_together(others, whole, since=since, why_not=why))
+
+    def share(self, *pods: str) -> tuple[Finding, ...]:
+        """Each came down to its part, as the kernel's own test models it; not observable as of `keep_together`."""
+        counted, why = self._partly(pods)
+        since, rest = self.squeeze.since, self.squeeze.rest
+        return tuple(one.course.keeps_share(rest[one.key], since=since, why_not=why) for one, _ in counted)
+
+    def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
+        """What counts of each, and why nothing can be expected of their parts, "" if it can."""
+        counted = [self._counted(pod) for pod in pods]
+        whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
+        return counted, self._broken(f"not a part of it is protected: {_told(whole[0])}" if whole else "")
 
     def breaks_low(self, pod: str) -> Finding:
         """It lost memory that memory.low covers.

@@ -10,7 +10,7 @@ import pytest
 from memqos.enactor.patience import Patience
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.releases.release import Variant
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
@@ -418,6 +418,18 @@ def test_pods_that_stand_between_populations_linger_with_them():
 )
 def test_what_a_node_lacks_has_a_reason(facts, need, why):
     assert Bench(**facts).node.why_not(need) == why
+
+
+@pytest.mark.parametrize(
+    ("oci", "version", "why"),
+    [
+        ("runc", "1.1.15", "fake keeps no containers below a scope without protection"),
+        ("crun", "1.17", ""),
+        ("crun", "1.18", "fake keeps no containers below a scope without protection"),
+    ],
+)
+def test_scopes_are_bare_below_an_old_crun(oci, version, why):
+    assert Bench(runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of(oci, version))).node.why_not("bare scope") == why
 
 
 def test_a_small_node_lacks_swap_and_zones():

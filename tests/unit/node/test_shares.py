@@ -5,12 +5,14 @@ import contextlib
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import MachineryError, NonconformanceError
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.crowded import CrowdedBench
 from tests.unit.node.pressed import MOUNTED, PressedBench
 
 MODULE = chapter("protection", "shares")
+TOGETHER = MODULE.test_pods_keep_together_what_their_class_has
 SHARED = MODULE.test_claims_beyond_what_the_class_has_are_shared_in_proportion
 SWAPPED = MODULE.test_anonymous_memory_that_is_protected_is_not_swapped
 BY_POD = MODULE.test_a_container_is_kept_by_its_pods_protection
@@ -61,15 +63,30 @@ def deviating(findings):
     return {(one.subject.rpartition("/")[2], one.knob) for one in findings if one.verdict is Verdict.DEVIATES}
 
 
+BEYOND = ("kept-burstable", "kept-less", "unguarded", "neighbour")
+
+
+def beyond(bench, folder):
+    """The findings of both tests of pods that claim more than their class has."""
+    node, (evidence, notes) = bench.node, evidence_in(folder)
+    tight = node.tight(KUBELETS["v1.27"])
+    with node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, halved=True, steered=True) as watch:
+        pressure = watch.press("neighbour", deep=True)
+        for function, given in ((TOGETHER, (pressure, node)), (SHARED, (pressure,))):
+            with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+                function(*given, evidence)
+    return notes.findings
+
+
 def test_shares_conform_where_reclaim_heeds_them(tmp_path):
-    findings = findings_of(SHARED, "v1.27", tmp_path, PressedBench())
+    findings = beyond(PressedBench(), tmp_path)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
     shares = [one.expected for one in findings if one.reason and "by its claim" in one.reason.rule]
     assert shares == [
+        "at least 49283072 with those beside it",
         "33984512, or off by no more than a tenth of both together",
         "16302080, or off by no more than a tenth of both together",
-        "at least 49238016 with those beside it",
     ]
 
 
@@ -78,21 +95,26 @@ def test_shares_conform_where_reclaim_heeds_them(tmp_path):
 )
 def test_a_kernel_that_shares_nothing_out_deviates(ignores, wrong, tmp_path):
     """One that heeds no memory.min takes from both together, one that lets each have all that it claims from none."""
-    findings = findings_of(SHARED, "v1.27", tmp_path, PressedBench(ignores=ignores))
+    assert deviating(beyond(PressedBench(ignores=ignores), tmp_path)) == {(pod, "memory.current") for pod in wrong}
 
-    assert deviating(findings) == {(pod, "memory.current") for pod in wrong}
+
+def test_a_kernel_that_takes_from_the_smaller_first_deviates(tmp_path):
+    """Together they keep enough, and not in proportion."""
+    bench = PressedBench()
+    bench._part = lambda _, path, knob: 48 << 20 if bench._asked(path, knob) == 64 << 20 else 0
+    found = beyond(bench, tmp_path)
+
+    assert ("kept-less", "memory.current") in deviating(found)
 
 
 def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
     bench = PressedBench()
-    names = ("kept-burstable", "kept-less", "unguarded", "neighbour")
     tight = bench.node.tight(KUBELETS["v1.27"])
-    with bench.node.watched_pods(pods(*names), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
+    with bench.node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
         pressure = watch.press("neighbour", deep=True)
 
-    assert {one.why_not.partition(":")[0] for one in pressure.shares("kept-less", cpus=2)} == {
-        "not a part of it is protected"
-    }
+    found = [*pressure.share("kept-less"), *pressure.keep_together("kept-less", cpus=2)]
+    assert {one.why_not.partition(":")[0] for one in found} == {"not a part of it is protected"}
 
 
 @pytest.mark.parametrize("kubelet", ["v1.36-tiered", "v1.37-tiered"])
@@ -134,6 +156,36 @@ def test_a_mount_that_stays_as_it_was_is_machinery():
         bench.node.mounted(recursive=False),
     ):
         pass
+
+
+class ScopedBench(PressedBench):
+    """Its runtime keeps containers below their scopes. ignores: also "scope" (as if that were not there)."""
+
+    def __init__(self, **facts):
+        super().__init__(runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.8.1")), **facts)
+
+    def _path(self, container):
+        return super()._path(container).child("container")
+
+    def _use(self, path, usage):
+        super()._use(path, usage)
+        self.cgroups.show(path.parent.parent, "memory.current", f"{usage}\n")
+
+    def _part(self, above, path, knob):
+        return (
+            self._amount(path, knob)
+            if self.ignores == "scope" and above == path.parent
+            else (super()._part(above, path, knob))
+        )
+
+
+@pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("scope", {("kept-burstable", "memory.current")})])
+def test_a_bare_scope_takes_protection_away_without_recursion(ignores, wrong, tmp_path):
+    function = MODULE.test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot
+    findings = findings_of(function, "v1.27", tmp_path, remounts(ScopedBench(ignores=ignores)))
+
+    assert {one.verdict for one in findings} <= {Verdict.CONFORMS, Verdict.DEVIATES}, findings
+    assert deviating(findings) == wrong
 
 
 class SwappingBench(CrowdedBench):
