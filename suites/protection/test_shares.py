@@ -68,18 +68,19 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence)
 
 
 @pytest.fixture
-def classic(qos_node, request):
-    """The same on a machine that reclaims by the classic LRU, which comes to all cgroups in turn."""
+def classic_lru(qos_node):
+    """A machine that reclaims by the classic LRU, which comes to all cgroups in turn."""
     with qos_node.reclaiming(generations=False):
-        yield request.getfixturevalue("beyond")
+        yield
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/claims-are-shared-in-proportion")
-def test_claims_beyond_what_the_class_has_are_shared_in_proportion(classic, qos_evidence):
+@pytest.mark.usefixtures("classic_lru")
+def test_claims_beyond_what_the_class_has_are_shared_in_proportion(beyond, qos_evidence):
     """The larger pod keeps as much more as it claims more."""
-    qos_evidence.settle(*classic.premises, *classic.share("kept-burstable", "kept-less"))
+    qos_evidence.settle(*beyond.premises, *beyond.share("kept-burstable", "kept-less"))
 
 
 @pytest.fixture
@@ -91,10 +92,10 @@ def by_pod(qos_node, qos_kubelet, qos_catalog):
 
 
 @pytest.fixture
-def alone(qos_node, request):
-    """The same on a machine whose cgroups are mounted without memory_recursiveprot."""
+def no_recursion(qos_node):
+    """A machine whose cgroups are mounted without memory_recursiveprot."""
     with qos_node.mounted(recursive=False):
-        yield request.getfixturevalue("by_pod")
+        yield
 
 
 @pytest.mark.behaviour
@@ -109,23 +110,22 @@ def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/pods-protect-nobody-without-recursion")
-def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(alone, qos_evidence):
+@pytest.mark.usefixtures("no_recursion")
+def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(by_pod, qos_evidence):
     """The same pod loses page cache as a BestEffort one does."""
-    qos_evidence.settle(*alone.premises, alone.gives_way("kept-by-pod"), alone.gives_way("unguarded"))
+    qos_evidence.settle(*by_pod.premises, by_pod.gives_way("kept-by-pod"), by_pod.gives_way("unguarded"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/bare-scopes-protect-nobody-without-recursion")
+@pytest.mark.usefixtures("no_recursion")
 def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
     qos_node, qos_kubelet, qos_catalog, qos_evidence
 ):
     """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "neighbour"]]
-    with (
-        qos_node.mounted(recursive=False),
-        qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch,
-    ):
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
         pressure = watch.press("neighbour")
 
     qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.gives_way("unguarded"))

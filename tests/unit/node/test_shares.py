@@ -182,7 +182,9 @@ class ScopedBench(PressedBench):
 @pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("scope", {("kept-burstable", "memory.current")})])
 def test_a_bare_scope_takes_protection_away_without_recursion(ignores, wrong, tmp_path):
     function = MODULE.test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot
-    findings = findings_of(function, "v1.27", tmp_path, remounts(ScopedBench(ignores=ignores)))
+    bench = remounts(ScopedBench(ignores=ignores))
+    with bench.node.mounted(recursive=False):
+        findings = findings_of(function, "v1.27", tmp_path, bench)
 
     assert {one.verdict for one in findings} <= {Verdict.CONFORMS, Verdict.DEVIATES}, findings
     assert deviating(findings) == wrong
