@@ -133,22 +133,32 @@ class CaseEvidence:
         return [self._tail(file, 4 * LOG_BYTES) for file in self._files() if file.name.startswith("manifest")]
 
     def _logs(self) -> Document:
+        names = {file.name.removesuffix(COMPRESSED): file for file in self._files()}
         return {
-            file.name: self._tail(file, LOG_BYTES)
-            for file in self._files()
-            if file.name.endswith(_TEXTS) and not file.name.startswith("manifest")
+            name: self._tail(file, LOG_BYTES)
+            for name, file in names.items()
+            if name.endswith(_TEXTS) and not name.startswith("manifest")
         }
 
     def _tail(self, file: Path, most: int) -> str:
+        if file.suffix == COMPRESSED:
+            whole = self._bytes(file.name.removesuffix(COMPRESSED))
+            return _tail(whole[-most:], most, len(whole))
         try:
             with file.open("rb") as stream:
                 size = stream.seek(0, 2)
                 stream.seek(max(0, size - most))
-                text = stream.read(most).decode("utf-8", "backslashreplace")
+                end = stream.read(most)
         except OSError as error:
             self.told.append(f"{file.name} cannot be read: {error.strerror}.")
             return ""
-        return text if size <= most else f"… the last {most >> 10} KiB of {size >> 10}:\n{text}"
+        return _tail(end, most, size)
+
+
+def _tail(end: bytes, most: int, size: int) -> str:
+    """The last bytes of a file of this size as text, and how many are told if these are not all."""
+    text = end.decode("utf-8", "backslashreplace")
+    return text if size <= most else f"… the last {most >> 10} KiB of {size >> 10}:\n{text}"
 
 
 def folder_of(results: Path, result: TestResult) -> Path | None:

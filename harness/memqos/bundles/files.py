@@ -19,6 +19,7 @@ _WORTH_IT = 8 << 10
 _MANY_FINDINGS = 1 << 20
 """Fewer are read by people, with the programs that they are used to."""
 _LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl"})
+_READ = frozenset({".txt", ".log"})
 
 
 def write(path: Path, text: str) -> None:
@@ -34,11 +35,15 @@ def write(path: Path, text: str) -> None:
         raise
 
 
-def compress_evidence(folders: Iterable[Path]) -> None:
-    """Compress the long files of these folders, which nobody writes to any more; what cannot be stays as it is."""
+def compress_evidence(folders: Iterable[Path], *, with_logs: bool = False) -> None:
+    """Compress the long files of these folders, which nobody writes to any more; what cannot be stays as it is.
+
+    with_logs: also those that people read, for folders that are like another one.
+    """
     for folder in folders:
-        for name in _LONG:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            names = {file.name for file in folder.iterdir() if file.suffix in _READ} if with_logs else frozenset()
+            for name in _LONG | names:
                 _compress(folder / name)
 
 

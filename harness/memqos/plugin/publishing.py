@@ -17,6 +17,7 @@ from memqos.errors import MemqosError
 from memqos.plugin.citing import claims_below
 from memqos.report import summary
 from memqos.report.bundle import Bundle
+from memqos.report.causes import causes_of
 from memqos.report.markdown import markdown
 from memqos.report.outcome import Outcome, TestResult
 
@@ -40,11 +41,21 @@ def publish(bundle: Bundle, folder: Path) -> None:
         conforming = (one.folder for one in bundle.results if one.outcome is Outcome.CONFORMS and one.folder)
         shared = (each for kind in ("machines", "populations") for each in folder.glob(f"{kind}/*"))
         files.compress_evidence([*map(folder.joinpath, conforming), *shared])
+        files.compress_evidence(map(folder.joinpath, _repeated(bundle)), with_logs=True)
         files.compress_findings(folder)
         seal(folder)
         if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(markdown(bundle, name=folder.name))
+
+
+def _repeated(bundle: Bundle) -> Iterator[str]:
+    """The folders of cases with nothing wrong that another before them had not; of that one the end of a run tells."""
+    causes = causes_of(bundle.results)
+    first = {cause.results[0].id for cause in causes}
+    yield from dict.fromkeys(
+        one.folder for cause in causes for one in cause.results if one.folder and one.id not in first
+    )
 
 
 def summary_shown(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:

@@ -99,6 +99,20 @@ def test_what_was_compressed_is_read_the_same(tmp_path):
     assert list(after.lines("series.jsonl")) == looks
 
 
+def test_logs_that_were_compressed_are_read_the_same(tmp_path):
+    (tmp_path / "cgroups.txt").write_text("memory.high max\n" * 9000)
+    (tmp_path / "serial.log").write_text("short")
+    before = CaseEvidence(tmp_path).document()
+
+    compress_evidence([tmp_path], with_logs=True)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cgroups.txt.gz", "serial.log"]
+    after = CaseEvidence(tmp_path)
+    assert after.document()["logs"] == before["logs"]
+    assert before["logs"]["cgroups.txt"].startswith("… the last 24 KiB of 140:\n")
+    assert after.told == []
+
+
 def test_damaged_or_huge_compressed_files_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "LONGEST_FILE", 1 << 16)
     (tmp_path / "plan.json.gz").write_bytes(gzip.compress(b"{}")[:-9])
