@@ -231,7 +231,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.COUNT,
         default=2,
         metavar="N",
-        help="pods that are started at the same time in one machine",
+        help="pods that are started, and requests that are judged, at the same time in one machine",
     ),
     Setting(
         name="time-budget",

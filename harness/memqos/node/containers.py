@@ -54,9 +54,10 @@ class Containers(Requests):
         return self.runtime
 
     def _made(
-        self, resources: ContainerResources, *commands: Command, sandbox: SandboxHandle | None = None
+        self, resources: ContainerResources, *commands: Command, pod: AdmittedPod | None = None
     ) -> ContainerHandle:
-        """A container that is not started; removed with `_remove`."""
+        """A container that is not started, of the pod or of another one beside it; removed with `_remove`."""
+        pod = pod or self._pod
         spec = ContainerSpec(
             name=NAME,
             image=self._pod.pod.containers[0].image,
@@ -64,8 +65,9 @@ class Containers(Requests):
             log=f"{NAME}-{uuid.uuid4().hex}.log",
             resources=resources,
         )
-        handle = self.runtime.create(sandbox or self._sandbox, spec, deadline=soon())
-        self._pod.containers[NAME] = handle
+        assert pod.sandbox is not None  # noqa: S101 - the pod came up
+        handle = self.runtime.create(pod.sandbox, spec, deadline=soon())
+        pod.containers[NAME] = handle
         return handle
 
     @contextlib.contextmanager
@@ -85,8 +87,10 @@ class Containers(Requests):
     def _running(
         self, resources: ContainerResources, *commands: Command, sandbox: SandboxHandle | None = None
     ) -> Iterator[ContainerHandle]:
-        with self._removing(self._pod):
-            handle = self._made(resources, *commands, sandbox=sandbox)
+        """A container in the pod, or in a further sandbox: several threads may have one in a sandbox each."""
+        pod = self._pod if sandbox is None else dataclasses.replace(self._pod, sandbox=sandbox, containers={})
+        with self._removing(pod):
+            handle = self._made(resources, *commands, pod=pod)
             self.runtime.start(handle, deadline=soon())
             yield handle
 

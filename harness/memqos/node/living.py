@@ -6,6 +6,7 @@ Every file must hold afterwards what was asked for, as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
@@ -34,9 +35,9 @@ GONE_SECONDS = 15.0
 ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
 FEW, MANY = 3, 50
-"""Pods that come and go one after another."""
+"""Pods that come and go, as many at a time as are started at a time."""
 SETTLING, LAST = 20, 5
-"""After how many of them a daemon has all that it keeps, and at how many of the last its memory is looked at."""
+"""During how many of the first a daemon comes to have all that it keeps, and how many of the last show what is more."""
 GROWTH = 8 << 20
 """Bytes that it may have more at the end: a collector of garbage is not always of one mind."""
 
@@ -136,7 +137,8 @@ class Life(Containers):
         if cri.called or cri.runtime not in DAEMONS:
             return [_grown("", f"which processes are the daemon of {self.runtime.name} is not known")]
         _, sizes = self._many
-        before, after = max(sizes[:SETTLING]), min(sizes[-LAST:])
+        before = max(size for number, size in sizes.items() if number < SETTLING)
+        after = min(size for number, size in sizes.items() if number >= MANY - LAST)
         if not before:
             return [_grown("", f"no process is called {' or '.join(DAEMONS[cri.runtime])}")]
         return [_grown("no" if after <= before + GROWTH else f"from {before} to {after} bytes")]
@@ -153,18 +155,27 @@ class Life(Containers):
         return self._many[0]
 
     @cached_property
-    def _many(self) -> tuple[Inventory, Sequence[int]]:
+    def _many(self) -> tuple[Inventory, Mapping[int, int]]:
         return self._churned(MANY)
 
-    def _churned(self, times: int) -> tuple[Inventory, Sequence[int]]:
-        """What so many sandboxes and containers left behind, and the daemon's size after each of them."""
-        before, sizes = self._inventory(), list[int]()
+    def _churned(self, times: int) -> tuple[Inventory, Mapping[int, int]]:
+        """What so many sandboxes and containers left behind, and the daemon's size after the first and last of them."""
+        before, sizes = self._inventory(), dict[int, int]()
         programs = DAEMONS.get(self.kubelet.runtimes.cri.runtime, ())
-        for number in range(times):
+
+        def comes_and_goes(number: int) -> None:
             with self._second_sandbox(f"churn-{number}") as sandbox, self._running(_NOTHING, sandbox=sandbox):
                 pass
-            if programs:
-                sizes.append(anonymous_memory_of(self.tree.target, programs))
+            if programs and not SETTLING <= number < times - LAST:
+                sizes[number] = anonymous_memory_of(self.tree.target, programs)
+
+        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="churn") as pool:
+            try:
+                for one in [pool.submit(comes_and_goes, number) for number in range(times)]:
+                    one.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         try:
             left = wait(
                 "nothing is left of pods that are gone",

@@ -57,4 +57,5 @@ def node_on(
         runtimes=runtimes,
         tidying=Tidying(disposable=place.is_disposable, leaves=leaves, lingers=lingers),
         vital=Vital(check=place.check_alive, examine=place.examine),
+        parallel=parallel,
     )

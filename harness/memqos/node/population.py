@@ -52,6 +52,10 @@ class Population:
                 raise NonconformanceError(said, data={"finding": finding})
         return self.pods[uid].require()
 
+    def alone(self, pod: Pod) -> Population:
+        """What there is of this pod, of the same plan; raises as `require` does."""
+        return replace(self, pods={pod.uid: self.require(pod.uid)})
+
     def _refusals(self, pod: AdmittedPod) -> Iterator[Finding]:
         """What the runtime's refusal says of it, if the pod met one."""
         if self.tracing is not None and pod.refused is not None:

@@ -82,7 +82,7 @@ class Requests:
     """The verb of suites that ask the runtime itself. population: of one pod, whose first container is the neighbour.
 
     kubelet: the node's, of which only what concerns runtimes is used. recorder: told what is judged, and by what.
-    left: what was found to be left by refusals.
+    left: what was found to be left by refusals. parallel: pods that are made at the same time (>= 1).
     """
 
     runtime: Runtime
@@ -91,6 +91,7 @@ class Requests:
     population: Population
     recorder: Recorder
     left: list[str] = field(default_factory=list)
+    parallel: int = 1
 
     def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.

@@ -21,6 +21,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
+from memqos.node.ahead import Ahead, ahead_of
 from memqos.node.binding import bound_to, halved_classes
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
@@ -52,6 +53,7 @@ class NodeUnderTest(MachineUnderTest):
 
     Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
     `runtimes`: what runs its containers. `tidying`: how it is left. `vital`: raises the machine's own failure.
+    `parallel`: pods that are made at the same time (>= 1).
     """
 
     def __init__(
@@ -67,7 +69,9 @@ class NodeUnderTest(MachineUnderTest):
         runtimes: Runtimes = TRIXIE,
         tidying: Tidying | None = None,
         vital: Vital | None = None,
+        parallel: int = 1,
     ) -> None:
+        self._parallel = parallel
         self._tidying = tidying or Tidying()
         self._vital = vital or Vital()
         super().__init__(
@@ -125,28 +129,49 @@ class NodeUnderTest(MachineUnderTest):
             beside(plan)
             yield self._population(plan, standing.admit(plan, pods, steering=steering or Steering()), kubelet)
 
-    @contextlib.contextmanager
-    def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
+    def requests(self, pod: Pod, kubelet: KubeletCase) -> contextlib.AbstractContextManager[Requests]:
         """This pod on the node, in whose sandbox the runtime is asked for further containers directly.
 
         Raises MachineryError if the pod does not come up.
         """
-        with self.asking(pod, kubelet, Requests) as requests:
-            yield requests
+        return self.asking(pod, kubelet, Requests)
 
     @contextlib.contextmanager
     def asking(self, pod: Pod, kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Asking]:
         """As `requests`, with the verbs of this kind."""
-        with self.admitted([pod], kubelet) as population:
-            population.require(pod.uid)
-            self._weigh(population)
-            yield kind(
+        with self._asking([pod], kubelet, kind) as [asking]:
+            yield asking
+
+    @contextlib.contextmanager
+    def ahead(
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        upcoming: Sequence[str],
+        judge: Callable[[Requests, str], Sequence[Finding]],
+    ) -> Iterator[Ahead[Requests]]:
+        """As `requests`, in one of these pods each as many cases at a time; see `ahead_of`."""
+        with (
+            self._asking(pods, kubelet, Requests) as askers,
+            ahead_of(askers, upcoming, judge, leaves=self._tidying.leaves) as ahead,
+        ):
+            yield ahead
+
+    @contextlib.contextmanager
+    def _asking(self, pods: Sequence[Pod], kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Sequence[Asking]]:
+        """One for each of the pods, which stand on the node together."""
+        with self.admitted(pods, kubelet) as population:
+            parts = [population.alone(pod) for pod in pods]
+            self._weigh(parts[0])
+            asked = kind(
                 runtime=self.runtime,
                 tree=self.tree,
                 kubelet=self.kubelet(kubelet),
-                population=population,
+                population=parts[0],
                 recorder=self._recorder,
+                parallel=self._parallel,
             )
+            yield [asked, *(dataclasses.replace(asked, population=part, left=[]) for part in parts[1:])]
 
     def _weigh(self, population: Population) -> None:
         """Once for a node: what the runtime costs is the same the next time, and no finding rests on it."""

@@ -89,30 +89,41 @@ class MachineLog:
     def __init__(self, own: Folder) -> None:
         self._own = own
         self._current = own
+        self._threads = threading.local()
         self.timing = Timing()
         self.overhead: Mapping[str, int] = {}
 
     @property
     def current(self) -> Folder:
         """Where evidence goes now: a population's folder, a test's, or the machine's own."""
-        return self._current
+        apart: Folder | None = getattr(self._threads, "folder", None)
+        return apart or self._current
 
     def go_to(self, folder: Folder | None) -> None:
         """From now on write there; None is the machine's own folder."""
         self._current = folder or self._own
+
+    @contextlib.contextmanager
+    def apart(self, folder: Folder) -> Iterator[None]:
+        """Until the context ends, what this thread does is written there, wherever the others write."""
+        self._threads.folder = folder
+        try:
+            yield
+        finally:
+            del self._threads.folder
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
         """Keep a plan, and the files that it was made of, which say nothing of a container that was asked for."""
         document = plan_document(plan)
         if requested is not None:
             document["cgroups"].append(cgroup_document(requested))
-        self._current.write("plan.json", _compact(document))
+        self.current.write("plan.json", _compact(document))
         if requested is None and (text := manifests_text(document)):
-            self._current.write("manifests.yaml", text)
+            self.current.write("manifests.yaml", text)
 
     def reading(self, reading: Reading) -> None:
         """Keep one reading more."""
-        self._current.append("readings.jsonl", reading)
+        self.current.append("readings.jsonl", reading)
 
     def weight(self, weight: Weight) -> None:
         """Keep what the runtime itself weighs."""
@@ -120,13 +131,13 @@ class MachineLog:
 
     def look(self, look: Look) -> None:
         """Keep what changed in a cgroup that is watched."""
-        self._current.append("series.jsonl", look)
+        self.current.append("series.jsonl", look)
 
     def call(self, record: object) -> None:
         """Keep one request with its reply, and how long an answer took."""
         if isinstance(record, CallRecord) and not record.error:
             self.timing.add(record.method, record.seconds)
-        self._current.append("requests.jsonl", record)
+        self.current.append("requests.jsonl", record)
 
 
 class Evidence:

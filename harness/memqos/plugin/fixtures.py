@@ -211,22 +211,35 @@ def qos_kubelets_in_turn(
 
 
 @pytest.fixture(scope="module")
-def qos_requests(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_requests(
+    request: pytest.FixtureRequest,
+    qos_node: NodeUnderTest,  # noqa: ARG001 - where they are made
+    qos_catalog: Catalogue,
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Asks the runtime itself: called with the name of a request of fixtures/requests.toml it gives the findings.
 
-    The containers are made in a pod that asks for nothing, under a kubelet whose rules are about none of it.
+    The containers are made in pods that ask for nothing, under a kubelet whose rules are about none of it. The requests
+    of the tests that come next are made as well, side by side.
     """
-    with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
-        yield lambda name: requests.judge(qos_catalog.request(name))
+    from memqos.plugin.ahead import asked_ahead
+
+    pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
+    with asked_ahead(request.node, pod, kubelet, qos_catalog.request, parameter="qos_request") as findings:
+        yield findings
 
 
 @pytest.fixture(scope="module")
 def qos_docker_requests(
-    qos_node: NodeUnderTest, qos_catalog: Catalogue
+    request: pytest.FixtureRequest,
+    qos_node: NodeUnderTest,  # noqa: ARG001
+    qos_catalog: Catalogue,
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """The same of the Docker Engine in its own words, with the name of a request of fixtures/docker.toml."""
-    with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
-        yield lambda name: requests.judge(qos_catalog.docker_request(name))
+    from memqos.plugin.ahead import asked_ahead
+
+    pod, kubelet, asked = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), qos_catalog.docker_request
+    with asked_ahead(request.node, pod, kubelet, asked, parameter="qos_docker_request") as findings:
+        yield findings
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,12 @@ class Lives(Asked):
         return self.fake.status(handle, deadline=deadline)
 
 
-def asked(verb: Verb, kind: type[Lives] = Lives, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
+def asked(
+    verb: Verb, kind: type[Lives] = Lives, driver: CgroupDriver = CgroupDriver.SYSTEMD, *, parallel: int = 1
+) -> Sequence[Finding]:
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = kind(place, driver)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE, parallel=parallel)
     with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
         return verb(life)
 
@@ -118,7 +121,7 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
 class GrowsWithEveryPod(Lives):
     def size(self, names: str) -> int:
         assert names == "containerd"
-        return (40 << 20) + self.looks * (4 << 20)
+        return (40 << 20) + len(self.handles) * (4 << 20)
 
 
 class HasNoProcess(Lives):
@@ -143,13 +146,30 @@ def test_a_daemon_that_only_settles_conforms() -> None:
 def test_a_daemon_that_grows_with_every_pod_is_found() -> None:
     [found] = asked(lambda it: it.daemon_after_many(), GrowsWithEveryPod)
     assert (found.verdict, found.knob) == (Verdict.DEVIATES, "growth of the daemon")
-    assert found.observed == "from 54525952 to 67108864 bytes"
+    assert found.observed == "from 58720256 to 71303168 bytes"
 
 
 @pytest.mark.usefixtures("fewer")
 def test_a_daemon_that_nobody_knows_is_not_observable() -> None:
     [found] = asked(lambda it: it.daemon_after_many(), HasNoProcess)
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no process is called containerd")
+
+
+class NeedsTwoAtATime(Lives):
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.both = threading.Barrier(2, timeout=10.0)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if sandbox.spec.name.startswith("churn"):
+            self.both.wait()
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.living.FEW", 4)
+    found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
+    assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
 
 
 class ForgottenBySystemd(Lives):

@@ -1,0 +1,69 @@
+"""Requests of a module's tests, judged ahead of them: in which order, in which pods, and where their evidence goes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.catalog.requests import DockerRequestCase, RequestCase
+from memqos.engine.answer.finding import Finding
+from memqos.model.pod import Pod
+from memqos.node.requesting import Requests
+from memqos.plugin.collecting import system_of
+from memqos.plugin.evidence import Folder
+from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
+
+__all__ = ["asked_ahead"]
+
+
+@contextlib.contextmanager
+def asked_ahead(
+    module: pytest.Module,
+    pod: Pod,
+    kubelet: KubeletCase,
+    request: Callable[[str], RequestCase | DockerRequestCase],
+    *,
+    parameter: str,
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """Gives the findings of requests by name, which the module's tests have as this parameter; see `memqos.node.ahead`.
+
+    As many cases are under way at a time as pods are started at a time. Each keeps what it is judged by in the folder
+    of its own test, whichever test runs just then.
+    """
+    config = module.config
+    settings = config.stash[SETTINGS_KEY]
+    station = config.stash[LANE].station
+    cases = {
+        item.callspec.params[parameter]: item
+        for item in module.session.items
+        if item.getparent(pytest.Module) is module
+        and isinstance(item, pytest.Function)
+        and parameter in getattr(item, "fixturenames", ())
+        and system_of(item, settings) == station.key
+    }
+
+    def judge(requests: Requests, name: str) -> Sequence[Finding]:
+        case = cases.get(name)
+        kept = Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) if case is not None else station.log.current
+        with station.log.apart(kept):
+            return requests.judge(request(name))
+
+    pods = alike(pod, max(1, min(settings.parallel, len(cases))))
+    with station.node.ahead(pods, kubelet, list(cases), judge) as ahead:
+        yield ahead.findings
+
+
+def alike(pod: Pod, number: int) -> Sequence[Pod]:
+    """This pod and others like it (number >= 1 in all), each with a name and a uid of its own."""
+    return [
+        pod,
+        *(
+            dataclasses.replace(pod, name=f"{pod.name}-{place}", uid=str(uuid.uuid5(uuid.UUID(pod.uid), str(place))))
+            for place in range(2, number + 1)
+        ),
+    ]

@@ -1,0 +1,135 @@
+"""Cases judged ahead of being asked for: side by side, each once, and alone again where it failed beside another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.errors import MachineryError
+from memqos.model.knob import Knob
+from memqos.node.ahead import Ahead, ahead_of
+from memqos.node.fake import fake_node
+from memqos.plugin.ahead import alike
+from memqos.plugin.catalogue import Catalogue
+
+CATALOGUE = Catalogue()
+SOON = 10.0
+"""Seconds after which a thread that waits for another one gives up."""
+
+
+def found(name: str) -> Sequence[Finding]:
+    how = {"expected": "taken", "observed": "taken"}
+    return [Finding(verdict=Verdict.CONFORMS, subject=name, cgroup="/", knob="create", set_by=Setter.RUNTIME, **how)]
+
+
+@pytest.fixture
+def ahead() -> Iterator[Callable[..., Ahead[str]]]:
+    contexts = []
+
+    def made(upcoming: Sequence[str], judge: Callable[[str, str], Sequence[Finding]], askers: int = 2) -> Ahead[str]:
+        context = ahead_of([f"asker-{number}" for number in range(askers)], upcoming, judge, leaves=lambda: False)
+        contexts.append(context)
+        return context.__enter__()
+
+    yield made
+    for context in contexts:
+        context.__exit__(None, None, None)
+
+
+def test_as_many_cases_as_there_are_askers_are_judged_side_by_side(ahead: Callable[..., Ahead[str]]) -> None:
+    both = threading.Barrier(2, timeout=SOON)
+
+    def judge(asker: str, name: str) -> Sequence[Finding]:
+        both.wait()
+        return [*found(name), *found(asker)]
+
+    cases = ahead(["one", "two", "three", "four"], judge)
+
+    told = [[one.subject for one in cases.findings(name)] for name in ("one", "two", "three", "four")]
+    assert [names[0] for names in told] == ["one", "two", "three", "four"]
+    assert {names[1] for names in told} == {"asker-0", "asker-1"}
+
+
+def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[..., Ahead[str]]) -> None:
+    judged: list[str] = []
+
+    def judge(asker: str, name: str) -> Sequence[Finding]:
+        judged.append(name)
+        return found(name)
+
+    cases = ahead(["passed over", "one", "two", "three"], judge, askers=1)
+    for name in ("one", "two", "unforeseen", "three"):
+        assert cases.findings(name) == found(name)
+
+    assert sorted(judged) == ["one", "three", "two", "unforeseen"]
+
+
+def test_what_fails_beside_another_case_is_tried_again_alone(ahead: Callable[..., Ahead[str]]) -> None:
+    """One case kills what the other one needs: the other one is not to blame, and the one is."""
+    both, attempts = threading.Barrier(2, timeout=SOON), list[str]()
+
+    def judge(asker: str, name: str) -> Sequence[Finding]:
+        attempts.append(name)
+        is_first = attempts.count(name) == 1
+        if is_first and name != "later":
+            both.wait()
+        if name == "kills" or (name == "innocent" and is_first):
+            raise MachineryError(f"{name} failed.")
+        return found(name)
+
+    cases = ahead(["innocent", "kills", "later"], judge)
+
+    assert cases.findings("innocent") == found("innocent")
+    with pytest.raises(MachineryError, match="kills failed"):
+        cases.findings("kills")
+    assert cases.findings("later") == found("later")
+    assert sorted(attempts) == ["innocent", "innocent", "kills", "kills", "later"]
+
+
+def test_what_fails_alone_is_not_tried_again(ahead: Callable[..., Ahead[str]]) -> None:
+    attempts: list[str] = []
+
+    def judge(asker: str, name: str) -> Sequence[Finding]:
+        attempts.append(name)
+        raise MachineryError("it starts nothing.")
+
+    with pytest.raises(MachineryError, match="it starts nothing"):
+        ahead(["one"], judge).findings("one")
+    assert attempts == ["one"]
+
+
+def test_what_was_not_begun_is_not_begun_at_the_end() -> None:
+    began, go_on, judged = threading.Event(), threading.Event(), list[str]()
+
+    def judge(asker: str, name: str) -> Sequence[Finding]:
+        judged.append(name)
+        if name == "two":
+            began.set()
+            go_on.wait(SOON)
+        return found(name)
+
+    with ahead_of(["asker"], ["one", "two", "three"], judge, leaves=lambda: False) as cases:
+        cases.findings("one")
+        began.wait(SOON)
+        threading.Timer(0.05, go_on.set).start()
+
+    assert judged == ["one", "two"]
+
+
+def test_requests_are_made_in_pods_of_their_own() -> None:
+    node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
+
+    def judge(requests: object, name: str) -> Sequence[Finding]:
+        return requests.judge(CATALOGUE.request(name))  # type: ignore[attr-defined, no-any-return]
+
+    with node.ahead(pods, CATALOGUE.kubelet("v1.36-none"), ["limit", "update-unified-high"], judge) as cases:
+        limit, high = cases.findings("limit"), cases.findings("update-unified-high")
+
+    assert [pod.name for pod in pods] == ["best-effort", "best-effort-2"]
+    assert {one.verdict for one in (*limit, *high)} == {Verdict.CONFORMS}
+    assert {one.knob for one in high} >= {"update", Knob.MEMORY_HIGH}
+    assert node.leftovers() == ()
