@@ -21,7 +21,6 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.ahead import Ahead, ahead_of
 from memqos.node.binding import bound_to, halved_classes
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
@@ -139,27 +138,12 @@ class NodeUnderTest(MachineUnderTest):
     @contextlib.contextmanager
     def asking(self, pod: Pod, kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Asking]:
         """As `requests`, with the verbs of this kind."""
-        with self._asking([pod], kubelet, kind) as [asking]:
+        with self.asking_each([pod], kubelet, kind) as [asking]:
             yield asking
 
     @contextlib.contextmanager
-    def ahead(
-        self,
-        pods: Sequence[Pod],
-        kubelet: KubeletCase,
-        upcoming: Sequence[str],
-        judge: Callable[[Requests, str], Sequence[Finding]],
-    ) -> Iterator[Ahead[Requests]]:
-        """As `requests`, in one of these pods each as many cases at a time; see `ahead_of`."""
-        with (
-            self._asking(pods, kubelet, Requests) as askers,
-            ahead_of(askers, upcoming, judge, leaves=self._tidying.leaves) as ahead,
-        ):
-            yield ahead
-
-    @contextlib.contextmanager
-    def _asking(self, pods: Sequence[Pod], kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Sequence[Asking]]:
-        """One for each of the pods, which stand on the node together."""
+    def asking_each(self, pods: Sequence[Pod], kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Sequence[Asking]]:
+        """One for each of these pods, which stand on the node together; several threads may use one each."""
         with self.admitted(pods, kubelet) as population:
             parts = [population.alone(pod) for pod in pods]
             self._weigh(parts[0])

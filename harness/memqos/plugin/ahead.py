@@ -13,9 +13,11 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.model.pod import Pod
+from memqos.node.ahead import ahead_of
 from memqos.node.requesting import Requests
 from memqos.plugin.collecting import system_of
 from memqos.plugin.evidence import Folder
+from memqos.plugin.keeping import leaves
 from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
 
 __all__ = ["asked_ahead"]
@@ -39,7 +41,7 @@ def asked_ahead(
     settings = config.stash[SETTINGS_KEY]
     station = config.stash[LANE].station
     cases = {
-        item.callspec.params[parameter]: item
+        str(item.callspec.params[parameter]): item
         for item in module.session.items
         if item.getparent(pytest.Module) is module
         and isinstance(item, pytest.Function)
@@ -54,7 +56,10 @@ def asked_ahead(
             return requests.judge(request(name))
 
     pods = alike(pod, max(1, min(settings.parallel, len(cases))))
-    with station.node.ahead(pods, kubelet, list(cases), judge) as ahead:
+    with (
+        station.node.asking_each(pods, kubelet, Requests) as askers,
+        ahead_of(askers, list(cases), judge, leaves=lambda: leaves(config, station.place)) as ahead,
+    ):
         yield ahead.findings
 
 

@@ -13,6 +13,7 @@ from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.ahead import Ahead, ahead_of
 from memqos.node.fake import fake_node
+from memqos.node.requesting import Requests
 from memqos.plugin.ahead import alike
 from memqos.plugin.catalogue import Catalogue
 
@@ -123,10 +124,13 @@ def test_what_was_not_begun_is_not_begun_at_the_end() -> None:
 def test_requests_are_made_in_pods_of_their_own() -> None:
     node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
 
-    def judge(requests: object, name: str) -> Sequence[Finding]:
-        return requests.judge(CATALOGUE.request(name))  # type: ignore[attr-defined, no-any-return]
+    def judge(requests: Requests, name: str) -> Sequence[Finding]:
+        return requests.judge(CATALOGUE.request(name))
 
-    with node.ahead(pods, CATALOGUE.kubelet("v1.36-none"), ["limit", "update-unified-high"], judge) as cases:
+    with (
+        node.asking_each(pods, CATALOGUE.kubelet("v1.36-none"), Requests) as askers,
+        ahead_of(askers, ["limit", "update-unified-high"], judge, leaves=lambda: False) as cases,
+    ):
         limit, high = cases.findings("limit"), cases.findings("update-unified-high")
 
     assert [pod.name for pod in pods] == ["best-effort", "best-effort-2"]

@@ -15,8 +15,8 @@ __all__ = ["Accelerator", "DiskFormat", "MachineSpec", "RamFiles", "RamUse"]
 SLOW = ("erms", "fsrm", "fsrs", "fsrc", "fzrm")
 """Features by which a processor says that its string instructions are the fastest way to fill and to copy bytes.
 
-QEMU does them byte by byte, and says so of itself all the same: a kernel that takes its word fills memory more slowly by
-half. All of them are known to QEMU from 8.0 on.
+QEMU does them byte by byte, and says so of itself all the same: a kernel that takes its word needs half as long again
+to fill memory. All of them are known to QEMU from 8.0 on.
 """
 
 
