@@ -220,9 +220,10 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield from _section("what differs between the runs", [_difference_line(one) for one in comparison.differences])
     yield from _section("timing (medians, for information)", [_difference_line(one) for one in comparison.timing])
     cases = len({(change.case, change.system) for change in comparison.changes})
+    gone = sum(change.what == "gone" and not change.knob for change in comparison.changes)
     yield (
         f"comparison: {len(worse)} new {'deviation' if len(worse) == 1 else 'deviations'}, "
-        f"{cases} cases differ, {comparison.same} are the same"
+        f"{cases} cases differ, {comparison.same} are the same{f'; {gone} are not in NEW' if gone else ''}"
     )
 
 

@@ -21,6 +21,7 @@ from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode
 from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
+from memqos.report.outcome import Outcome
 from memqos.report.support import support_badges, support_markdown, support_of
 
 __all__ = ["command"]
@@ -97,6 +98,7 @@ def as_junit(results: tuple[Path, ...], output: str) -> None:
       memqos report junit shard-1 shard-2 -o junit_01.xml
     """
     with _read(results) as read:
+        _note([read])
         _put(junit.junit_xml(read.bundle), output)
 
 
@@ -126,6 +128,7 @@ def badge(results: tuple[Path, ...], output: str, label: str) -> None:
       memqos report badge results/TIME --label "runc 1.3" -o badge.json
     """
     with _read(results) as read:
+        _note([read])
         _put(markdown.badge_json(read.bundle, label=label), output)
 
 
@@ -154,13 +157,17 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
                 write(badges / name, text)
 
 
+_OBSERVED = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
+
+
 @command.command(name="compare")
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option(
     "--fail-on",
     type=click.Choice(["new-deviations"]),
-    help="Answer 1 if something deviates in NEW that did not in OLD; else the answer is 0 whatever differs.",
+    help="Answer 1 if something deviates in NEW that did not in OLD, and 5 if nothing was observed in NEW; else the "
+    "answer is 0 whatever differs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all that differs as JSON.")
 def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) -> int:
@@ -178,7 +185,12 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
     else:
         for line in comparison_lines(comparison):
             say(line)
-    return ExitCode.DEVIATES if fail_on and comparison.new_deviations else ExitCode.CONFORMS
+    if not fail_on:
+        return ExitCode.CONFORMS
+    if comparison.new_deviations:
+        return ExitCode.DEVIATES
+    seen = {result.outcome for result in read[1].bundle.results}
+    return ExitCode.CONFORMS if seen & _OBSERVED else ExitCode.NOTHING_OBSERVED
 
 
 def _note(read: Iterable[Results]) -> None:

@@ -47,6 +47,25 @@ def test_several_folders_are_read_as_one(said, tmp_path):
     assert (code, root.get("tests"), root.get("failures")) == (0, "5", "1")
 
 
+def test_a_gate_is_not_passed_by_a_run_that_observed_nothing(said, tmp_path):
+    empty = copied(tmp_path / "empty", killed=True)
+    (empty / "findings.jsonl").write_text("")
+
+    code, out, err = said("compare", TRIXIE, empty, "--fail-on", "new-deviations")
+
+    assert code == 5
+    assert out.splitlines()[-1] == "comparison: 0 new deviations, 4 cases differ, 0 are the same; 4 are not in NEW"
+    assert "memqos: note: empty: There is no whole bundle.json" in err
+    assert said("compare", TRIXIE, empty)[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["junit", "badge"])
+def test_what_is_missing_is_noted_where_a_report_has_no_room_for_it(said, tmp_path, verb):
+    killed = copied(tmp_path / "killed", killed=True)
+
+    assert "memqos: note: killed: There is no whole bundle.json" in said(verb, killed)[2]
+
+
 def test_compare_fails_only_if_asked_to_and_something_got_worse(said, tmp_path):
     worse = copied(tmp_path / "worse", change=deviating)
 
