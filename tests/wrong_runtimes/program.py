@@ -347,7 +347,7 @@ WAYS = {
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),
     "clobbers a sibling's pace": Way(after={"update": writes_beside("memory.swap.high", "1048576")}),
     "freezes a sibling": Way(after={"update": writes_beside("cgroup.freeze", "1")}),
-    "takes a sibling's huge pages": Way(after={"update": writes_beside("hugetlb.2MB.max", "0")}),
+    "gives a sibling huge pages": Way(after={"update": writes_beside("hugetlb.2MB.max", "4194304")}),
     "clobbers the pod": Way(after={"start": writes_above("memory.max", "1073741824")}),
     "clobbers the class": Way(after={"update": writes_to_the_class("memory.low", "4194304")}),
     # Later

@@ -126,7 +126,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "update leaves it frozen": {"requests/update-limit": "cgroup.freeze"},
     "update kills": {"requests/update-nothing": "cgroup"},
     "freezes a sibling": {"requests/update-limit": "cgroup.freeze"},
-    "takes a sibling's huge pages": {"requests/update-limit": "hugetlb.2MB.max"},
+    "gives a sibling huge pages": {"requests/update-limit": "hugetlb.2MB.max"},
     "clobbers a sibling": {"requests/update-limit": "memory.high"},
     "clobbers a sibling's pace": {"requests/update-limit": "memory.swap.high"},
     "clobbers the class": {"requests/update-limit": "memory.low"},
