@@ -17,13 +17,20 @@ from memqos.engine.cgroup.throttle import (
 from memqos.model.knob import Bytes
 from memqos.node.conditions import Sample
 
-__all__ = ["Entering", "Stretch", "furthest", "looks_at", "modelled_wait", "slowed"]
+__all__ = ["ENTRY", "ENTRY_SECONDS", "Entering", "Stretch", "furthest", "looks_at", "modelled_wait", "slowed"]
 
 Used = tuple[float, int]
 """Seconds of the machine's clock, and memory.current in bytes then."""
 
 _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
+
+
+ENTRY = 256 << 10
+"""Bytes that a program takes that somebody starts in a container to look around: a batch of charges."""
+
+ENTRY_SECONDS = 30.0
+"""After which it is given up: at the cap a page may cost 2 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

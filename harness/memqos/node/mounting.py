@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from memqos.cgroupfs.hierarchy import Hierarchy, find_hierarchy
 from memqos.cgroupfs.mount import MOUNTS, parse_mounts
 from memqos.clock import Deadline
-from memqos.errors import MachineryError
+from memqos.errors import EnvironmentNotAbleError, MachineryError
 from memqos.model.node import CgroupVersion
 from memqos.target.base import Target, checked
 
@@ -23,7 +23,7 @@ def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hi
     """The hierarchy with the option, or without, until the context ends; then as it was known.
 
     The option is one of the whole machine: a mount with other options changes it for all that see the hierarchy.
-    Raises MachineryError if the kernel leaves it as it was.
+    Raises MachineryError if the kernel leaves it as it was, EnvironmentNotAbleError on cgroup v1.
     """
     _mount(target, recursive=recursive)
     try:
@@ -40,7 +40,14 @@ def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hi
 
 def _mount(target: Target, *, recursive: bool) -> None:
     text = (target.read(MOUNTS, deadline=Deadline.after(SECONDS)) or b"").decode("utf-8", "surrogateescape")
-    [mount] = [one for one in parse_mounts(text) if one.version is CgroupVersion.V2]
+    mounts = [one for one in parse_mounts(text) if one.version is CgroupVersion.V2]
+    if len(mounts) != 1:
+        raise EnvironmentNotAbleError(
+            f"cgroup v2 is mounted {len(mounts)} times, and one mount has the option {OPTION}.",
+            where=target.address,
+            next_step="Take a machine on cgroup v2.",
+        )
+    mount = mounts[0]
     options = sorted(mount.options - {OPTION}) + ([OPTION] if recursive else [])
     # Named with its source, or else mount takes the old options too.
     argv = ["mount", "-t", "cgroup2", "-o", ",".join(["remount", *options]), "cgroup2", mount.folder]

@@ -67,18 +67,18 @@ class Pressed(Together):
         why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
-    def keep_together(self, *pods: str, cpus: int) -> tuple[Finding, ...]:
+    def keep_together(self, pod: str, *others: str, cpus: int) -> tuple[Finding, ...]:
         """Each lost memory, and together they kept all that what stands above them protects.
 
         Reclaim passes them over as soon as that covers what they use together, so that each of the CPUs may have taken
         a batch more of each. Not observable of one that is not protected in part.
         """
-        counted, why = self._partly(pods)
+        counted, why = self._partly([pod, *others])
         since = self.squeeze.since
         whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - len(counted) * cpus * SLACK
-        first, others = counted[0][0].course, [one.course for one, _ in counted[1:]]
+        first, *beside = [one.course for one, _ in counted]
         lost = [one.course.gives_way(counts.usage, since=since, why_not=why) for one, counts in counted]
-        return (*lost, first.keep_together(others, whole, since=since, why_not=why))
+        return (*lost, first.keep_together(beside, whole, since=since, why_not=why))
 
     def share(self, *pods: str) -> tuple[Finding, ...]:
         """Each came down to its part, as the kernel's own test models it; not observable as of `keep_together`."""

@@ -21,7 +21,7 @@ from memqos.node.binding import bound_container, limited_container
 from memqos.node.combining import Combined
 from memqos.node.conditions import Condition, Sample, work_done
 from memqos.node.course import Course
-from memqos.node.growth import Entering
+from memqos.node.growth import ENTRY, ENTRY_SECONDS, Entering
 from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerHandle, ContainerStatus
 from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line
@@ -41,12 +41,6 @@ class Sees:
 
 SMALL_STEP = 256 << 10
 """Bytes after which a workload that is slowed down says how far it is: a batch of charges."""
-
-ENTRY = 256 << 10
-"""Bytes that a program takes that somebody starts in a container to look around: a batch of charges."""
-
-ENTRY_SECONDS = 30.0
-"""After which it is given up: at the cap a page may cost 2 s."""
 
 BESIDE_SECONDS = 120.0
 
@@ -196,7 +190,8 @@ class WatchedContainer:
     def leave_a_third(self, kind: str) -> int:
         """Have a second program write as much to a new file, and end: what was used then at least.
 
-        kind: "file" of the container's own file system, "tmpfs" of its /dev. UsageError as of `overfill`.
+        kind: "file" of the container's own file system, "tmpfs" of its /dev. UsageError as of `overfill`, and for
+        another kind.
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
@@ -204,6 +199,8 @@ class WatchedContainer:
             "file": File(path="/left", size=size),
             "tmpfs": Tmpfs(path="/dev/left", size=size),
         }
+        if kind not in commands:
+            raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])
         self.until_done()
         return used + size
@@ -218,8 +215,17 @@ class WatchedContainer:
         self._change(bound_container(self.premises.planned, str(zone)))
 
     def halve_limit(self) -> None:
-        """Let the runtime limit it to half of what it uses, in whole pages; what happened is told from then on."""
-        self._change(limited_container(self.premises.planned, self.last_usage(self.path) // 2))
+        """Let the runtime limit it to half of what it uses, in whole pages; what happened is told from then on.
+
+        UsageError for one that was not seen to use anything.
+        """
+        half = self.last_usage(self.path) // 2
+        if not half:
+            raise UsageError(
+                f"the container {self.key} uses no memory, of which half could be its limit.",
+                next_step="Wait until it does: until_done().",
+            )
+        self._change(limited_container(self.premises.planned, half))
 
     def _change(self, planned: PlannedContainer) -> None:
         """As `do`: not one that has ended, nor one of which a premise is broken."""

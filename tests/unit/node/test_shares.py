@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.errors import MachineryError, NonconformanceError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, NonconformanceError
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.crowded import CrowdedBench
 from tests.unit.node.pressed import MOUNTED, PressedBench
@@ -153,6 +153,16 @@ def test_a_mount_that_stays_as_it_was_is_machinery():
     bench.target.on(("mount", "-t"), lambda *_: (0, b"", b""))
     with (
         pytest.raises(MachineryError, match="stay mounted with memory_recursiveprot"),
+        bench.node.mounted(recursive=False),
+    ):
+        pass
+
+
+def test_a_machine_on_cgroup_v1_cannot_be_mounted_otherwise():
+    bench = PressedBench()
+    bench.target._plain._files["/proc/mounts"] = b"cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+    with (
+        pytest.raises(EnvironmentNotAbleError, match="cgroup v2 is mounted 0 times"),
         bench.node.mounted(recursive=False),
     ):
         pass

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import NonconformanceError
+from memqos.errors import NonconformanceError, UsageError
 from memqos.node import watching
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
 from tests.unit.node.memory import PAGE, UNBOUNDED, MemoryBench
@@ -138,3 +138,15 @@ def test_a_kernel_that_forgets_the_files_of_who_ended_deviates(kind, tmp_path):
         function(MemoryBench(ignores="ending").node, KUBELETS["v1.37-default"], CATALOGUE, evidence, kind)
 
     assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == {"memory.current"}
+
+
+def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
+    watched = MemoryBench().node.watched(
+        CATALOGUE.pod("holds-small"), KUBELETS["v1.37-default"], rests_on=chapter("limits").PREMISES
+    )
+    with watched as container:
+        with pytest.raises(UsageError, match="no program leaves a 'socket'"):
+            container.leave_a_third("socket")
+        container.samples.clear()
+        with pytest.raises(UsageError, match="uses no memory, of which half could be its limit"):
+            container.halve_limit()
