@@ -114,7 +114,7 @@ memqos.caseView = (index) => {
     const place = wrong.indexOf(one);
     if (place < 0 || wrong.length < 2) return null;
     const to = (number, word) => wrong[number] ? element("a", { href: `#case-${wrong[number].number}` }, word) : null;
-    return [element("span", { class: "hint" }, `${place + 1} of ${wrong.length} that went wrong`), to(place - 1, "Previous"), to(place + 1, "Next")].filter(Boolean);
+    return [to(place - 1, "Previous"), to(place + 1, "Next"), element("span", { class: "hint" }, `${place + 1} of ${wrong.length} that went wrong`)].filter(Boolean);
   };
 
   return async (one) => {

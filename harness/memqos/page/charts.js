@@ -83,6 +83,7 @@ memqos.charts = (() => {
       plugins: [markPlugin(panel)],
       hooks: { setCursor: [(plot) => { if (plot.cursor.idx !== null && plot.cursor.idx !== undefined) said(plot.cursor.idx, panel); }] },
     };
+    box.append(element("p", { class: "panel" }, `${panel.title}, ${panel.unit}`));
     const plot = new uPlot(options, [panel.times, ...panel.lines.map((line) => line.values)], box);
     const over = plot.over;
     over.tabIndex = 0;
