@@ -49,10 +49,16 @@ def asked_ahead(
         and system_of(item, settings) == station.key
     }
 
+    kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
+    begun: set[str] = set()
+
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
-        case = cases.get(name)
-        kept = Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) if case is not None else station.log.current
-        with station.log.apart(kept):
+        folder = kept.get(name, station.log.current)
+        if name in kept and name not in begun:
+            # It may have been begun on a machine that was given up then.
+            folder.clear()
+            begun.add(name)
+        with station.log.apart(folder):
             return requests.judge(request(name))
 
     pods = alike(pod, max(1, min(settings.parallel, len(cases))))

@@ -49,6 +49,10 @@ class Folder:
         self.shared = shared
         self._lock = threading.Lock()
 
+    def clear(self) -> None:
+        """Begin anew, where an attempt that counts no more has left something."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def write(self, name: str, value: object) -> None:
         """A value as a JSON file, text or bytes as they are."""
         file = self.path / name

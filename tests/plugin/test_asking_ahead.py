@@ -1,0 +1,92 @@
+"""Requests that are judged ahead of their tests: each leaves what it was judged by with its own test, and once only."""
+
+import gzip
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = """
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import DeadlineError
+from memqos.model.node import CgroupDriver
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.plugin import lane
+from memqos.plugin.evidence import Folder, MachineLog
+
+NUMBERS = iter(range(100))
+
+
+class Hangs:
+    def __init__(self, runtime):
+        self.runtime = runtime
+
+    def __getattr__(self, name):
+        return getattr(self.runtime, name)
+
+    def create(self, sandbox, spec, *, deadline):
+        if spec.resources.unified == {"memory.high": "50331648"}:
+            raise DeadlineError("waited 60.0 s for an answer to create.")
+        return self.runtime.create(sandbox, spec, deadline=deadline)
+
+
+@contextlib.contextmanager
+def open_station(config, key):
+    place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
+    log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
+    runtime = Hangs(place.runtime(driver))
+    yield SimpleNamespace(
+        id=name, key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"], log=log,
+        node=node_on(place, runtime, recorder=log, driver=driver, runtimes=TRIXIE, parallel=2),
+    )
+
+
+lane.open_station = open_station
+"""
+
+MODULE = """
+def test_request(qos_request, qos_requests, qos_evidence):
+    qos_evidence.settle(qos_requests(qos_request))
+"""
+
+NAMES = ["limit", "unified-high", "update-unified-high", "everything"]
+
+
+@pytest.fixture
+def found(suite, run, pytester):
+    """The results of a chapter of these requests, by their names; one of them hangs."""
+    suite(MODULE)
+    folder = pytester.path / "suites"
+    one, _, _ = (folder / "demo" / "claims.toml").read_text().partition("[two]")
+    (folder / "demo" / "claims.toml").write_text("".join(one.replace("[one]", f"[{name}]") for name in NAMES))
+    (folder / "conftest.py").write_text(CONFTEST)
+    run()
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    return {one["claim"].partition("/")[2]: one for one in results}
+
+
+def lines(file):
+    """What is in it, also where a longer one was compressed."""
+    return (
+        file.read_text() if file.exists() else gzip.decompress(file.with_suffix(".jsonl.gz").read_bytes()).decode()
+    ).splitlines()
+
+
+def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
+    assert [found[name]["outcome"] for name in NAMES] == ["conforms", "machinery", "conforms", "conforms"]
+    assert {found[name]["machine"] for name in ("limit", "unified-high")} == {"main-0"}
+    assert {found[name]["machine"] for name in ("update-unified-high", "everything")} == {"main-1"}
+    for name in ("limit", "update-unified-high", "everything"):
+        folder = pytester.path / "out" / found[name]["folder"]
+        readings = [json.loads(line) for line in lines(folder / "readings.jsonl")]
+        # Before it, of the container, and after it: of the machine on which it was judged, and of no other case.
+        assert len(readings) == 3
+        assert readings[0]["cgroups"].keys() == readings[2]["cgroups"].keys()
+        [container] = readings[1]["cgroups"]
+        assert container.rpartition("/")[0] in readings[0]["cgroups"]
