@@ -34,9 +34,7 @@ memory may be swapped out, up to the pod's share of the swap.
 
 A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
 what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,
-whoever of them lost how much: their sum may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) of each, by each CPU. The
-classic LRU comes to all cgroups in turn, and both lose in proportion: each is held to the model of the kernel's own
-test by its tolerance (selftests/cgroup, memcg_protection.m and values_close: a tenth of both together).
+whoever of them lost how much: their sum may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) of each, by each CPU.
 """
 
 import pytest
@@ -65,22 +63,6 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence)
         *beyond.keep_together("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
         *beyond.lives("neighbour"),
     )
-
-
-@pytest.fixture
-def classic_lru(qos_node):
-    """A machine that reclaims by the classic LRU, which comes to all cgroups in turn."""
-    with qos_node.reclaiming(generations=False):
-        yield
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.27")
-@pytest.mark.claim("protection/claims-are-shared-in-proportion")
-@pytest.mark.usefixtures("classic_lru")
-def test_claims_beyond_what_the_class_has_are_shared_in_proportion(beyond, qos_evidence):
-    """The larger pod keeps as much more as it claims more."""
-    qos_evidence.settle(*beyond.premises, *beyond.share("kept-burstable", "kept-less"))
 
 
 @pytest.fixture

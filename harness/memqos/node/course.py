@@ -123,16 +123,6 @@ class Course(Throttled, Swapped, Placed):
         expected = f"at least {usage - SLACK} ({usage} before, less {SLACK})"
         return self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not)
 
-    def keeps_share(self, share: int, *, since: float, why_not: str = "") -> Finding:
-        """Memory in use came as close to this as the kernel's own test of protection asks, and no further down.
-
-        That is values_close of selftests/cgroup: off by no more than a tenth of both together. why_not: as of `keeps`.
-        """
-        least = self.least_used(since)
-        expected = f"{share}, or off by no more than a tenth of both together"
-        holds = least is not None and abs(least - share) <= (least + share) // 10
-        return self._finding("memory.current", expected, least, holds, key="share", why_not=why_not)
-
     def keep_together(self, others: Sequence[Course], whole: int, *, since: float, why_not: str = "") -> Finding:
         """With these others it never had less in use than this, by what each had least; why_not: as of `keeps`."""
         amounts = [one.least_used(since) for one in (self, *others)]

@@ -37,14 +37,16 @@ ENTRY_SECONDS = 30.0
 class Entering:
     """A second program in a container, from its own start to its end.
 
-    size: bytes that it took. seconds: by its own clock; of one that was not done when it was given up, how long it had
-    been waited for. usage: of the container when it was asked for.
+    size: bytes that it took. seconds: by its own clock; of one that was not done, how long it had been waited for.
+    is_late: it was given up; one that is neither done nor late has ended for another reason. usage: of the container
+    when it was asked for.
     """
 
     size: int
     seconds: float
     is_done: bool
     usage: int
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

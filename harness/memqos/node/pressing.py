@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.protection import Effective, Shelter
-from memqos.engine.cgroup.shelter import at_rest, shelter
+from memqos.engine.cgroup.shelter import shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
@@ -29,8 +29,7 @@ __all__ = ["Pressed", "Squeeze", "below_limit", "squeeze_of"]
 class Squeeze:
     """What there was before the pressure, and what the neighbour takes: all in bytes.
 
-    counts: what counts of each container's protection, by its key in the watch. rest: what each would have once nothing
-    unprotected is left below kubepods. short: how much of `takes` is not
+    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
     that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
     multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
@@ -38,7 +37,6 @@ class Squeeze:
     """
 
     counts: Mapping[str, Effective]
-    rest: Mapping[str, int]
     takes: int
     short: int
     since: float
@@ -79,12 +77,6 @@ class Pressed(Together):
         first, *beside = [one.course for one, _ in counted]
         lost = [one.course.gives_way(counts.usage, since=since, why_not=why) for one, counts in counted]
         return (*lost, first.keep_together(beside, whole, since=since, why_not=why))
-
-    def share(self, *pods: str) -> tuple[Finding, ...]:
-        """Each came down to its part, as the kernel's own test models it; not observable as of `keep_together`."""
-        counted, why = self._partly(pods)
-        since, rest = self.squeeze.since, self.squeeze.rest
-        return tuple(one.course.keeps_share(rest[one.key], since=since, why_not=why) for one, _ in counted)
 
     def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
         """What counts of each, and why nothing can be expected of their parts, "" if it can."""
@@ -145,7 +137,6 @@ def squeeze_of(
     usage[neighbour.premises.pod.uid, neighbour.premises.planned.name] += max(0, free)
     subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
     sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
-    rest = at_rest(plan, kubelet, usage, recursive=recursive)
     counts: dict[str, Effective] = {}
     for key, subject in subjects.items():
         one = sheltered[subject]
@@ -160,7 +151,6 @@ def squeeze_of(
     short = exposed + hidden // 2 if past_low else exposed * 3 // 4 if deep else exposed // 2
     return Squeeze(
         counts=counts,
-        rest={key: rest[subject] for key, subject in subjects.items()},
         takes=free + short,
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),

@@ -51,7 +51,7 @@ class Throttled(Judged):
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program waited at least as long as the model says, and a container below memory.high kept none so.
 
-        Not observable where that one was as slow, or the model has it sleep for nothing that it took.
+        Not observable where that one was as slow, the model has it sleep for nothing that it took, or it was killed.
         """
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
@@ -60,6 +60,8 @@ class Throttled(Judged):
         why = "" if least else f"of {entry.usage} bytes in use none costs sleep with a memory.high of {high}"
         if least and not (undisturbed.is_done and undisturbed.seconds < least):
             why = f"the same program took {undisturbed.seconds:.1f} s where nothing is above memory.high"
+        if not (entry.is_done or entry.is_late):
+            why = f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
         took = f"{entry.seconds:.1f} s" if entry.is_done else f"not done after {entry.seconds:.1f} s"
         observed = f"{took}, beside {undisturbed.seconds:.3f} s undisturbed"
         expected = f"at least {least:.1f} s for {entry.size} bytes"

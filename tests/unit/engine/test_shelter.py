@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.shelter import at_rest, shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.shelter import shelter, shelter_document, shelter_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
@@ -64,19 +64,6 @@ def test_crun_puts_a_scope_without_protection_in_between():
     newer = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.18"))
     own = rows(planned(runtimes=newer), {("uid-web", "c"): 64 * MIB})["container c of pod default/web"]
     assert own.plain.min == own.limited.min == Bytes(64 * MIB)
-
-
-def test_reclaim_comes_to_rest_where_nothing_is_unprotected():
-    """Of 100 MiB the 64 of its memory.min are left, but for what the last pass of 32 pages took."""
-    rest = at_rest(*planned(), {("uid-web", "c"): 100 * MIB})
-    own = rest["container c of pod default/web"]
-    assert own == 64 * MIB - 40960
-    assert rest == {
-        "kubepods-burstable.slice": own,
-        "kubepods-besteffort.slice": 0,
-        "pod default/web": own,
-        "container c of pod default/web": own,
-    }
 
 
 def test_use_that_nobody_can_tell():

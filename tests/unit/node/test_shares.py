@@ -13,7 +13,6 @@ from tests.unit.node.pressed import MOUNTED, PressedBench
 
 MODULE = chapter("protection", "shares")
 TOGETHER = MODULE.test_pods_keep_together_what_their_class_has
-SHARED = MODULE.test_claims_beyond_what_the_class_has_are_shared_in_proportion
 SWAPPED = MODULE.test_anonymous_memory_that_is_protected_is_not_swapped
 BY_POD = MODULE.test_a_container_is_kept_by_its_pods_protection
 ALONE = MODULE.test_a_container_is_not_kept_by_its_pod_without_recursiveprot
@@ -67,14 +66,13 @@ BEYOND = ("kept-burstable", "kept-less", "unguarded", "neighbour")
 
 
 def beyond(bench, folder):
-    """The findings of both tests of pods that claim more than their class has."""
+    """The findings of the test of pods that claim more than their class has."""
     node, (evidence, notes) = bench.node, evidence_in(folder)
     tight = node.tight(KUBELETS["v1.27"])
     with node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, halved=True, steered=True) as watch:
         pressure = watch.press("neighbour", deep=True)
-        for function, given in ((TOGETHER, (pressure, node)), (SHARED, (pressure,))):
-            with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-                function(*given, evidence)
+        with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+            TOGETHER(pressure, node, evidence)
     return notes.findings
 
 
@@ -82,12 +80,8 @@ def test_shares_conform_where_reclaim_heeds_them(tmp_path):
     findings = beyond(PressedBench(), tmp_path)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
-    shares = [one.expected for one in findings if one.reason and "by its claim" in one.reason.rule]
-    assert shares == [
-        "at least 49283072 with those beside it",
-        "33984512, or off by no more than a tenth of both together",
-        "16302080, or off by no more than a tenth of both together",
-    ]
+    [together] = [one for one in findings if "with those beside it" in one.expected]
+    assert together.expected == "at least 49283072 with those beside it"
 
 
 @pytest.mark.parametrize(
@@ -98,22 +92,13 @@ def test_a_kernel_that_shares_nothing_out_deviates(ignores, wrong, tmp_path):
     assert deviating(beyond(PressedBench(ignores=ignores), tmp_path)) == {(pod, "memory.current") for pod in wrong}
 
 
-def test_a_kernel_that_takes_from_the_smaller_first_deviates(tmp_path):
-    """Together they keep enough, and not in proportion."""
-    bench = PressedBench()
-    bench._part = lambda _, path, knob: 48 << 20 if bench._asked(path, knob) == 64 << 20 else 0
-    found = beyond(bench, tmp_path)
-
-    assert ("kept-less", "memory.current") in deviating(found)
-
-
 def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
     bench = PressedBench()
     tight = bench.node.tight(KUBELETS["v1.27"])
     with bench.node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
         pressure = watch.press("neighbour", deep=True)
 
-    found = [*pressure.share("kept-less"), *pressure.keep_together("kept-less", cpus=2)]
+    found = pressure.keep_together("kept-less", cpus=2)
     assert {one.why_not.partition(":")[0] for one in found} == {"not a part of it is protected"}
 
 

@@ -1,11 +1,12 @@
 """The throttling chapter on kernels in miniature that are wrong in one point: each is named by a deviation."""
 
 import contextlib
+import json
 
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import NonconformanceError, UsageError
+from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
 from memqos.node import watching
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
 from tests.unit.node.memory import PAGE, UNBOUNDED, MemoryBench
@@ -150,3 +151,66 @@ def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
         container.samples.clear()
         with pytest.raises(UsageError, match="uses no memory, of which half could be its limit"):
             container.halve_limit()
+
+
+ENTERING = chapter("throttling", "entering")
+
+
+class EnteredBench(MemoryBench):
+    """Answers an exec with how long its program took: in the container that stalls, and in the one beside it."""
+
+    def __init__(self, slow, quick="3", **facts):
+        super().__init__(**facts)
+        self.took = slow, quick
+
+    def _run_beside(self, container, *_, **__):
+        ms = self.took[container.name == "beside"]
+        if ms == "late":
+            raise DeadlineError("no answer.", data={})
+        if ms == "refused":
+            raise RuntimeCallError("no such process.")
+        done = {"event": "done", "ms": int(ms), "command": 1, "verb": "anon", "id": 1, "bytes": 262144, "max_us": 1}
+        return 0, f"{json.dumps(done)}\n{{".encode(), b""
+
+
+def entered(bench, test, folder):
+    """The findings of a test of the chapter about a program that was started in a container which stalls."""
+    kubelet, (evidence, notes) = KUBELETS["v1.22"], evidence_in(folder)
+    scene = ENTERING.entered.__wrapped__(bench.node, lambda _: contextlib.nullcontext(), kubelet, CATALOGUE)
+    with contextlib.closing(scene), contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        getattr(ENTERING, test)(next(scene), evidence)
+    return notes.findings
+
+
+@pytest.mark.parametrize(
+    ("slow", "quick", "verdict", "words"),
+    [
+        ("9000", "3", Verdict.CONFORMS, "9.0 s, beside 0.003 s undisturbed"),
+        ("late", "3", Verdict.CONFORMS, "not done after"),
+        ("4", "3", Verdict.DEVIATES, "0.0 s, beside 0.003 s undisturbed"),
+        ("9000", "8000", Verdict.NOT_OBSERVABLE, "took 8.0 s where nothing is above memory.high"),
+        ("refused", "3", Verdict.NOT_OBSERVABLE, "as one that is killed does"),
+    ],
+)
+def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):
+    test = "test_a_program_that_is_started_in_a_throttled_container_is_slow"
+    [found] = [one for one in entered(EnteredBench(slow, quick), test, tmp_path) if one.knob == "memory.pressure"]
+
+    assert found.verdict is verdict
+    assert words in (found.why_not or found.observed)
+
+
+@pytest.mark.parametrize(("grows", "deviating"), [(0, set()), (40 << 20, {"memory.current"})])
+def test_two_programs_that_outgrow_two_tasks_deviate(grows, deviating, tmp_path):
+    bench = EnteredBench("9000")
+    run_beside = bench.runtime.exec
+
+    def grow_too(container, argv, *, deadline):
+        path = bench.runtime._known(container, "test").cgroup
+        bench._show_use(path, bench._amount(path, "memory.current") + (grows if container.name == "app" else 0))
+        return run_beside(container, argv, deadline=deadline)
+
+    bench.runtime.exec = grow_too
+    findings = entered(bench, "test_two_programs_of_one_container_are_slowed_each_for_itself", tmp_path)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == deviating

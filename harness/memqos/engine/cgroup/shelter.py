@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
+from memqos.engine.cgroup.protection import Effective, Protected, effective
 from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -20,7 +20,7 @@ from memqos.engine.translate.container import translate
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
 
-__all__ = ["Sheltered", "at_rest", "shelter", "shelter_document", "shelter_text"]
+__all__ = ["Sheltered", "shelter", "shelter_document", "shelter_text"]
 
 _ZERO = Bytes(0)
 
@@ -84,18 +84,6 @@ def shelter(
         for row in rows
         if row.subject
     )
-
-
-def at_rest(
-    plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None, *, recursive: bool = True
-) -> dict[str, int]:
-    """What each cgroup of the plan still uses, in bytes by its subject, once reclaim below kubepods finds nothing more.
-
-    As `protection.settled`: all memory can be reclaimed and is equally old. usage, KeyError: as of `shelter`.
-    """
-    rows = list(_rows(plan, known_usage(plan, usage), kubelet))
-    rest = settled(_summed(rows), root=plan.node.path, recursive=recursive, page_size=kubelet.node.page_size)
-    return {row.subject: rest[row.path] for row in rows if row.subject and row.path in rest}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
