@@ -225,7 +225,7 @@ class WatchedContainer:
         UsageError for one that was not seen to use anything.
         """
         half = self.last_usage(self.path) // 2
-        if not half:
+        if not half and not self._is_past:
             raise UsageError(
                 f"the container {self.key} uses no memory, of which half could be its limit.",
                 next_step="Wait until it does: until_done().",

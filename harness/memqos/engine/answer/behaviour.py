@@ -103,7 +103,7 @@ _RULES: Mapping[str, _Rule] = {
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.current share": _Rule(
-        rule="siblings that claim more protection than their parent's counts are passed over when what they use fits that",
+        rule="siblings that claim more protection than their parent has are passed over when what they use fits that",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.min and memory.low; mm/page_counter.c, effective_protection",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
