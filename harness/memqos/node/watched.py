@@ -174,9 +174,8 @@ class WatchedContainer:
         except RuntimeCallError:
             pass
         took = [line.ms for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
-        waited = ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
-        seconds = took[-1] / 1000 if took else waited
-        return Entering(size=ENTRY, seconds=seconds, is_done=bool(took), usage=usage, is_late=is_late)
+        waited = took[-1] / 1000 if took else ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
+        return Entering(size=ENTRY, seconds=waited, is_done=bool(took), usage=usage, is_late=is_late)
 
     def take_a_third(self, *, beside: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
@@ -220,10 +219,7 @@ class WatchedContainer:
         self._change(bound_container(self.premises.planned, str(zone)))
 
     def halve_limit(self) -> None:
-        """Let the runtime limit it to half of what it uses, in whole pages; what happened is told from then on.
-
-        UsageError for one that was not seen to use anything.
-        """
+        """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing."""
         half = self.last_usage(self.path) // 2
         if not half and not self._is_past:
             raise UsageError(
