@@ -44,14 +44,10 @@ class Throttled(Judged):
         """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
         return self._delayed(looks_at(self.samples), self.samples[0].bound(Knob.MEMORY_HIGH), threads=1)
 
-    def two_grow_as_delayed(self) -> Finding:
-        """The same of a container in which two programs grow, each of which sleeps for itself."""
-        return self._delayed(looks_at(self.samples), self.samples[0].bound(Knob.MEMORY_HIGH), threads=2)
-
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program waited at least as long as the model says, and a container below memory.high kept none so.
 
-        Not observable where that one was as slow, the model has it sleep for nothing that it took, or it was killed.
+        Not observable where that one was as slow, the model has it sleep for nothing, or something was killed.
         """
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
@@ -62,6 +58,8 @@ class Throttled(Judged):
             why = f"the same program took {undisturbed.seconds:.1f} s where nothing is above memory.high"
         if not (entry.is_done or entry.is_late):
             why = f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
+        if any(one.counter("memory.events", "oom_kill") for one in self.samples):
+            why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
         took = f"{entry.seconds:.1f} s" if entry.is_done else f"not done after {entry.seconds:.1f} s"
         observed = f"{took}, beside {undisturbed.seconds:.3f} s undisturbed"
         expected = f"at least {least:.1f} s for {entry.size} bytes"

@@ -167,19 +167,13 @@ class EnteredBench(MemoryBench):
         ms = self.took[container.name == "beside"]
         if ms == "late":
             raise DeadlineError("no answer.", data={})
+        if ms == "kills":
+            self._count_kill(self.runtime._known(container, "test").cgroup)
+            ms = "0"
         if ms == "refused":
             raise RuntimeCallError("no such process.")
         done = {"event": "done", "ms": int(ms), "command": 1, "verb": "anon", "id": 1, "bytes": 262144, "max_us": 1}
         return 0, f"{json.dumps(done)}\n{{".encode(), b""
-
-
-def entered(bench, test, folder):
-    """The findings of a test of the chapter about a program that was started in a container which stalls."""
-    kubelet, (evidence, notes) = KUBELETS["v1.22"], evidence_in(folder)
-    scene = ENTERING.entered.__wrapped__(bench.node, lambda _: contextlib.nullcontext(), kubelet, CATALOGUE)
-    with contextlib.closing(scene), contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-        getattr(ENTERING, test)(next(scene), evidence)
-    return notes.findings
 
 
 @pytest.mark.parametrize(
@@ -190,27 +184,15 @@ def entered(bench, test, folder):
         ("4", "3", Verdict.DEVIATES, "0.0 s, beside 0.003 s undisturbed"),
         ("9000", "8000", Verdict.NOT_OBSERVABLE, "took 8.0 s where nothing is above memory.high"),
         ("refused", "3", Verdict.NOT_OBSERVABLE, "as one that is killed does"),
+        ("kills", "3", Verdict.NOT_OBSERVABLE, "something was killed in its pod meanwhile"),
     ],
 )
 def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):
-    test = "test_a_program_that_is_started_in_a_throttled_container_is_slow"
-    [found] = [one for one in entered(EnteredBench(slow, quick), test, tmp_path) if one.knob == "memory.pressure"]
+    evidence, notes = evidence_in(tmp_path)
+    function = ENTERING.test_a_program_that_is_started_in_a_throttled_container_is_slow
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        function(EnteredBench(slow, quick).node, KUBELETS["v1.22"], CATALOGUE, evidence)
+    [found] = [one for one in notes.findings if one.knob == "memory.pressure"]
 
     assert found.verdict is verdict
     assert words in (found.why_not or found.observed)
-
-
-@pytest.mark.parametrize(("grows", "deviating"), [(0, set()), (40 << 20, {"memory.current"})])
-def test_two_programs_that_outgrow_two_tasks_deviate(grows, deviating, tmp_path):
-    bench = EnteredBench("9000")
-    run_beside = bench.runtime.exec
-
-    def grow_too(container, argv, *, deadline):
-        path = bench.runtime._known(container, "test").cgroup
-        bench._show_use(path, bench._amount(path, "memory.current") + (grows if container.name == "app" else 0))
-        return run_beside(container, argv, deadline=deadline)
-
-    bench.runtime.exec = grow_too
-    findings = entered(bench, "test_two_programs_of_one_container_are_slowed_each_for_itself", tmp_path)
-
-    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == deviating
