@@ -28,7 +28,7 @@ class Ahead(Generic[Asker]):
     """Cases by name, in the order in which they will be asked for. Made by `ahead_of`.
 
     askers: each judges one case at a time; one that failed is the last to be taken again. judge: has an asker judge the
-    case of this name.
+    case of this name. again: told of a case that is tried again alone, and of what it failed of.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class Ahead(Generic[Asker]):
         askers: Sequence[Asker],
         upcoming: Sequence[str],
         judge: Callable[[Asker, str], Findings],
+        again: Callable[[str, MachineryError], None],
     ) -> None:
         self._pool = pool
         self._askers = deque(askers)
         self._upcoming = deque(upcoming)
         self._reach = 2 * len(askers)
         self._judge = judge
+        self._again = again
         self._begun: dict[str, Future[Findings]] = {}
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
@@ -54,9 +56,10 @@ class Ahead(Generic[Asker]):
         self._go_ahead(name)
         try:
             return future.result()
-        except MachineryError:
+        except MachineryError as error:
             if name not in self._accompanied:
                 raise
+            self._again(name, error)
         self._let_end()
         return self._one(name)
 
@@ -97,14 +100,15 @@ def ahead_of(
     upcoming: Sequence[str],
     judge: Callable[[Asker, str], Findings],
     *,
+    again: Callable[[str, MachineryError], None],
     leaves: Callable[[], bool],
 ) -> Iterator[Ahead[Asker]]:
     """As many cases at a time as there are askers; when the context ends, what is under way ends first.
 
-    leaves: whether it is left then as it is, because its machine is given up.
+    again: see `Ahead`. leaves: whether it is left then as it is, because its machine is given up.
     """
     pool = ThreadPoolExecutor(max_workers=len(askers), thread_name_prefix="asker")
     try:
-        yield Ahead(pool, askers, upcoming, judge)
+        yield Ahead(pool, askers, upcoming, judge, again)
     finally:
         pool.shutdown(wait=not leaves(), cancel_futures=True)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from memqos.catalog.requests import DockerRequestCase, RequestCase
-from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.asking import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
-from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.requested import (
     AnyRequest,
     RequestedContainer,
@@ -28,23 +26,20 @@ from memqos.engine.translate.requested import (
     requested_again,
     requested_cgroup,
 )
-from memqos.errors import DeadlineError, MachineryError, RuntimeCallError, UsageError
+from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText, NoFile, Reading
+from memqos.model.reading import NoFile
 from memqos.node.beside import (
     CONTROLLERS,
     is_absent,
-    kept_findings,
     nobody_finding,
     score_finding,
     uncounted_findings,
     written_by_others,
 )
 from memqos.node.docker_stats import stats_findings
-from memqos.node.population import Population
-from memqos.node.recorder import Recorder
 from memqos.node.refusing import (
     NAME,
     SUBJECT,
@@ -55,6 +50,7 @@ from memqos.node.refusing import (
     taken_finding,
     taken_next,
 )
+from memqos.node.surroundings import CPUSETS, Surroundings
 from memqos.node.unnamed import UNNAMED, unnamed_findings
 from memqos.runtime.base import (
     Capability,
@@ -69,28 +65,17 @@ from memqos.runtime.base import (
 __all__ = ["Requests"]
 
 REQUEST_SECONDS = 60.0
-REMOVED_SECONDS = 10.0
-"""What a refused container had is gone by then; whoever left something once does not get so long again."""
-REMOVED_AGAIN_SECONDS = 1.0
-
-_CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 _NOTHING = ContainerResources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
-    """The verb of suites that ask the runtime itself. population: of one pod, whose first container is the neighbour.
+class Requests(Surroundings):
+    """The verb of suites that ask the runtime itself. parallel: pods that are made at the same time (>= 1).
 
-    kubelet: the node's, of which only what concerns runtimes is used. recorder: told what is judged, and by what.
-    left: what was found to be left by refusals. parallel: pods that are made at the same time (>= 1).
+    kubelet: the node's, of which only what concerns runtimes is used.
     """
 
     runtime: Runtime
-    tree: CgroupTree
-    kubelet: Kubelet
-    population: Population
-    recorder: Recorder
-    left: list[str] = field(default_factory=list)
     parallel: int = 1
 
     def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
@@ -169,7 +154,7 @@ class Requests:
         """The files of the container's cgroup."""
         parent = pod.planned.cgroup.path
         named = {knob for held in container.held for knob in held.values}
-        knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *_CPUSETS}]
+        knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *CPUSETS}]
         planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
         self.recorder.plan(self.population.plan, requested=planned)
@@ -200,36 +185,6 @@ class Requests:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
         return score_finding(path, str(asked), seen, subject=SUBJECT)
-
-    def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
-        """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
-        try:
-            now = wait(
-                "nothing is left below the pod's cgroup",
-                lambda: self._below(pod),
-                until=lambda names: names <= below,
-                deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
-            )
-        except DeadlineError:
-            now = self._below(pod)
-        left = sorted(now - below)
-        self.left.extend(left)
-        return Finding(
-            verdict=Verdict.DEVIATES if left else Verdict.CONFORMS,
-            subject=SUBJECT,
-            cgroup=str(pod.planned.cgroup.path),
-            knob="cgroup",
-            set_by=Setter.RUNTIME,
-            expected="nothing left",
-            # Names of containers are never the same: what is left is told beside it.
-            observed="a cgroup is left" if left else "nothing left",
-            evidence={"left": ", ".join(left)} if left else {},
-        )
-
-    def _below(self, pod: AdmittedPod) -> frozenset[str]:
-        """The names in the pod's cgroup."""
-        folder = self.tree.hierarchy.folder(pod.planned.cgroup.path)
-        return frozenset(self.tree.target.list(folder, deadline=_soon()) or ())
 
     def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
         """After a refusal the next request is taken; where the refusal was wrong, a second one is machinery's."""
@@ -275,30 +230,6 @@ class Requests:
             deadline=deadline,
         )
         self.runtime.remove(handle, deadline=deadline)
-
-    def _neighbours(
-        self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
-    ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
-        """What the pod's cgroup and its own containers' hold, and these above it."""
-        names = [container.name for container in pod.pod.containers]
-        containers = (self.population.path_of(pod.pod, name) for name in names)
-        paths = [pod.planned.cgroup.path, *containers, *above]
-        files = [knob.value for knob in (*self.kubelet.files.planned, *_CPUSETS)]
-        return {path: seen.files for path, seen in self._read(paths, [*files, *UNNAMED]).cgroups.items()}
-
-    def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
-        """Files that something is judged by."""
-        reading = self.tree.read_cgroups(paths, names, deadline=_soon())
-        self.recorder.reading(reading)
-        return reading
-
-    def _kept(
-        self,
-        before: Mapping[CgroupPath, Mapping[str, FileText]],
-        after: Mapping[CgroupPath, Mapping[str, FileText]],
-    ) -> list[Finding]:
-        """One finding for each neighbour, or for each of its files that changed."""
-        return [*self.population.traced(kept_findings(before, after))]
 
 
 def _named(requests: Iterable[AnyRequest]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import pytest
 from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.engine.answer.finding import Finding
+from memqos.errors import MachineryError
 from memqos.model.pod import Pod
 from memqos.node.ahead import ahead_of
 from memqos.node.requesting import Requests
@@ -19,6 +20,7 @@ from memqos.plugin.collecting import system_of
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keeping import leaves
 from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
+from memqos.plugin.telling import Telling
 
 __all__ = ["asked_ahead"]
 
@@ -39,7 +41,7 @@ def asked_ahead(
     """
     config = module.config
     settings = config.stash[SETTINGS_KEY]
-    station = config.stash[LANE].station
+    station, telling = config.stash[LANE].station, Telling(config)
     cases = {
         str(item.callspec.params[parameter]): item
         for item in module.session.items
@@ -61,10 +63,13 @@ def asked_ahead(
         with station.log.apart(folder):
             return requests.judge(request(name))
 
+    def again(name: str, error: MachineryError) -> None:
+        telling.line(f"{name} failed beside another case, and is judged again alone: {error}")
+
     pods = alike(pod, max(1, min(settings.parallel, len(cases))))
     with (
         station.node.asking_each(pods, kubelet, Requests) as askers,
-        ahead_of(askers, list(cases), judge, leaves=lambda: leaves(config, station.place)) as ahead,
+        ahead_of(askers, list(cases), judge, again=again, leaves=lambda: leaves(config, station.place)) as ahead,
     ):
         yield ahead.findings
 

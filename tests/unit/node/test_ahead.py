@@ -27,12 +27,28 @@ def found(name: str) -> Sequence[Finding]:
     return [Finding(verdict=Verdict.CONFORMS, subject=name, cgroup="/", knob="create", set_by=Setter.RUNTIME, **how)]
 
 
+def never(name: str, error: MachineryError) -> None:
+    raise AssertionError(f"{name} is tried again: {error}")
+
+
 @pytest.fixture
-def ahead() -> Iterator[Callable[..., Ahead[str]]]:
+def told() -> list[str]:
+    """What was told of cases that are tried again."""
+    return []
+
+
+@pytest.fixture
+def ahead(told: list[str]) -> Iterator[Callable[..., Ahead[str]]]:
     contexts = []
 
     def made(upcoming: Sequence[str], judge: Callable[[str, str], Sequence[Finding]], askers: int = 2) -> Ahead[str]:
-        context = ahead_of([f"asker-{number}" for number in range(askers)], upcoming, judge, leaves=lambda: False)
+        context = ahead_of(
+            [f"asker-{number}" for number in range(askers)],
+            upcoming,
+            judge,
+            again=lambda name, error: told.append(f"{name}: {error}"),
+            leaves=lambda: False,
+        )
         contexts.append(context)
         return context.__enter__()
 
@@ -69,7 +85,7 @@ def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[
     assert sorted(judged) == ["one", "three", "two", "unforeseen"]
 
 
-def test_what_fails_beside_another_case_is_tried_again_alone(ahead: Callable[..., Ahead[str]]) -> None:
+def test_what_fails_beside_another_case_is_tried_again_alone(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
     """One case kills what the other one needs: the other one is not to blame, and the one is."""
     both, attempts = threading.Barrier(2, timeout=SOON), list[str]()
 
@@ -89,6 +105,7 @@ def test_what_fails_beside_another_case_is_tried_again_alone(ahead: Callable[...
         cases.findings("kills")
     assert cases.findings("later") == found("later")
     assert sorted(attempts) == ["innocent", "innocent", "kills", "kills", "later"]
+    assert told == ["innocent: innocent failed.", "kills: kills failed."]
 
 
 def test_what_fails_alone_is_not_tried_again(ahead: Callable[..., Ahead[str]]) -> None:
@@ -113,7 +130,7 @@ def test_what_was_not_begun_is_not_begun_at_the_end() -> None:
             go_on.wait(SOON)
         return found(name)
 
-    with ahead_of(["asker"], ["one", "two", "three"], judge, leaves=lambda: False) as cases:
+    with ahead_of(["asker"], ["one", "two", "three"], judge, again=never, leaves=lambda: False) as cases:
         cases.findings("one")
         began.wait(SOON)
         threading.Timer(0.05, go_on.set).start()
@@ -129,7 +146,7 @@ def test_requests_are_made_in_pods_of_their_own() -> None:
 
     with (
         node.asking_each(pods, CATALOGUE.kubelet("v1.36-none"), Requests) as askers,
-        ahead_of(askers, ["limit", "update-unified-high"], judge, leaves=lambda: False) as cases,
+        ahead_of(askers, ["limit", "update-unified-high"], judge, again=never, leaves=lambda: False) as cases,
     ):
         limit, high = cases.findings("limit"), cases.findings("update-unified-high")
 
