@@ -10,8 +10,7 @@ is the model's word (`memqos.engine.cgroup.throttle`, least_wait): a program pay
 sleep, but for those that another one has paid for. How long it takes at most nothing says: where others run on its CPU
 while it sleeps, a sleep buys a page. The runtime's own program, which becomes the second one, is charged to the
 container as well: some MiB of it, or some 12 with runc 1.3, which may be too much. Where something is killed for that,
-nothing is said. The second program is given up after half a minute, which is
-long enough for whoever waits for it.
+nothing is said. The second program is given up after ten seconds.
 """
 
 import pytest

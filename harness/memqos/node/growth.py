@@ -29,7 +29,7 @@ _HERTZ = (100, 250, 300, 1000)
 ENTRY = 256 << 10
 """Bytes that a program takes that somebody starts in a container to look around: a batch of charges."""
 
-ENTRY_SECONDS = 30.0
+ENTRY_SECONDS = 10.0
 """After which it is given up: at the cap a page may cost 2 s."""
 
 
