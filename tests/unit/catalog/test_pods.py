@@ -39,6 +39,13 @@ def test_catalogue_fits_one_machine():
             assert limit is None or limit.value >= 32 << 20
 
 
+@pytest.mark.parametrize("path", sorted((data_root() / "fixtures/pods").rglob("*.yaml")), ids=lambda path: path.stem)
+def test_no_limit_of_cpu_makes_a_start_slow(path):
+    """What a runtime does inside of a container before its program begins counts against the container's quota."""
+    limits = [one.resources.limits.get("cpu") for pod in load_pods([path]) for one in pod.all_containers]
+    assert [str(limit) for limit in limits if limit is not None and limit.milli_value < 500] == []
+
+
 @pytest.mark.parametrize("path", sorted((data_root() / "fixtures" / "pods").glob("*.yaml")), ids=lambda path: path.stem)
 def test_each_file_says_what_it_is_for(path):
     text = path.read_text()
