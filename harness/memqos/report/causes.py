@@ -17,7 +17,7 @@ _WRONG = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 class Cause:
     """One thing that is wrong.
 
-    key: what makes it one: of findings the knob, the rule behind what was expected, and who lost the value; of a case
+    key: what makes it one: of findings the knob, the rule behind what was expected (or its words), and who lost the value; of a case
     without any the outcome and its reason. results: the cases that have it, in their order, at least one.
     findings: those of them all, none where a case says so itself.
     """
@@ -66,7 +66,10 @@ def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
 
 
 def _key(finding: Finding, result: TestResult) -> tuple[str, ...]:
-    """A behaviour that no rule computes is its claim's own."""
-    rule = finding.reason.rule if finding.reason is not None and finding.reason.rule else result.claim
+    """What no rule computes is alike where a chapter expects the same words; an amount is its claim's own."""
+    rule = finding.reason.rule if finding.reason is not None else ""
+    if not rule:
+        has_amount = any(letter.isdigit() for letter in finding.expected)
+        rule = result.claim if has_amount else f"{result.chapter}: {finding.expected}"
     lost = finding.lost.by if finding.lost is not None else ""
     return (finding.knob, rule, str(lost))

@@ -336,3 +336,16 @@ def test_the_command_that_repeats_a_case_names_all_runtimes_and_drivers():
     }
     command = again(dataclasses.replace(BUNDLE, settings=settings), result("one", Outcome.DEVIATES))
     assert command.startswith("memqos run --runtime containerd+runc,oci:crun --driver systemd,cgroupfs 'values/")
+
+
+def test_what_no_rule_computes_is_one_cause_where_a_chapter_expects_the_same_words():
+    def wrong(name, expected, **changes):
+        found = finding(Verdict.DEVIATES, knob="cgroup", expected=expected, observed="none", reason=None)
+        return result(name, Outcome.DEVIATES, claim=f"values/{name}", findings=(found,), **changes)
+
+    cases = [wrong("a", "there"), wrong("b", "there"), wrong("c", "at least 4096"), wrong("d", "at least 4096"),
+             wrong("e", "there", chapter="swap")]  # fmt: skip
+
+    assert [[case.claim for case in cause.results] for cause in causes_of(cases)] == [
+        ["values/a", "values/b"], ["values/c"], ["values/d"], ["values/e"]
+    ]  # fmt: skip
