@@ -17,8 +17,8 @@ _WRONG = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 class Cause:
     """One thing that is wrong.
 
-    key: what makes it one: of findings the knob, the rule behind what was expected (or its words), and who lost the value; of a case
-    without any the outcome and its reason. results: the cases that have it, in their order, at least one.
+    key: what makes it one: of findings the knob, the rule behind what was expected (or its words), and who lost the
+    value; of a case without any the outcome and its reason. results: the cases that have it, in their order, at least one.
     findings: those of them all, none where a case says so itself.
     """
 
