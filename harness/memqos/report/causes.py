@@ -18,8 +18,8 @@ class Cause:
     """One thing that is wrong.
 
     key: what makes it one: of findings the knob, the rule behind what was expected (or its words), and who lost the
-    value; of a case without any the outcome and its reason. results: the cases that have it, in their order, at least one.
-    findings: those of them all, none where a case says so itself.
+    value; of a case without any the outcome and its reason. results: the cases that have it, in their order, at least
+    one. findings: those of them all, none where a case says so itself.
     """
 
     key: tuple[str, ...]
