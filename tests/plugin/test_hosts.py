@@ -22,6 +22,24 @@ def test_two(qos_evidence):
     qos_evidence.settle(finding("deviates", evidence={"host": os.getcwd()}))
 """
 
+ELSEWHERE = """
+import json
+from pathlib import Path
+
+from memqos.plugin.keys import RESULTS
+
+def pytest_sessionstart(session):
+    # Another host has another disk, on which its machines' folders are.
+    if hasattr(session.config, "workerinput"):
+        session.config.stash[RESULTS] = Path.cwd() / "its-own"
+        name = session.config.workerinput["workerid"] + "-0"
+        folder = Path.cwd() / "its-own" / "machines" / name
+        folder.mkdir(parents=True)
+        said = {"id": name, "kernel": "6.1", "runtimes": ["containerd 1.6.20", "runc 1.1.5"]}
+        (folder / "machine.json").write_text(json.dumps(said))
+        (folder / "timing.json").write_text(json.dumps({"create": {"median": 0.1}}))
+"""
+
 SSH = """#!/bin/sh
 # ssh [-C] HOST COMMAND
 while [ $# -gt 2 ]; do shift; done
@@ -42,6 +60,7 @@ def hosts(tmp_path, monkeypatch):
 
 def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(suite, pytester, hosts):
     suite(CASES)
+    (pytester.path / "suites" / "conftest.py").write_text(ELSEWHERE)
     places = [f"ssh=node{number}//python={sys.executable}" for number in (1, 2)]
     words = [word for place in places for word in ("--tx", place)]
     suites = str(pytester.path / "suites")
@@ -53,4 +72,7 @@ def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(suite, pyteste
     bundle = json.loads((pytester.path / "out/bundle.json").read_text())
     seen = {one["findings"][0]["evidence"]["host"].split("/hosts/")[1].split("/")[0] for one in bundle["results"]}
     assert (seen, bundle["counts"]["not_run"]) == ({"node1", "node2"}, 0)
+    assert [(one["id"], one["kernel"], one["timing"]["create"]["median"]) for one in bundle["machines"]] == [
+        ("gw0-0", "6.1", 0.1), ("gw1-0", "6.1", 0.1)
+    ]  # fmt: skip
     result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])

@@ -9,7 +9,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BUNDLE", "COMPRESSED", "FINDINGS", "compress_evidence", "compress_findings", "machines", "write"]
+__all__ = [
+    "BUNDLE",
+    "COMPRESSED",
+    "FINDINGS",
+    "compress_evidence",
+    "compress_findings",
+    "keep_machine_files",
+    "machine_files",
+    "machines",
+    "write",
+]
 
 BUNDLE = "bundle.json"
 FINDINGS = "findings.jsonl"
@@ -67,13 +77,37 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
     file.unlink()
 
 
+_BESIDE = ("kept", "timing", "overhead")
+
+
+def machine_files(folder: Path) -> dict[str, str]:
+    """What machines say of themselves, as the texts of their files by "ID/NAME": for a results folder elsewhere."""
+    found = {}
+    for file in sorted(folder.glob("machines/*/*.json")):
+        if file.stem in ("machine", *_BESIDE):
+            with contextlib.suppress(OSError, ValueError):
+                found[f"{file.parent.name}/{file.name}"] = file.read_text(encoding="utf-8")
+    return found
+
+
+def keep_machine_files(folder: Path, told: Mapping[str, str]) -> None:
+    """Write what machine_files() of another host told; what is here already, or cannot be written, stays as it is."""
+    for name, text in told.items():
+        machine, _, file = name.partition("/")
+        place = folder / "machines" / Path(machine).name / Path(file).name
+        with contextlib.suppress(OSError):
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write(place, text)
+
+
 def machines(folder: Path) -> list[Mapping[str, Any]]:
     """What each booted machine says of itself; one whose file was not written whole is named all the same."""
     said: list[Mapping[str, Any]] = []
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:
             machine = json.loads(file.read_text(encoding="utf-8"))
-            beside = {name: file.with_name(f"{name}.json") for name in ("kept", "timing", "overhead")}
+            beside = {name: file.with_name(f"{name}.json") for name in _BESIDE}
             more = {name: json.loads(one.read_text(encoding="utf-8")) for name, one in beside.items() if one.exists()}
             said.append({**machine, **more})
         except (OSError, ValueError, TypeError):

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memqos import claims
+from memqos.bundles.files import machine_files
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.choosing import left_out, told_of
 from memqos.plugin.citing import cited_by, claims_below
-from memqos.plugin.keys import LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.keys import LEFT_OUT, RESULTS, SETTINGS_KEY, USAGE, is_ours, node_fixture
 from memqos.plugin.markers import check_markers, has_empty_parameters, kubelet_ids
 from memqos.plugin.sharing import tell_groups
 
@@ -198,12 +199,17 @@ def _ranks(values: Iterable[Hashable]) -> dict[Hashable, int]:
     return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker hands its usage error to the controller."""
+    """A worker hands its usage error to the controller, and what its machines say: it may be on another host."""
     error = session.config.stash.get(USAGE, None)
-    output: dict[str, str] | None = getattr(session.config, "workeroutput", None)
-    if error is not None and output is not None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is None:
+        return
+    if error is not None:
         output["memqos_usage"] = str(error)
+    if RESULTS in session.config.stash:
+        output["memqos_machines"] = machine_files(session.config.stash[RESULTS])
 
 
 def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -> dict[str, str]:

@@ -102,6 +102,7 @@ class Recording:
             self._crashes.add(str(error))
         output = getattr(node, "workeroutput", None) or {}
         self._usage = self._usage or output.get("memqos_usage", "")
+        files.keep_machine_files(self._folder, output.get("memqos_machines", {}))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
