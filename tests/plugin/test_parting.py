@@ -7,6 +7,7 @@ import pytest
 
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import read_results
+from memqos.plugin import durations
 
 pytest_plugins = ["pytester"]
 
@@ -56,6 +57,16 @@ def test_shards_go_by_the_time_that_cases_took(suite, run, pytester, tmp_path):
     assert f"shard 1 of 2, of 7 cases; division {division}" in result.outlines
     run("--memqos-shard=2/2")
     assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_part_leaves_the_times_as_they_are_for_the_next_one(suite, run, monkeypatch):
+    kept = []
+    monkeypatch.setattr(durations, "keep_durations", kept.append)
+    suite(CASES)
+    run("--memqos-shard=1/2")
+    assert kept == []
+    run()
+    assert len(kept) == 1
 
 
 def test_a_shard_is_of_what_was_chosen(suite, run, pytester):
