@@ -46,6 +46,14 @@ def test_no_limit_of_cpu_makes_a_start_slow(path):
     assert [str(limit) for limit in limits if limit is not None and limit.milli_value < 500] == []
 
 
+def test_a_program_that_grows_leaves_room_for_the_start_of_the_next_one():
+    """The pod's memory.high is 35.2 MiB at a factor of 0.6; to start a container takes some 6 MiB of it."""
+    [pod] = load_pods([data_root() / "fixtures/pods/behaviour/grows-together.yaml"])
+    sizes = [int(one.args[1].removesuffix("Mi")) for one in pod.containers]
+    assert all(size + 8 <= 35 for size in sizes)
+    assert sum(sizes) > 36
+
+
 @pytest.mark.parametrize("path", sorted((data_root() / "fixtures" / "pods").glob("*.yaml")), ids=lambda path: path.stem)
 def test_each_file_says_what_it_is_for(path):
     text = path.read_text()
