@@ -89,6 +89,17 @@ def test_a_log_is_its_golden_and_nothing_of_pytests_is_in_it(suite, run):
     assert result.stderr.str() == ""
 
 
+def test_times_of_other_systems_are_an_estimate_and_said_to_be_one(suite, run, tmp_path):
+    times = {f"demo/test_demo.py::test_it[{number}-bookworm-cgroupfs]": 30.0 for number in range(6)}
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
+    suite(BODY)
+    assert run().outlines[2] == (
+        "6 cases in 1 chapter on trixie/two-zones; "
+        "about 3 min, as long as on other systems: none of them ran on this one before"
+    )
+
+
 def test_the_verdict_alone(suite, run):
     suite(BODY)
     [line] = run("-qq").outlines

@@ -59,6 +59,14 @@ def test_shards_go_by_the_time_that_cases_took(suite, run, pytester, tmp_path):
     assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
 
 
+def test_shards_go_by_times_of_other_systems_where_there_are_no_better(suite, run, pytester, tmp_path):
+    times = {f"demo/test_demo.py::test_it[{n}-bookworm]": 60.0 if n == 6 else 10.0 for n in range(7)}
+    (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
+    suite(CASES)
+    run("--memqos-shard=1/2")
+    assert numbers(bundle(pytester)) == [6]
+
+
 def test_a_part_leaves_the_times_as_they_are_for_the_next_one(suite, run, monkeypatch):
     kept = []
     monkeypatch.setattr(durations, "keep_durations", kept.append)

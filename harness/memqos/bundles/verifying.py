@@ -16,7 +16,7 @@ from pathlib import Path
 from memqos.bundles.files import write
 from memqos.errors import MissingProgramError, UsageError
 
-__all__ = ["SIGNATURE", "SUMS", "Verification", "seal", "sign", "signed_by", "verify"]
+__all__ = ["SIGNATURE", "SUMS", "Signature", "Verification", "seal", "sign", "signature_of", "verify"]
 
 SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
@@ -28,11 +28,13 @@ _CHUNK = 1 << 20
 class Verification:
     """What verifying found. checked: how many files are as they were. The others are paths below the folder.
 
-    sealed: whether there are hashes at all; a run that was killed has none.
+    sealed: whether there are hashes at all; a run that was killed has none. damaged: the lines that are no hash and
+    name, as SHA256SUMS:LINE.
     """
 
     sealed: bool
     checked: int = 0
+    damaged: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -40,7 +42,15 @@ class Verification:
     @property
     def is_whole(self) -> bool:
         """Whether all is as the run left it."""
-        return self.sealed and not (self.changed or self.missing or self.added)
+        return self.sealed and not (self.damaged or self.changed or self.missing or self.added)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Who vouches for the hashes, in ssh-keygen's words; "" for nobody. fault: why that does not count, or ""."""
+
+    by: str = ""
+    fault: str = ""
 
 
 def seal(folder: Path) -> None:
@@ -49,22 +59,26 @@ def seal(folder: Path) -> None:
 
 
 def verify(folder: Path) -> Verification:
-    """Hold the files against their hashes. Raises UsageError for a folder or hashes that cannot be read."""
+    """Hold the files against their hashes. Raises UsageError for a file of hashes that this user may not read."""
     try:
         text = (folder / SUMS).read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return Verification(sealed=False)
     except OSError as error:
         raise UsageError(f"'{folder / SUMS}' cannot be read: {error.strerror}.") from error
-    known = dict(_parsed(text, folder))
-    found = set(_files(folder))
-    changed = tuple(name for name, digest in known.items() if name in found and _digest(folder / name) != digest)
+    lines = [_parsed(line) for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
+    hashes = [line for line in lines if line is not None]
+    known, found = {name for name, _ in hashes}, set(_files(folder))
+    # A name may have several lines: each has to hold.
+    differing = (name for name, digest in hashes if name in found and _digest(folder / name) != digest)
+    changed = tuple(dict.fromkeys(differing))
     return Verification(
         sealed=True,
-        checked=len(known.keys() & found) - len(changed),
+        checked=len(known & found) - len(changed),
+        damaged=tuple(f"{SUMS}:{number}" for number, line in enumerate(lines, 1) if line is None),
         changed=changed,
-        missing=tuple(sorted(known.keys() - found)),
-        added=tuple(sorted(found - known.keys())),
+        missing=tuple(sorted(known - found)),
+        added=tuple(sorted(found - known)),
     )
 
 
@@ -103,16 +117,13 @@ def _line(digest: str, name: str) -> str:
     return f"{digest}  {name}" if escaped == name else f"\\{digest}  {escaped}"
 
 
-def _parsed(text: str, folder: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text.split("\n")[: -1 if text.endswith("\n") else None], 1):
-        digest, separator, name = line.removeprefix("\\").partition("  ")
-        if line.startswith("\\"):
-            name = re.sub(r"\\[\\nr]", lambda found: _MEANT[found[0]], name)
-        if not separator or not name or len(digest) != hashlib.sha256().digest_size * 2:
-            raise UsageError(
-                "the line is no hash and name.", where=f"{folder / SUMS}:{number}", next_step="Take the run's own file."
-            )
-        yield name, digest
+def _parsed(line: str) -> tuple[str, str] | None:
+    """The name and the hash of a line; None for a line that has not both."""
+    digest, separator, name = line.removeprefix("\\").partition("  ")
+    if line.startswith("\\"):
+        name = re.sub(r"\\[\\nr]", lambda found: _MEANT[found[0]], name)
+    is_whole = separator and name and len(digest) == hashlib.sha256().digest_size * 2
+    return (name, digest) if is_whole else None
 
 
 def sign(folder: Path, key: Path) -> None:
@@ -123,26 +134,32 @@ def sign(folder: Path, key: Path) -> None:
     (folder / SIGNATURE).unlink(missing_ok=True)
     done = _keygen("sign", "-f", str(key), "-n", NAMESPACE, str(folder / SUMS))
     if done.returncode:
-        raise UsageError(f"the key '{key}' cannot sign: {_last(done)}.", where="--sign-with")
+        raise UsageError(f"the key '{key}' cannot sign: {_reason(done)}.", where="--sign-with")
 
 
-def signed_by(folder: Path, *, allowed: Path | None = None, identity: str = "") -> str:
-    """Who signed the hashes, in ssh-keygen's words; "" if nobody did.
+def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "") -> Signature:
+    """Who signed the hashes, and whether that holds.
 
     allowed: a file of allowed signers (ssh-keygen(1)), of whom the signer must be one, by the name identity.
-    Raises UsageError for a signature that does not fit the hashes, or is of nobody who is allowed.
+    Raises UsageError for a file of allowed signers that ssh-keygen does not read.
     """
     signature = folder / SIGNATURE
     if not signature.exists():
-        if allowed is not None:
-            raise UsageError(f"'{folder}' is not signed: there is no {SIGNATURE}.", where="--allowed-signers")
-        return ""
-    words = ["check-novalidate"] if allowed is None else ["verify", "-f", str(allowed), "-I", identity]
+        return Signature(fault=f"there is no {SIGNATURE}" if allowed is not None else "")
     sums = (folder / SUMS).read_bytes()
-    done = _keygen(*words, "-n", NAMESPACE, "-s", str(signature), stdin=sums)
+    done = _keygen("check-novalidate", "-n", NAMESPACE, "-s", str(signature), stdin=sums)
     if done.returncode:
-        raise UsageError(f"the signature does not hold: {_last(done)}.", where=str(signature))
-    return done.stdout.decode("utf-8", "backslashreplace").strip()
+        return Signature(fault=f"{SIGNATURE} does not hold: {_reason(done)}")
+    by = _words(done.stdout)
+    if allowed is None:
+        return Signature(by=by)
+    done = _keygen("verify", "-f", str(allowed), "-I", identity, "-n", NAMESPACE, "-s", str(signature), stdin=sums)
+    refused = _words(done.stderr)
+    if refused.startswith((f"{allowed}:", "Unable to open allowed")):
+        raise UsageError(f"the file is no list of allowed signers: {_reason(done)}.", where="--allowed-signers")
+    if done.returncode:
+        return Signature(by=by, fault=f"'{allowed}' does not allow '{identity}' to sign with this key")
+    return Signature(by=_words(done.stdout))
 
 
 def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -154,6 +171,11 @@ def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
         raise MissingProgramError("there is no ssh-keygen.", next_step="apt install openssh-client") from None
 
 
-def _last(done: subprocess.CompletedProcess[bytes]) -> str:
-    lines = (done.stderr + done.stdout).decode("utf-8", "backslashreplace").strip().splitlines()
-    return lines[-1].rstrip(".\r") if lines else f"ssh-keygen answered {done.returncode}"
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Why ssh-keygen did not do it: the first of what it complains of, which names the cause."""
+    lines = (_words(done.stderr) or _words(done.stdout)).splitlines()
+    return lines[0].rstrip(".\r") if lines else f"ssh-keygen answered {done.returncode}"
+
+
+def _words(said: bytes) -> str:
+    return said.decode("utf-8", "backslashreplace").strip()

@@ -13,7 +13,7 @@ from memqos.bundles.files import compress_findings, write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
 from memqos.bundles.upgrading import upgrade
-from memqos.bundles.verifying import Verification, seal, sign, signed_by, verify
+from memqos.bundles.verifying import SUMS, Verification, seal, sign, signature_of, verify
 from memqos.cli.terminal import say
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
@@ -78,31 +78,41 @@ def upgrade_run(results: Path, output: Path) -> None:
 def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
     """Say whether every file is as the run left it, by SHA256SUMS, and who signed that.
 
-    Answers 0 if so, and 1 if a file was changed, is missing or was added.
+    Answers 0 if so, and 1 if a file was changed, is missing or was added, or a signature does not hold.
 
     \b
     Examples:
       memqos report verify results/TIME --sign-with ~/.ssh/id_ed25519
       memqos report verify results/TIME --allowed-signers signers --signer release@example.org
     """
-    read_results(results)
-    found = verify(results)
+    if (allowed_signers is None) != (not signer):
+        raise UsageError(
+            "one says who may sign, and the other as whom it must be signed: neither says anything alone.",
+            where="--allowed-signers, --signer",
+            next_step="Give both.",
+        )
+    # Where there are hashes they say what is missing, be it every result.
+    folder = results if (results / SUMS).is_file() else read_results(results).folder
+    found = verify(folder)
     for line in _verification_lines(found):
         say(line)
-    if not found.is_whole:
+    if not found.sealed:
         return ExitCode.DEVIATES
-    if sign_with is not None:
-        with written(str(results)):
-            sign(results, sign_with)
-    said = signed_by(results, allowed=allowed_signers, identity=signer)
-    say(f"signed: {said or 'no'}")
-    return ExitCode.CONFORMS
+    if sign_with is not None and found.is_whole:
+        with written(str(folder)):
+            sign(folder, sign_with)
+    signature = signature_of(folder, allowed=allowed_signers, identity=signer)
+    say(f"signed: {signature.by or 'no'}")
+    if signature.fault:
+        say(f"signature: {signature.fault}")
+    return ExitCode.CONFORMS if found.is_whole and not signature.fault else ExitCode.DEVIATES
 
 
 def _verification_lines(found: Verification) -> Iterator[str]:
     if not found.sealed:
         yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
         return
+    yield from (f"damaged: {name} is no hash and name" for name in found.damaged)
     for title, names in (("changed", found.changed), ("missing", found.missing), ("added", found.added)):
         yield from (f"{title}: {name}" for name in names)
     yield f"{found.checked} files are as the run left them"

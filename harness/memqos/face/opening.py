@@ -39,16 +39,30 @@ def opened_face(
     return Face(screen, verbosity=verbosity, service=service, places=places)
 
 
-def outlook(tally: Tally, *, chapters: int, machines: Sequence[str], workers: int) -> list[str]:
-    """What is going to run: how many cases, on what, and how long that takes. machines: their sorts, each once."""
+def outlook(tally: Tally, *, chapters: int, machines: Sequence[str], workers: int, elsewhere: int = 0) -> list[str]:
+    """What is going to run: how many cases, on what, and how long that takes.
+
+    machines: their sorts, each once. elsewhere: how many cases are expected to take what they took on other systems.
+    """
     cases = tally.all.total
     if not cases:
         return ["no case is to be run"]
     at_a_time = f", {workers} at a time" if workers > 1 else ""
     counted = f"{cases} case{'' if cases == 1 else 's'} in {chapters} chapter{'' if chapters == 1 else 's'}"
-    left, unknown = tally.left(SYSTEM_CLOCK.now()), tally.unknown
-    if unknown == cases or left is None:
+    left = tally.left(SYSTEM_CLOCK.now())
+    if tally.unknown == cases or left is None:
         time = "how long it takes is not known yet"
     else:
-        time = f"about {span(left)}" + (f", though {unknown} never ran here before" if unknown else "")
+        time = f"about {span(left)}{_resting_on(cases, unknown=tally.unknown, elsewhere=elsewhere)}"
     return [f"{counted} on {', '.join(machines)}{at_a_time}; {time}"]
+
+
+def _resting_on(cases: int, *, unknown: int, elsewhere: int) -> str:
+    """What makes a time an estimate."""
+    if elsewhere == cases:
+        return ", as long as on other systems: none of them ran on this one before"
+    if not unknown:
+        return f", though {elsewhere} ran only on other systems before" if elsewhere else ""
+    return f", though {unknown} never ran here before" + (
+        f" and {elsewhere} only on other systems" if elsewhere else ""
+    )

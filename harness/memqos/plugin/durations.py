@@ -5,20 +5,79 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.bundles.files import write
+from memqos.catalog.profiles import profile_names
+from memqos.config.runtimes import BY_HANDLER, RUNTIMES
+from memqos.model.node import CgroupDriver
 from memqos.place.cached import cache_root
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["SCHEMA_OF_DURATIONS", "durations_file", "keep_durations", "read_durations", "stored_durations"]
+__all__ = [
+    "SCHEMA_OF_DURATIONS",
+    "ExpectedDurations",
+    "durations_file",
+    "expected_durations",
+    "keep_durations",
+    "read_durations",
+    "stored_durations",
+]
 
 SCHEMA_OF_DURATIONS = "memqos-durations/1"
 
 _TOLD = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 """Outcomes of cases that did what they are for; how long anything else takes says nothing of the next time."""
 _MOST = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedDurations:
+    """What cases will take. seconds: by id; a case of which nothing is known is not there.
+
+    elsewhere: how many of them ran only on other systems before.
+    """
+
+    seconds: Mapping[str, float]
+    elsewhere: int
+
+
+def expected_durations(cases: Iterable[str], before: Mapping[str, float]) -> ExpectedDurations:
+    """What each case took before; of one that never ran on its system the median of what it took on others.
+
+    before: seconds by id, of this run's systems and of others.
+    """
+    cases = list(cases)
+    own = {case: before[case] for case in cases if case in before}
+    if len(own) == len(cases):
+        return ExpectedDurations(seconds=own, elsewhere=0)
+    without = _without_systems()
+    others = defaultdict[str, list[float]](list)
+    for case, taken in before.items():
+        others[without(case)].append(taken)
+    alike = {
+        case: statistics.median(others[name]) for case in cases if case not in own and (name := without(case)) in others
+    }
+    return ExpectedDurations(seconds={**own, **alike}, elsewhere=len(alike))
+
+
+def _without_systems() -> Callable[[str], str]:
+    """Leaves out of an id what names a system (profile, runtime, driver) or one of several rounds."""
+    runtimes = [name for name in RUNTIMES if not name.isalnum()]
+    names = "|".join(map(re.escape, [*profile_names(), *runtimes, *CgroupDriver]))
+    named = re.compile(rf"(?:^|-)(?:{names}|{re.escape(BY_HANDLER)}[^-]+|round\d+)(?=-|$)")
+
+    def without(case: str) -> str:
+        head, _, words = case.partition("[")
+        words = named.sub("", words.removesuffix("]")).removeprefix("-")
+        return f"{head}[{words}]" if words else head
+
+    return without
 
 
 def durations_file() -> Path:

@@ -192,18 +192,27 @@ class Facing:
         if self.face is None:
             return
         from memqos.face.opening import outlook
-        from memqos.plugin.durations import stored_durations
+        from memqos.plugin.durations import expected_durations, stored_durations
 
         self._is_told = True
         option = self._config.option
         chapters = len({Path(case.partition("::")[0]).parent for case in rows})
         workers = sum(map(_gateways, getattr(option, "tx", None) or ())) or 1
-        self.face.expects(rows, expected=stored_durations(), workers=workers)
+        expected = expected_durations(rows, stored_durations())
+        self.face.expects(rows, expected=expected.seconds, workers=workers)
         systems = systems_of(self._config.stash[SETTINGS_KEY])
         machines = tuple(dict.fromkeys("/".join(filter(None, system.place)) for system in systems))
         if (shard := self._config.stash.get(SHARD, None)) is not None:
             self.face.head([shard_text(shard)])
-        self.face.head(outlook(self.face.tally, chapters=chapters, machines=machines, workers=workers))
+        self.face.head(
+            outlook(
+                self.face.tally,
+                chapters=chapters,
+                machines=machines,
+                workers=workers,
+                elsewhere=expected.elsewhere,
+            )
+        )
 
     def _place_of(self, result: TestResult) -> tuple[Path | None, int]:
         """The file and the line of a case's claim; of a case without one its own file."""

@@ -73,13 +73,15 @@ class Parting:
             output[SHARD_OUTPUT] = dict(told)
 
     def _shard_of(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        from memqos.plugin.durations import expected_durations
         from memqos.plugin.shards import divided
 
         shard = self._settings.shard
         if shard is None:
             return items
         cases = [(item.nodeid, _unit(item, self._settings)) for item in items]
-        division = divided(cases, shard.of, seconds=self._times)
+        expected = expected_durations([case for case, _ in cases], self._times)
+        division = divided(cases, shard.of, seconds=expected.seconds)
         own = set(division.shards[shard.number - 1])
         self._config.stash[SHARD] = {
             "number": shard.number, "of": shard.of, "cases": len(cases), "division": division.name

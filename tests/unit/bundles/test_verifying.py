@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from memqos.bundles.verifying import seal, sign, signed_by, verify
+from memqos.bundles.verifying import Signature, seal, sign, signature_of, verify
 from memqos.errors import MissingProgramError, UsageError
 from tests.recorded import copied
 
@@ -62,39 +62,89 @@ def test_a_run_that_was_killed_is_not_sealed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["no hash", "abc  findings.jsonl", f"{'0' * 64}  "])
-def test_hashes_that_are_none_are_refused(sealed, text):
-    (sealed / "SHA256SUMS").write_text(text)
+def test_a_line_that_is_no_hash_and_name_is_damage(sealed, text):
+    with (sealed / "SHA256SUMS").open("a") as sums:
+        sums.write(text)
 
-    with pytest.raises(UsageError, match=r"SHA256SUMS:1: the line is no hash and name"):
-        verify(sealed)
+    found = verify(sealed)
+
+    assert not found.is_whole
+    assert found.damaged == (f"SHA256SUMS:{found.checked + 1}",)
+    assert (found.changed, found.missing, found.added) == ((), (), ())
 
 
-def test_a_signature_says_by_whom_and_holds_only_for_these_hashes(sealed, key):
-    assert signed_by(sealed) == ""
+def test_of_two_hashes_for_one_file_both_must_hold(sealed):
+    sums = sealed / "SHA256SUMS"
+    sums.write_text(f"{'0' * 64}  findings.jsonl\n{sums.read_text()}")
+
+    assert verify(sealed).changed == ("findings.jsonl",)
+
+
+@pytest.fixture
+def allowed(key):
+    signers = key.with_name("signers")
+    signers.write_text(f"me@example.org {key.with_suffix('.pub').read_text()}")
+    return signers
+
+
+def test_a_signature_says_by_whom(sealed, key, allowed):
+    assert signature_of(sealed) == Signature()
     sign(sealed, key)
 
-    assert signed_by(sealed).startswith('Good "memqos" signature with ED25519 key SHA256:')
-    allowed = key.with_name("signers")
-    allowed.write_text(f"me@example.org {key.with_suffix('.pub').read_text()}")
-    assert "for me@example.org" in signed_by(sealed, allowed=allowed, identity="me@example.org")
-    with pytest.raises(UsageError, match="the signature does not hold"):
-        signed_by(sealed, allowed=allowed, identity="you@example.org")
+    assert signature_of(sealed).by.startswith('Good "memqos" signature with ED25519 key SHA256:')
+    found = signature_of(sealed, allowed=allowed, identity="me@example.org")
+    assert "for me@example.org" in found.by
+    assert found.fault == ""
+
+
+def test_a_signature_of_another_name_does_not_count(sealed, key, allowed):
+    sign(sealed, key)
+
+    found = signature_of(sealed, allowed=allowed, identity="you@example.org")
+
+    assert found.by.startswith('Good "memqos" signature with ED25519 key SHA256:')
+    assert found.fault == f"'{allowed}' does not allow 'you@example.org' to sign with this key"
+
+
+def test_a_signature_of_other_hashes_does_not_hold(sealed, key):
+    sign(sealed, key)
     (sealed / "SHA256SUMS").write_text("other")
-    with pytest.raises(UsageError, match="the signature does not hold"):
-        signed_by(sealed)
+
+    assert signature_of(sealed) == Signature(
+        fault="SHA256SUMS.sig does not hold: Signature verification failed: incorrect signature"
+    )
+
+
+def test_a_signature_that_is_none_does_not_hold(sealed, key, allowed):
+    (sealed / "SHA256SUMS.sig").write_text("nothing")
+
+    found = signature_of(sealed, allowed=allowed, identity="me@example.org")
+
+    assert found == Signature(fault="SHA256SUMS.sig does not hold: Couldn't parse signature: missing header")
+
+
+def test_who_must_have_signed_and_did_not_is_a_fault(sealed, allowed):
+    assert signature_of(sealed, allowed=allowed, identity="me@example.org").fault == "there is no SHA256SUMS.sig"
+
+
+@pytest.mark.parametrize("text", [None, "me@example.org nonsense"])
+def test_a_list_of_signers_that_is_none_is_the_users_mistake(sealed, key, allowed, text):
+    sign(sealed, key)
+    if text is None:
+        allowed.unlink()
+    else:
+        allowed.write_text(text)
+
+    with pytest.raises(UsageError, match=r"--allowed-signers: the file is no list of allowed signers: \S"):
+        signature_of(sealed, allowed=allowed, identity="me@example.org")
 
 
 def test_signing_again_takes_the_place_of_the_first_signature(sealed, key):
     sign(sealed, key)
     sign(sealed, key)
 
-    assert signed_by(sealed).startswith("Good")
+    assert signature_of(sealed).by.startswith("Good")
     assert verify(sealed).is_whole
-
-
-def test_who_must_have_signed_and_did_not_is_refused(sealed, tmp_path):
-    with pytest.raises(UsageError, match="is not signed"):
-        signed_by(sealed, allowed=tmp_path / "signers", identity="me")
 
 
 def test_a_key_that_is_none_is_the_users_mistake(sealed, tmp_path):

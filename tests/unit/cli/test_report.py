@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -110,6 +111,63 @@ def test_results_without_hashes_do_not_verify(said):
 
     assert code == 1
     assert out == "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos\n"
+
+
+@pytest.fixture
+def signed(said, tmp_path):
+    """A merged folder, signed, with the file of allowed signers beside it."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    (tmp_path / "signers").write_text(f"me@example.org {(tmp_path / 'key.pub').read_text()}")
+    said("merge", TRIXIE, "-o", tmp_path / "all")
+    assert said("verify", tmp_path / "all", "--sign-with", tmp_path / "key")[0] == 0
+    return tmp_path / "all"
+
+
+@pytest.mark.parametrize("change", ["the text", "the hashes", "the signature", "the signer", "no signature"])
+def test_whatever_does_not_hold_of_a_signed_folder_answers_1(said, signed, change):
+    by = ("--allowed-signers", signed.parent / "signers", "--signer")
+    assert said("verify", signed, *by, "me@example.org")[0] == 0
+    sums, signature = signed / "SHA256SUMS", signed / "SHA256SUMS.sig"
+    match change:
+        case "the text":
+            (signed / "junit_01.xml").write_text("")
+        case "the hashes":
+            # As one does who makes the hashes fit what was changed.
+            sums.write_text("".join(sorted(sums.read_text().splitlines(keepends=True), reverse=True)))
+        case "the signature":
+            signature.write_bytes(signature.read_bytes()[:-60])
+        case "no signature":
+            signature.unlink()
+
+    code, _, err = said("verify", signed, *by, "you@example.org" if change == "the signer" else "me@example.org")
+
+    assert (code, err) == (1, "")
+
+
+def test_damaged_hashes_and_results_that_are_gone_are_found_and_named(said, signed):
+    for name in ("bundle.json", "findings.jsonl"):
+        (signed / name).unlink()
+    with (signed / "SHA256SUMS").open("a") as sums:
+        sums.write("nothing\n")
+
+    code, out, _ = said("verify", signed)
+
+    assert code == 1
+    assert "missing: bundle.json\nmissing: findings.jsonl\n" in out
+    assert re.search(r"(?m)^damaged: SHA256SUMS:\d+ is no hash and name$", out)
+    assert "signature: SHA256SUMS.sig does not hold: " in out
+
+
+def test_a_run_is_verified_by_its_bundle_as_by_its_folder(said, signed):
+    assert said("verify", signed / "bundle.json")[0] == 0
+
+
+@pytest.mark.parametrize("words", [("--signer", "me@example.org"), ("--allowed-signers", "signers")])
+def test_who_may_sign_and_as_whom_belong_together(said, words):
+    code, _, err = said("verify", TRIXIE, *words)
+
+    assert code == 4
+    assert "Give both." in err
 
 
 @pytest.mark.parametrize("verb", ["html", "show", "junit", "markdown", "badge", "verify"])

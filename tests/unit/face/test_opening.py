@@ -1,0 +1,41 @@
+"""What is said before anything runs: how many cases, on what, and how long they will take, with what that rests on."""
+
+import pytest
+
+from memqos.face.opening import outlook
+from memqos.face.tally import Tally
+
+CASES = {"a::1": "a", "a::2": "a", "b::1": "b"}
+TIMES = {"a::1": 60.0, "a::2": 90.0, "b::1": 30.0}
+COUNTED = "3 cases in 2 chapters on trixie; "
+
+
+def said(times, *, elsewhere=0, workers=1):
+    accounts = Tally(CASES, expected=times, began=0.0, workers=workers)
+    [line] = outlook(accounts, chapters=2, machines=["trixie"], workers=workers, elsewhere=elsewhere)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("times", "elsewhere", "time"),
+    [
+        (TIMES, 0, "about 3 min"),
+        (TIMES, 3, "about 3 min, as long as on other systems: none of them ran on this one before"),
+        (TIMES, 2, "about 3 min, though 2 ran only on other systems before"),
+        ({"a::1": 60.0}, 0, "about 3 min, though 2 never ran here before"),
+        ({"a::1": 60.0, "a::2": 90.0}, 1, "about 4 min, though 1 never ran here before and 1 only on other systems"),
+        ({"a::1": 60.0, "a::2": 90.0}, 2, "about 4 min, though 1 never ran here before and 2 only on other systems"),
+        ({}, 0, "how long it takes is not known yet"),
+    ],
+)
+def test_the_time_is_said_with_what_it_rests_on(times, elsewhere, time):
+    assert said(times, elsewhere=elsewhere) == COUNTED + time
+
+
+def test_several_at_a_time_take_less():
+    assert said(TIMES, workers=2) == "3 cases in 2 chapters on trixie, 2 at a time; about 2 min"
+
+
+def test_nothing_to_run_is_said():
+    accounts = Tally({}, expected={}, began=0.0)
+    assert outlook(accounts, chapters=0, machines=["trixie"], workers=1, elsewhere=0) == ["no case is to be run"]
