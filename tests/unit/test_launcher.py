@@ -276,6 +276,32 @@ def test_the_project_s_tests_run_by_tox(checkout):
     assert any("[dev]" in call for call in checkout.calls("python"))
 
 
+@pytest.mark.parametrize(
+    "words", [("-e", "browser"), ("-ebrowser",), ("-e", "lint,browser"), ("run", "-e", "browser", "--", "-x")]
+)
+def test_the_tests_of_the_report_get_the_browser_that_they_need(checkout, words):
+    checkout.have_everything()
+    result = checkout.run("test", *words)
+    assert result.returncode == 0, result.stderr
+    assert "missing: chromium (opens reports in the project's tests)" in result.stderr
+    (install,) = [call for call in checkout.calls("apt-get") if " install " in call]
+    assert install.endswith("--no-install-recommends chromium")
+
+
+@pytest.mark.parametrize("program", ["chromium", "chromium-browser", "google-chrome"])
+def test_a_browser_that_is_there_is_taken(checkout, program):
+    checkout.have_everything()
+    checkout.program(program, "exit 0")
+    assert checkout.run("test", "-e", "browser").returncode == 0
+    assert checkout.calls("apt-get") == []
+
+
+@pytest.mark.parametrize("words", [("-e", "unit"), (), ("-e", "unit", "--", "-k", "browser")])
+def test_other_tests_need_no_browser(checkout, words):
+    checkout.have_everything()
+    assert "chromium" not in checkout.run("test", *words).stderr
+
+
 def test_a_link_to_the_launcher_finds_its_checkout(checkout, tmp_path):
     link = tmp_path / "elsewhere"
     link.symlink_to(checkout.folder / "memqos")
