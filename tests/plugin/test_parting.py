@@ -1,6 +1,7 @@
 """--shard and --last-failed: a part of the cases, the same with workers and without."""
 
 import json
+import os
 import re
 
 import pytest
@@ -75,6 +76,51 @@ def test_a_part_leaves_the_times_as_they_are_for_the_next_one(suite, run, monkey
     assert kept == []
     run()
     assert len(kept) == 1
+
+
+def keep_times(cache, longest):
+    times = {f"demo/test_demo.py::test_it[{n}]": 60.0 if n == longest else 10.0 for n in range(7)}
+    (cache / "durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
+
+
+def test_parts_divide_by_the_same_times_whatever_runs_beside_them(suite, run, pytester, tmp_path):
+    """Two cases were in no part: between the parts another run on the host had kept other times."""
+    suite(CASES)
+    keep_times(tmp_path / "cache", longest=6)
+    run("--memqos-shard=1/2")
+    assert numbers(bundle(pytester)) == [6]
+    keep_times(tmp_path / "cache", longest=0)
+    run("--memqos-shard=2/2")
+    assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_parts_that_began_without_times_go_on_without(suite, run, pytester, tmp_path):
+    suite(CASES)
+    run("--memqos-shard=1/2")
+    first = numbers(bundle(pytester))
+    keep_times(tmp_path / "cache", longest=0)
+    run("--memqos-shard=2/2")
+    assert sorted(first + numbers(bundle(pytester))) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_parts_that_begin_half_a_day_later_divide_by_the_times_of_then(suite, run, pytester, tmp_path):
+    suite(CASES)
+    keep_times(tmp_path / "cache", longest=6)
+    run("--memqos-shard=1/2")
+    keep_times(tmp_path / "cache", longest=0)
+    file = tmp_path / "cache/durations-of-shards.json"
+    earlier = file.stat().st_mtime - 12 * 3600
+    os.utime(file, (earlier, earlier))
+    run("--memqos-shard=1/2")
+    assert numbers(bundle(pytester)) == [0]
+
+
+def test_without_a_cache_to_write_to_parts_go_by_the_times_that_there_are(suite, run, pytester, tmp_path):
+    suite(CASES)
+    keep_times(tmp_path / "cache", longest=6)
+    (tmp_path / "cache/durations-of-shards.json").mkdir()
+    run("--memqos-shard=1/2")
+    assert numbers(bundle(pytester)) == [6]
 
 
 def test_a_shard_is_of_what_was_chosen(suite, run, pytester):

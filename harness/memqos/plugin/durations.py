@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import statistics
 from collections import defaultdict
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from memqos.bundles.files import write
 from memqos.catalog.profiles import profile_names
+from memqos.clock import utc_now
 from memqos.config.runtimes import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
 from memqos.place.cached import cache_root
@@ -23,6 +25,7 @@ __all__ = [
     "SCHEMA_OF_DURATIONS",
     "ExpectedDurations",
     "durations_file",
+    "durations_for_shards",
     "expected_durations",
     "keep_durations",
     "read_durations",
@@ -34,6 +37,7 @@ SCHEMA_OF_DURATIONS = "memqos-durations/1"
 _TOLD = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 """Outcomes of cases that did what they are for; how long anything else takes says nothing of the next time."""
 _MOST = 50_000
+_HALF_A_DAY = 12 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,20 @@ def _without_systems() -> Callable[[str], str]:
     return without
 
 
+def durations_for_shards() -> dict[str, float]:
+    """The durations by which the parts of a run are divided: all that are begun here one after another have the same.
+
+    Other runs keep theirs in between. Half a day after a part was begun the next one goes by what is stored then.
+    """
+    file = durations_file().with_name("durations-of-shards.json")
+    with contextlib.suppress(OSError):
+        if not file.exists() or utc_now().timestamp() - file.stat().st_mtime >= _HALF_A_DAY:
+            _write(file, stored_durations())
+        os.utime(file)
+    kept = _read(file)
+    return kept if kept is not None else stored_durations()
+
+
 def durations_file() -> Path:
     """Where they are kept."""
     return cache_root() / "durations.json"
@@ -87,9 +105,13 @@ def durations_file() -> Path:
 
 def stored_durations() -> dict[str, float]:
     """Seconds by the id of a case; nothing where nothing is kept, or what is kept cannot be read."""
+    return _read(durations_file()) or {}
+
+
+def _read(file: Path) -> dict[str, float] | None:
     with contextlib.suppress(OSError, ValueError):
-        return read_durations(durations_file().read_text(encoding="utf-8"))
-    return {}
+        return read_durations(file.read_text(encoding="utf-8"))
+    return None
 
 
 def read_durations(text: str) -> dict[str, float]:
@@ -113,7 +135,10 @@ def keep_durations(results: Iterable[TestResult]) -> None:
         return
     file, before = durations_file(), stored_durations()
     kept = {**{case: seconds for case, seconds in before.items() if case not in taken}, **taken}
-    document = {"schema": SCHEMA_OF_DURATIONS, "seconds": dict(sorted(list(kept.items())[-_MOST:]))}
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, json.dumps(document, indent=0) + "\n")
+        _write(file, dict(sorted(list(kept.items())[-_MOST:])))
+
+
+def _write(file: Path, seconds: Mapping[str, float]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write(file, json.dumps({"schema": SCHEMA_OF_DURATIONS, "seconds": seconds}, indent=0) + "\n")

@@ -96,9 +96,9 @@ class Parting:
 
 
 def _times(settings: Settings) -> dict[str, float]:
-    from memqos.plugin.durations import stored_durations
+    from memqos.plugin.durations import durations_for_shards
 
-    return stored_durations() if settings.shard is not None else {}
+    return durations_for_shards() if settings.shard is not None else {}
 
 
 def _failed(config: pytest.Config, settings: Settings) -> list[str]:
