@@ -12,7 +12,7 @@ def compiled(source: Path, folder: Path) -> Path:
     if shutil.which("gcc") is None:
         pytest.skip(f"needs the program gcc, to compile {source.name}")
     program = folder / source.name
-    options = ["-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
+    options = ["-static", "-pthread", "-O2", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion"]
     subprocess.run(["gcc", *options, "-o", program, *source.glob("*.c")], check=True)
     return program
 

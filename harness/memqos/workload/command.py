@@ -33,11 +33,15 @@ DEFAULT_STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Allocation:
-    """Memory to use: size and step in bytes (> 0), rate in bytes a second (None: as fast as it goes)."""
+    """Memory to use: size and step in bytes (> 0), rate in bytes a second (None: as fast as it goes).
+
+    compressible: whether compression makes a page about eight times smaller, and not larger.
+    """
 
     size: int
     step: int = DEFAULT_STEP
     rate: int | None = None
+    compressible: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("size", self.size), ("step", self.step), ("rate", self.rate)):
@@ -46,16 +50,23 @@ class _Allocation:
 
     def _pace(self) -> tuple[str, ...]:
         rate = () if self.rate is None else (f"rate={self.rate}/s",)
-        return (str(self.size), f"step={self.step}", *rate)
+        return (str(self.size), f"step={self.step}", *rate, *(("fill=runs",) if self.compressible else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anon(_Allocation):
-    """Private anonymous memory."""
+    """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64."""
+
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _Allocation.__post_init__(self)
+        if self.threads not in range(1, 65):
+            raise ValueError(f"a program's threads are 1 to 64 (got {self.threads})")
 
     def words(self) -> tuple[str, ...]:
         """The words of this command."""
-        return ("anon", *self._pace())
+        return ("anon", *self._pace(), *((f"threads={self.threads}",) if self.threads > 1 else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

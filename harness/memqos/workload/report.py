@@ -45,7 +45,8 @@ class StepLine:
     """A part of a command is done.
 
     command: counted from 1. bytes: done so far by this command, of `of`; both 0 for a hold that has begun.
-    max_us: the longest that one page or write took in this step, in µs.
+    max_us: the longest that one page or write took in this step, in µs. thread: which of several took it, from 1 on; 0
+    where there is one.
     """
 
     ms: float
@@ -55,6 +56,7 @@ class StepLine:
     bytes: int = 0
     of: int = 0
     max_us: float = 0.0
+    thread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from memqos.workload.command import (
     [
         (Anon(size=4096), "anon 4096 step=1048576"),
         (Anon(size=1, step=4096, rate=1 << 20), "anon 1 step=4096 rate=1048576/s"),
+        (Anon(size=1, step=1, compressible=True, threads=4), "anon 1 step=1 fill=runs threads=4"),
         (File(path="/f", size=2, step=1), "file /f 2 step=1 how=write"),
         (Tmpfs(path="/dev/shm/f", size=2, step=1, mapped=True), "tmpfs /dev/shm/f 2 step=1 how=mmap"),
         (Touch(), "touch all"),
@@ -52,6 +53,8 @@ def test_arguments_of_several_commands_with_a_fifo_and_a_report() -> None:
         (Anon, {"size": -1}),
         (Anon, {"size": 1, "step": 0}),
         (Anon, {"size": 1, "rate": 0}),
+        (Anon, {"size": 1, "threads": 0}),
+        (Anon, {"size": 1, "threads": 65}),
         (Touch, {"region": 0}),
         (Exit, {"code": 256}),
         (Exit, {"code": -1}),

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,41 @@ def test_anonymous_memory_is_used_in_steps(memload: Path) -> None:
     assert 3 * MI <= held.resident < 5 * MI
     assert isinstance(lines[0], Started)
     assert isinstance(lines[-1], ExitLine)
+
+
+def test_threads_have_a_part_each_and_all_of_it_is_used(memload: Path) -> None:
+    """Three threads, and pages that do not divide by three."""
+    status, lines = do(memload, Anon(size=1 * MI, step=64 << 10, threads=3), Touch(), Report())
+    steps = [line for line in lines if isinstance(line, StepLine)]
+    touch = next(line for line in lines if isinstance(line, Done) and line.verb == "touch")
+    assert status == 0
+    assert {line.thread for line in steps} == {1, 2, 3}
+    assert [line.bytes for line in steps] == sorted(line.bytes for line in steps)
+    assert (touch.bytes, touch.wrong_pages) == (1 * MI, 0)
+
+
+def test_more_threads_than_pages_use_the_pages_there_are(memload: Path) -> None:
+    _, lines = do(memload, Anon(size=4096 * 2, threads=64), Touch())
+    assert [line.bytes for line in lines if isinstance(line, Done)] == [8192, 8192]
+
+
+@pytest.mark.parametrize(("compressible", "least", "most"), [(False, MI, 2 * MI), (True, 1, MI // 6)])
+def test_pages_can_be_compressed_where_it_is_asked_for(
+    memload: Path, tmp_path: Path, compressible: bool, least: int, most: int
+) -> None:
+    """As zswap does it, page by page; and no page is all of one word, which it would keep without any memory."""
+    path = tmp_path / "f"
+    do(memload, File(path=str(path), size=MI, compressible=compressible), Touch(), Exit())
+    pages = [path.read_bytes()[at : at + 4096] for at in range(0, MI, 4096)]
+    assert least <= sum(len(zlib.compress(page, 1)) for page in pages) <= most
+    assert len({page[:8] for page in pages} | {page[-8:] for page in pages}) == 512
+
+
+@pytest.mark.parametrize(
+    "words", ["anon 1Mi threads=0", "anon 1Mi threads=65", "anon 1Mi fill=zeros", "file /f 1Mi threads=2"]
+)
+def test_threads_and_fillings_that_there_are_not_are_refused(memload: Path, words: str) -> None:
+    assert run(memload, *words.split())[0] == 2
 
 
 def test_the_program_stays_in_memory(memload: Path) -> None:

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RUN 16 /* words of 8 bytes that are alike with fill=runs */
+
 static const char *const verb_names[] = { "anon", "file", "tmpfs", "touch", "free", "hold", "report", "exit" };
 
 const char *verb_name(enum verb verb)
@@ -38,12 +40,28 @@ static int parse_size(const char *text, uint64_t *size)
 	return 0;
 }
 
+static int parse_threads(struct command *command, const char *text)
+{
+	uint64_t count;
+
+	if (parse_size(text, &count) || count < 1 || count > MAX_THREADS)
+		return -1;
+	command->threads = (unsigned)count;
+	return 0;
+}
+
 static int parse_option(struct command *command, const char *word)
 {
 	if (!strncmp(word, "step=", 5))
 		return parse_size(word + 5, &command->step) || command->step == 0 ? -1 : 0;
 	if (!strncmp(word, "rate=", 5))
 		return parse_size(word + 5, &command->rate);
+	if (!strncmp(word, "threads=", 8) && command->verb == ANON)
+		return parse_threads(command, word + 8);
+	if (!strcmp(word, "fill=runs"))
+		command->repeat = RUN;
+	if (!strncmp(word, "fill=", 5))
+		return command->repeat == RUN || !strcmp(word, "fill=random") ? 0 : -1;
 	if (!strcmp(word, "how=mmap") && command->path)
 		command->map = 1;
 	else if (strcmp(word, "how=write") || !command->path)
@@ -106,6 +124,8 @@ int parse(struct command *command, int count, char **words)
 
 	memset(command, 0, sizeof *command);
 	command->step = 1 << 20;
+	command->repeat = 1;
+	command->threads = 1;
 	command->seconds = -1;
 	while (verb <= EXIT && (count < 1 || strcmp(words[0], verb_names[verb])))
 		verb++;

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#define MAX_THREADS 64
+
 enum verb { ANON, FILE_CACHE, TMPFS, TOUCH, FREE, HOLD, REPORT, EXIT };
 
 struct command {
@@ -11,6 +13,8 @@ struct command {
 	const char *path;
 	uint64_t size, step, rate; /* bytes, bytes, bytes a second (0: no limit) */
 	int map;                   /* how=mmap */
+	unsigned repeat;           /* of each word of a page: 1 for fill=random */
+	unsigned threads;          /* that use anonymous memory beside each other */
 	uint64_t id;               /* 0: all */
 	double seconds;            /* < 0: for ever */
 	int code;

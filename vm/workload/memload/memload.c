@@ -8,25 +8,27 @@
  * open, so it may have many writers one after the other. Reports go to standard output and are appended to the
  * file of --report.
  *
- *   anon SIZE [step=SIZE] [rate=SIZE/s]              private anonymous memory
- *   file PATH SIZE [step=SIZE] [rate=SIZE/s] [how=write|mmap]   page cache of a new file
- *   tmpfs PATH SIZE [step=SIZE] [rate=SIZE/s] [how=write|mmap]  the same, and PATH must be on a tmpfs
+ *   anon SIZE [PACE] [threads=N]                     private anonymous memory, used by N threads beside each other
+ *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
+ *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
  *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
  *   free [ID|all]    give memory back and delete the file of one region, or of all
  *   hold [SECONDS]   do nothing for so long; without a number, for ever
  *   report           say what is held now
  *   exit CODE        end with this code (0 to 255)
  *
- * SIZE is a number of bytes with an optional suffix Ki, Mi or Gi. Regions are numbered from 1 in the order in which
- * they were asked for. Memory is allocated in steps (1Mi unless told), no faster than the rate, and really used: each
- * page is filled with its own pseudo-random bytes, in base pages, so no zero page, same-page merging, huge page or
- * compression makes it smaller. The program itself is locked in memory (start says lock_errno, 0 if it is): it does not
- * thrash when its cgroup is full.
+ * PACE is [step=SIZE] [rate=SIZE/s] [fill=random|runs]. SIZE is a number of bytes with an optional suffix Ki, Mi or
+ * Gi. Regions are numbered from 1 in the order in which they were asked for. Memory is allocated in steps (1Mi unless
+ * told), no faster than the rate, and really used: each page is filled with its own pseudo-random words, in base
+ * pages, so no zero page, same-page merging, huge page or compression makes it smaller. With fill=runs each word of 8
+ * bytes stands 16 times in a row, and compression makes a page about eight times smaller. Threads (1 unless told, at
+ * most 64) have an equal part of the memory each. The program itself is locked in memory (start says lock_errno, 0 if
+ * it is): it does not thrash when its cgroup is full.
  *
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
- * (bytes so far, of, max_us: the longest wait for one page or write in this step); done; error (what, errno; the
- * command had no further effect, what it had allocated stays held); held (report); exit. bytes is what is allocated,
- * touched or freed so far by the command.
+ * (bytes so far, of, max_us: the longest wait for one page or write in this step, thread: which of several); done;
+ * error (what, errno; the command had no further effect, what it had allocated stays held); held (report); exit.
+ * bytes is what is allocated, touched or freed so far by the command.
  *
  * A command in the arguments that does not parse ends memload with code 2 before anything runs. TERM and INT end it at
  * once with 128 + signal, also as process 1 of a container. The end of the commands ends it with 0.
@@ -44,6 +46,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "page.h"
 #include "region.h"
 #include "report.h"
 

@@ -11,97 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "growth.h"
+#include "page.h"
 #include "report.h"
 
 #define MAX_REGIONS 64
-#define LARGEST_PAGE 65536 /* of any Linux we know */
 #define TMPFS_MAGIC 0x01021994
-
-struct region {
-	int used;
-	int id;
-	char *map; /* NULL for a file that is written */
-	int fd;    /* -1 for anonymous memory */
-	char path[PATH_MAX];
-	uint64_t bytes; /* allocated so far */
-	uint64_t size;  /* asked for, in whole pages */
-};
 
 static struct region regions[MAX_REGIONS];
 static int region_count;
-
-uint64_t page_bytes(void)
-{
-	static uint64_t known;
-
-	if (!known)
-		known = (uint64_t)sysconf(_SC_PAGESIZE);
-	return known;
-}
-
-/* ---- one page */
-
-/* What touch looks for: the first of the bytes that only this page of this region has. */
-static uint64_t first_word(int id, uint64_t offset)
-{
-	return ((uint64_t)id << 48 ^ offset) * 0x9e3779b97f4a7c15ULL | 1;
-}
-
-static void fill_page(uint64_t *page, int id, uint64_t offset)
-{
-	uint64_t x = first_word(id, offset);
-
-	for (size_t i = 0; i < page_bytes() / sizeof *page; i++) {
-		page[i] = x;
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-	}
-}
-
-static int put_page(struct region *region, uint64_t offset)
-{
-	static uint64_t scratch[LARGEST_PAGE / sizeof(uint64_t)];
-
-	if (region->map) {
-		fill_page((uint64_t *)(void *)(region->map + offset), region->id, offset);
-		return 0;
-	}
-	fill_page(scratch, region->id, offset);
-	return pwrite(region->fd, scratch, page_bytes(), (off_t)offset) == (ssize_t)page_bytes() ? 0 : -1;
-}
-
-/* Read and write back the first word of a page: both the fault and what the page holds count. 1 if it is wrong. */
-static int touch_page(struct region *region, uint64_t offset)
-{
-	uint64_t word = 0;
-
-	if (region->map) {
-		volatile uint64_t *page = (volatile uint64_t *)(void *)(region->map + offset);
-
-		word = *page;
-		*page = word;
-	} else if (pread(region->fd, &word, sizeof word, (off_t)offset) != sizeof word ||
-		   pwrite(region->fd, &word, sizeof word, (off_t)offset) != sizeof word) {
-		return -1;
-	}
-	return word == first_word(region->id, offset) ? 0 : 1;
-}
-
-/* Do this to a page and keep the longest wait, in seconds. */
-static int timed(int (*act)(struct region *, uint64_t), struct region *region, uint64_t offset, double *longest)
-{
-	struct timespec began;
-	double took;
-	int state;
-
-	clock_gettime(CLOCK_MONOTONIC, &began);
-	state = act(region, offset);
-	took = elapsed_since(&began);
-	if (took > *longest)
-		*longest = took;
-	return state;
-}
 
 /* ---- one region */
 
@@ -154,36 +72,11 @@ static void close_region(struct region *region)
 	region->fd = -1;
 }
 
-/* The next step's pages: 0, or -1 if one could not be had. */
-static int grow_region(struct region *region, uint64_t step, double *longest)
-{
-	uint64_t end = region->size - region->bytes > step ? region->bytes + step : region->size;
-
-	while (region->bytes < end) {
-		if (timed(put_page, region, region->bytes, longest))
-			return failed("write", errno);
-		region->bytes += page_bytes();
-	}
-	return 0;
-}
-
-static void keep_pace(const struct timespec *from, uint64_t bytes, uint64_t rate)
-{
-	double ahead = rate ? (double)bytes / (double)rate - elapsed_since(from) : 0;
-	struct timespec pause = { .tv_sec = (time_t)ahead };
-
-	pause.tv_nsec = (long)((ahead - (double)pause.tv_sec) * 1e9);
-	if (ahead > 0)
-		nanosleep(&pause, NULL);
-}
-
 /* ---- commands */
 
 int allocate(const struct command *command)
 {
-	const char *verb = verb_name(command->verb);
 	struct region *region = &regions[region_count];
-	struct timespec began;
 
 	if (region_count == MAX_REGIONS)
 		return failed("too many regions", 0);
@@ -194,19 +87,11 @@ int allocate(const struct command *command)
 	}
 	region->used = 1;
 	region->id = region_count;
-	clock_gettime(CLOCK_MONOTONIC, &began);
-	while (region->bytes < region->size) {
-		double longest = 0;
-
-		if (grow_region(region, command->step, &longest))
-			return -1;
-		say("step", "\"command\":%lu,\"verb\":\"%s\",\"id\":%d,\"bytes\":%llu,\"of\":%llu,\"max_us\":%.0f",
-		    command_number, verb, region->id, (unsigned long long)region->bytes,
-		    (unsigned long long)region->size, longest * 1e6);
-		keep_pace(&began, region->bytes, command->rate);
-	}
-	say("done", "\"command\":%lu,\"verb\":\"%s\",\"id\":%d,\"bytes\":%llu", command_number, verb, region->id,
-	    (unsigned long long)region->bytes);
+	region->repeat = command->repeat;
+	if (grow(region, command))
+		return -1;
+	say("done", "\"command\":%lu,\"verb\":\"%s\",\"id\":%d,\"bytes\":%llu", command_number,
+	    verb_name(command->verb), region->id,	    (unsigned long long)region->bytes);
 	return 0;
 }
 

@@ -4,9 +4,6 @@
 
 #include "command.h"
 
-/* Bytes of a base page. */
-uint64_t page_bytes(void);
-
 /* Run one command of these verbs, and say what came of it: 0, or -1. */
 int allocate(const struct command *command);
 int touch_regions(const struct command *command);
