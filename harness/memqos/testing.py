@@ -6,7 +6,17 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import AdmittedPod
 from memqos.node.combining import Combined, after, both, either
-from memqos.node.conditions import Condition, Sample, counted, ended, exceeds, gathered, reaches, rises, stalls
+from memqos.node.conditions import (
+    Condition,
+    Sample,
+    counted,
+    ended,
+    exceeds,
+    gathered,
+    reaches,
+    rises,
+    stalls,
+)
 from memqos.node.course import Course
 from memqos.node.fake import fake_node
 from memqos.node.population import Population

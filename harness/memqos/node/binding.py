@@ -1,18 +1,23 @@
-"""What a kubelet would not ask for: pods bound to one NUMA zone or limited below what they use, classes with half."""
+"""What a kubelet would not ask for: pods bound to NUMA zones or limited below what they use, classes with half."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob, KnobValue, Text
+from memqos.model.node import NodeFacts
 from memqos.model.read_back import read_back
 
-__all__ = ["bound_container", "bound_to", "halved_classes", "limited_container"]
+__all__ = ["Zones", "bound_container", "bound_to", "halved_classes", "limited_container"]
+
+Zones = int | Sequence[int]
+"""The NUMA zone that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
 
 _ASKED = Reason(
-    rule="the container is bound to the NUMA zone that the test asks for",
+    rule="the container is bound to the NUMA zones that the test asks for",
     revision="CRI v1",
     source="CRI LinuxContainerResources.cpuset_mems",
 )
@@ -28,9 +33,17 @@ _HALVED = Reason(
 )
 
 
-def bound_to(plan: Plan, zone: int) -> Plan:
-    """The plan with every container's request naming this NUMA zone, as the Memory Manager would have it."""
-    return dataclasses.replace(plan, pods=tuple(_bound_pod(pod, str(zone)) for pod in plan.pods))
+def bound_to(plan: Plan, zones: Zones, node: NodeFacts) -> Plan:
+    """The plan with every container's request naming these zones of the node, as the Memory Manager would have it.
+
+    Where they are several it names CPUs too, as the CPU Manager would.
+    """
+    if isinstance(zones, int):
+        mems, on = str(zones), ""
+    else:
+        [cpus] = [zone.cpus for zone in node.zones if zone.id == zones[0]]
+        mems, on = (",".join(map(str, numbers)) for numbers in (zones, cpus))
+    return dataclasses.replace(plan, pods=tuple(_bound_pod(pod, mems, on) for pod in plan.pods))
 
 
 def halved_classes(plan: Plan, *, page_size: int) -> Plan:
@@ -47,14 +60,16 @@ def _halved(cgroup: PlannedCgroup, page_size: int) -> PlannedCgroup:
     return dataclasses.replace(cgroup, knobs={**cgroup.knobs, Knob.MEMORY_MIN: halved})
 
 
-def _bound_pod(pod: PlannedPod, zone: str) -> PlannedPod:
-    return dataclasses.replace(pod, containers=tuple(bound_container(container, zone) for container in pod.containers))
+def _bound_pod(pod: PlannedPod, mems: str, cpus: str) -> PlannedPod:
+    bound = (bound_container(container, mems, cpus=cpus) for container in pod.containers)
+    return dataclasses.replace(pod, containers=tuple(bound))
 
 
-def bound_container(container: PlannedContainer, zone: str) -> PlannedContainer:
-    """The container with its request naming this NUMA zone."""
-    resources = dataclasses.replace(container.resources, cpuset_mems=zone)
-    return _asked(container, resources, Knob.CPUSET_MEMS, Text(zone), _ASKED)
+def bound_container(container: PlannedContainer, mems: str, *, cpus: str = "") -> PlannedContainer:
+    """The container with its request naming these NUMA zones, and these CPUs; "" for those that it names anyway."""
+    resources = container.resources
+    bound = dataclasses.replace(resources, cpuset_mems=mems, cpuset_cpus=cpus or resources.cpuset_cpus)
+    return _asked(container, bound, Knob.CPUSET_MEMS, read_back(Knob.CPUSET_MEMS, Text(mems), 1), _ASKED)
 
 
 def limited_container(container: PlannedContainer, limit: int, *, page_size: int = 4096) -> PlannedContainer:

@@ -36,7 +36,8 @@ WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
     CgroupVersion.V2: (
         "memory.current", "memory.peak", "memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group",
         "memory.events", "memory.pressure", "memory.numa_stat", "memory.stat", "memory.swap.current",
-        "memory.swap.peak", "memory.swap.max", "memory.swap.events", "cpuset.mems", "cgroup.events",
+        "memory.swap.peak", "memory.swap.max", "memory.swap.events", "memory.zswap.current", "cpuset.mems",
+        "cgroup.events",
     ),
     CgroupVersion.V1: (
         "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
+from memqos.node.compressed import Compressed
 from memqos.node.conditions import SLACK, THROTTLE_US
 from memqos.node.growth import looks_at
 from memqos.node.placed import Placed
@@ -19,7 +20,7 @@ OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
 
-class Course(Throttled, Swapped, Placed):
+class Course(Throttled, Swapped, Compressed, Placed):
     """What happened to a container; see `Judged`."""
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:

@@ -27,13 +27,14 @@ class Judged:
     While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
     among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
     losses: who lost a premise that does not hold, by cgroup and control file.
-    commands: how many of the workload's commands come to an end.
+    commands: how many of the workload's commands come to an end. threads: how many use memory beside each other.
     """
 
     rests_on: Premises
     samples: tuple[Sample, ...]
     losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
     commands: int = 0
+    threads: int = 1
 
     @cached_property
     def premises(self) -> tuple[Finding, ...]:

@@ -9,11 +9,13 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
+from memqos.engine.cgroup.zonelist import Fallback, fallback
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan
 from memqos.engine.translate.versions import Feature, Runtimes
+from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
@@ -27,6 +29,7 @@ from memqos.node.scarce import reclaiming, scarce
 from memqos.node.swap_devices import SWAPS, order_finding
 from memqos.node.tight import tight
 from memqos.node.vital import Vital
+from memqos.node.zswap import Zswap, zswap_on
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Mount, Runtime
 from memqos.target.base import Target, checked
@@ -103,6 +106,19 @@ class MachineUnderTest:
         """Now, nothing is on a swap device while one of a higher priority has room; see `node.swap_devices`."""
         result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
         return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
+
+    def zswap(self) -> contextlib.AbstractContextManager[Zswap]:
+        """While the context lasts, what is swapped out is compressed in memory first; see `node.zswap`."""
+        return zswap_on(self.tree)
+
+    def fallback(self) -> Fallback:
+        """Three zones of which the order shows in which the kernel turns to them; UsageError where there are none."""
+        if (order := fallback(self.facts.zones)) is None:
+            raise UsageError(
+                "no NUMA zone of the machine has one that is nearer to it than another one.",
+                next_step="Let the claim need 'distances'.",
+            )
+        return order
 
     def tight(self, kubelet: KubeletCase) -> KubeletCase:
         """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.tight`."""

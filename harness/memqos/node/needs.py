@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 
+from memqos.engine.cgroup.zonelist import fallback
 from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 
 __all__ = ["lacking"]
 
-_TOPOLOGIES = {
-    "swap": "two-zones",
-    "small swap": "small-swaps",
-    "zones": "two-zones",
-    "far zone": "far-memory",
-    "three zones": "four-zones",
+_WOULD_DO = {
+    "swap": "--topology two-zones",
+    "small swap": "--topology small-swaps",
+    "zones": "--topology two-zones",
+    "far zone": "--topology far-memory",
+    "three zones": "--topology four-zones",
+    "distances": "--topology four-zones",
+    "zswap": "--profile forky",
+    "zswap writeback": "--profile forky",
 }
-"""What a machine of memqos's own has if it is booted with this topology."""
+"""What a machine of memqos's own has if it is booted with this."""
 
 SMALL_SWAP = 128 << 20
 """Bytes: what a program under emulation fills in a minute."""
@@ -30,7 +34,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     """Why the node lacks this, "" if it has it; the names are those of `claims.NEEDS`, KeyError for another.
 
     bare_scope: the runtime keeps containers below a systemd scope that it protects with nothing. is_own: the machine is
-    memqos's own, which will be thrown away; then the reason names a topology that would do.
+    memqos's own, which will be thrown away; then the reason names what would do.
     """
     node = facts.node
     lacks = {
@@ -46,6 +50,11 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",
         "three zones": len(node.zones) < 3  # noqa: PLR2004
         and "the machine has fewer than three NUMA zones",
+        "distances": fallback(node.zones) is None
+        and "no NUMA zone of the machine has one that is nearer to it than another one",
+        "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no zswap that cgroups can limit",
+        "zswap writeback": "memory.zswap.writeback" not in facts.zswap
+        and f"kernel {node.kernel} has no zswap that cgroups can keep from writing back, as it may have from 6.8 on",
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
@@ -58,7 +67,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
     why = lacks[need] or ""
-    return f"{why}: try --topology {_TOPOLOGIES[need]}" if why and is_own and need in _TOPOLOGIES else why
+    return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
 
 
 def _kernel(release: str) -> tuple[int, ...]:

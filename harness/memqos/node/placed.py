@@ -58,6 +58,14 @@ class Placed(Judged):
         expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
         return self._finding(_NUMA_STAT, expected, shown, holds)
 
+    def spills_to(self, near: int, *, not_to: int) -> Finding:
+        """When it held the most, more of its anonymous memory was on a zone than one batch, and no more on another."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, "anon")) is not None]
+        most = max(spread, key=lambda one: sum(one.values()), default={})
+        holds = most.get(near, 0) > SLACK >= most.get(not_to, 0)
+        expected = f"anon of more than {SLACK} on N{near}, and of no more on N{not_to}"
+        return self._finding(_NUMA_STAT, expected, _shown("anon", most) if spread else None, holds, key="spilled")
+
     def is_reclaimed(self, kind: str) -> Finding:
         """Of what the workload said to have used of a kind, less is counted at the end than a batch below all of it."""
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]

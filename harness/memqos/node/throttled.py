@@ -17,6 +17,7 @@ from memqos.node.growth import (
     slowed,
 )
 from memqos.node.judged import Judged
+from memqos.node.threads import THREAD_US, waits_of
 
 __all__ = ["Throttled"]
 
@@ -41,8 +42,18 @@ class Throttled(Judged):
         )
 
     def grows_as_delayed(self) -> Finding:
-        """Above memory.high it never grew faster than the kernel's sleeps allow; not observable of one sample alone."""
-        return self._delayed(looks_at(self.samples), self.samples[0].bound(Knob.MEMORY_HIGH), threads=1)
+        """Above memory.high it never grew faster than the sleeps of its threads allow; not observable of one sample."""
+        return self._delayed(looks_at(self.samples), self.samples[0].bound(Knob.MEMORY_HIGH), threads=self.threads)
+
+    def each_thread_waits(self) -> Finding:
+        """Each of the program's threads waited for a second in all, by its own clock; not observable of one thread."""
+        waits = waits_of(self.samples[-1].report)
+        waited = [waits.get(number, 0.0) / 1e6 for number in range(1, self.threads + 1)]
+        why = "" if self.threads > 1 else "the program has one thread"
+        expected = f"at least {THREAD_US / 1e6:.1f} s for each of {self.threads} threads"
+        shown = ", ".join(f"{seconds:.1f} s" for seconds in waited)
+        holds = min(waited) * 1e6 >= THREAD_US
+        return self._finding("memory.pressure", expected, shown, holds, key="threads", why_not=why)
 
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program waited at least as long as the model says, and a container below memory.high kept none so.

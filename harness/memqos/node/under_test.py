@@ -21,7 +21,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.binding import bound_to, halved_classes
+from memqos.node.binding import Zones, bound_to, halved_classes
 from memqos.node.conditions import WATCHED_FILES
 from memqos.node.drifting import drift_finding, write_over
 from memqos.node.machine import READ_SECONDS, MachineUnderTest
@@ -95,10 +95,11 @@ class NodeUnderTest(MachineUnderTest):
             yield
 
     @contextlib.contextmanager
-    def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: int | None = None) -> Iterator[Population]:
+    def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: Zones | None = None) -> Iterator[Population]:
         """These pods on the node, started and read; all of it is removed when the context ends.
 
-        zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none.
+        zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
+        container may use all, and runs on the CPUs of the first.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """
         with self._admitted(pods, kubelet, zone=zone) as population:
@@ -110,7 +111,7 @@ class NodeUnderTest(MachineUnderTest):
         pods: Sequence[Pod],
         kubelet: KubeletCase,
         *,
-        zone: int | None,
+        zone: Zones | None,
         ended: Sequence[Pod] = (),
         halved: bool = False,
         steering: Steering | None = None,
@@ -119,7 +120,7 @@ class NodeUnderTest(MachineUnderTest):
         """As `admitted`; beside: told the plan when its cgroups are there and no pod has been started in them."""
         plan = self.plan(pods, kubelet, ended=ended)
         if zone is not None:
-            plan = bound_to(plan, zone)
+            plan = bound_to(plan, zone, self.facts)
         if halved:
             plan = halved_classes(plan, page_size=self.facts.page_size)
         self._recorder.plan(plan)
@@ -226,7 +227,7 @@ class NodeUnderTest(MachineUnderTest):
         kubelet: KubeletCase,
         *,
         rests_on: Sequence[Knob],
-        zone: int | None = None,
+        zone: Zones | None = None,
         steered: bool = False,
         volumes: Sequence[Mount] = (),
     ) -> Iterator[WatchedContainer]:
@@ -241,7 +242,7 @@ class NodeUnderTest(MachineUnderTest):
         kubelet: KubeletCase,
         *,
         rests_on: Sequence[Knob],
-        zone: int | None = None,
+        zone: Zones | None = None,
         ended: Sequence[Pod] = (),
         halved: bool = False,
         steered: bool = False,

@@ -24,7 +24,7 @@ from memqos.node.course import Course
 from memqos.node.growth import ENTRY, ENTRY_SECONDS, Entering
 from memqos.node.premises import Premises
 from memqos.runtime.base import ContainerHandle, ContainerStatus
-from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line
+from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line, threads_of
 from memqos.workload.control import Control
 from memqos.workload.report import Done, ReportLine, parse_container_log, parse_report
 
@@ -75,7 +75,7 @@ class WatchedContainer:
         self._until = until
         self._exec = exec_
         self._update = update
-        self._finite = finite_commands(args)
+        self._finite, self.threads = finite_commands(args), threads_of(args)
         self._control = control
         self._traced = traced
         self._log = ""
@@ -103,7 +103,8 @@ class WatchedContainer:
     @property
     def course(self) -> Course:
         """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
-        course = Course(rests_on=self.premises, samples=tuple(self.samples), commands=self._finite)
+        samples = tuple(self.samples)
+        course = Course(rests_on=self.premises, samples=samples, commands=self._finite, threads=self.threads)
         losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
         return dataclasses.replace(course, losses=losses) if losses else course
 
@@ -199,10 +200,8 @@ class WatchedContainer:
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
-        commands: dict[str, Command] = {
-            "file": File(path="/left", size=size),
-            "tmpfs": Tmpfs(path="/dev/left", size=size),
-        }
+        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
+        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
         if kind not in commands:
             raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])

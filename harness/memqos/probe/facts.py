@@ -28,7 +28,8 @@ LC_ALL=C; export LC_ALL
 getconf PAGESIZE
 set -- /proc/meminfo /proc/mounts /proc/sys/kernel/osrelease /proc/pressure/memory /sys/devices/system/cpu/online \\
   /proc/sys/vm/swappiness /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/*/memory.swap.max \\
-  /sys/fs/cgroup/*/memory.memsw.limit_in_bytes \\
+  /sys/fs/cgroup/*/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.zswap.max \\
+  /sys/fs/cgroup/*/memory.zswap.writeback \\
   {_NODES}/node[0-9]*/meminfo {_NODES}/node[0-9]*/cpulist {_NODES}/node[0-9]*/distance \\
   {_NODES}/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages {_HUGEPAGES}/hugepages-*kB/nr_hugepages
 find "$@" -printf 'f %p\\0' 2>/dev/null
@@ -43,12 +44,15 @@ class TargetFacts:
     """What a target has. hierarchy: where its cgroups are; pressure: whether the kernel keeps PSI averages of cgroups.
 
     controllers: those of the root cgroup, so those that can be delegated; on cgroup v1 those that are mounted.
+    zswap: the control files by which a cgroup may use it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback
+    from 6.8 on); none where the kernel has no zswap.
     """
 
     node: NodeFacts
     hierarchy: Hierarchy
     controllers: frozenset[str]
     pressure: bool
+    zswap: frozenset[str] = frozenset()
 
 
 def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
@@ -88,6 +92,7 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
         hierarchy=hierarchy,
         controllers=frozenset(controllers),
         pressure=unified and texts.get("/proc/pressure/memory", "").startswith("some "),
+        zswap=frozenset(name for path in texts if (name := path.rpartition("/")[2]).startswith("memory.zswap.")),
     )
 
 

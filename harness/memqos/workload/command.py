@@ -23,6 +23,7 @@ __all__ = [
     "arguments",
     "finite_commands",
     "line",
+    "threads_of",
 ]
 
 PROGRAM = "/memload"
@@ -194,6 +195,16 @@ def finite_commands(args: Sequence[str]) -> int:
 
     Options, which are words with two hyphens and a value each, come before them.
     """
+    return len([words for words in _commands(args) if words != ["hold"]])
+
+
+def threads_of(args: Sequence[str]) -> int:
+    """How many threads the workload's commands use memory with at most; 1 where none says how many."""
+    words = [word for command in _commands(args) for word in command if word.startswith("threads=")]
+    return max((int(word.removeprefix("threads=")) for word in words), default=1)
+
+
+def _commands(args: Sequence[str]) -> list[list[str]]:
+    """The words of each command, without the options before them."""
     options = 2 * sum(word.startswith("--") for word in args)
-    commands = [words.split() for words in " ".join(args[options:]).split(" , ")]
-    return len([words for words in commands if words and words != ["hold"]])
+    return [words for part in " ".join(args[options:]).split(" , ") if (words := part.split())]

@@ -9,6 +9,7 @@ from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.plan import Plan, Reason
 from memqos.engine.releases.table import RELEASES, Family
 from memqos.model.knob import Knob
+from memqos.model.node import NodeFacts
 from memqos.node.binding import bound_to
 from tests.golden.reasons.nodes import PLANS
 from tests.golden.reasons.plans import explained, plan_of
@@ -62,7 +63,7 @@ def test_every_reason_of_a_behaviour_has_its_revision(title):
 
 
 def test_a_bound_container_has_its_reason_from_cri():
-    plan = bound_to(plan_of(PLANS[0]), 1)
+    plan = bound_to(plan_of(PLANS[0]), 1, NodeFacts(memory=1 << 30))
     reasons = [one.cgroup.knobs[Knob.CPUSET_MEMS].reason for pod in plan.pods for one in pod.containers]
     assert {reason.revision for reason in reasons} == {"CRI v1"}
 

@@ -7,8 +7,9 @@ where that is not enough the largest is killed.
 import json
 import re
 
-from tests.unit.node.memory import MemoryBench, amount
+from tests.unit.node.memory import MemoryBench
 from tests.unit.node.pressed import NODE, PressedBench
+from tests.unit.node.words import amount
 
 
 class CrowdedBench(PressedBench):

@@ -8,8 +8,9 @@ import json
 import re
 from fractions import Fraction
 
-from tests.unit.node.memory import MemoryBench, amount
+from tests.unit.node.memory import MemoryBench
 from tests.unit.node.pressed import NODE, PressedBench
+from tests.unit.node.words import amount
 
 
 class ExhaustedBench(PressedBench):

@@ -34,7 +34,10 @@ from memqos.target.fake import FakeAnswer, FakeTarget
 
 ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
 FAR = tuple(NumaZone(id=number, memory=1 << 30, cpus=cpus) for number, cpus in ((0, (0, 1)), (1, ())))
-FOUR = tuple(NumaZone(id=number, memory=512 << 20, cpus=(number,)) for number in range(4))
+FOUR = tuple(
+    NumaZone(id=number, memory=512 << 20, cpus=(number,), distances=distances)
+    for number, distances in enumerate([(10, 12, 28, 28), (12, 10, 28, 28), (28, 28, 10, 12), (28, 28, 12, 10)])
+)
 FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_sizes=(), kernel="6.12")
 
 

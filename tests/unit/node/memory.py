@@ -10,9 +10,12 @@ import re
 from memqos.engine.cgroup.throttle import stalls_from
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupVersion
-from memqos.model.quantity import Quantity
 from memqos.runtime.base import ContainerState
+from memqos.workload.command import threads_of
+from tests.unit.node.compressing import ZSWAP, Compressing
 from tests.unit.node.fakes import Bench
+from tests.unit.node.words import amount, asked, commands_of
+from tests.unit.node.zoned import UNBOUNDED, Zoned
 
 _HEAD = "Filename Type Size Used Priority\n"
 SWAPS = (
@@ -22,20 +25,20 @@ SWAPS = (
 """Swap on the first device, and on both."""
 
 PAGE = 4096
-UNBOUNDED = 1 << 62
 LOOKS = 4
 """As often the runtime is asked of a program that is slowed down before it comes to its end."""
 STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=900000\n"
 
 
-class MemoryBench(Bench):
+class MemoryBench(Zoned, Compressing, Bench):
     """The fake node, on which the program of each container has taken all that its cgroup lets it take.
 
     breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
     ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap),
     "moving" (of pages, to other zones), "lowering" (of a limit below what is in use), "ending" (it charges for what a
-    program had that has ended, and not for the files that it left), "noswap" (of a tmpfs), or "priority" (of swap
-    devices).
+    program had that has ended, and not for the files that it left), "noswap" (of a tmpfs), "priority" (of swap
+    devices), "threads" (all but the first of a program get on), "distances" (of zones, which it takes by number), or
+    what `Compressing` names.
     """
 
     def __init__(self, breaks=None, *, ignores="", **facts):
@@ -88,6 +91,7 @@ class MemoryBench(Bench):
         self.narrow = {}
         self.noswap = False
         self.huge = 0
+        self.target._plain._files[ZSWAP] = b"N\n"
         self.target.on(("cat", "/proc/swaps"), lambda *_: (0, SWAPS[self.ignores == "priority"].encode(), b""))
         self.target.on(("sh", "-ec"), self._narrow)
 
@@ -103,6 +107,13 @@ class MemoryBench(Bench):
             self._show_use(path, limit - 3 * PAGE)
             self.stalling[container.id] = path, 2
             self.doomed[container.id] = -LOOKS
+
+    def _threads(self, container):
+        """What each thread of a program that stalls says of itself; of one that has one, nothing."""
+        count = threads_of(self.args[container.id])
+        waiting = 0 if container.id not in self.stalling else 1 if self.ignores == "threads" else count
+        numbers = range(1, count + 1) if count > 1 else ()
+        return [{"thread": one, "max_us": 2e6 if one <= waiting else 40.0} for one in numbers] or [{}]
 
     def _grow(self, container):
         """At each look a page more and five times as much waiting, of a program that stalls."""
@@ -131,6 +142,8 @@ class MemoryBench(Bench):
         self._show_use(path, held)
         if verb == "exit":
             self.runtime.finish(container, exit_code=0)
+        if "fill=runs" in words and not self._compress(container, path, held):
+            return
         done = {"event": "done", "ms": 2, "command": number + 1, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
         self.target._plain._files[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
 
@@ -150,18 +163,6 @@ class MemoryBench(Bench):
         if verb == "memqos-widen":
             self.narrow.pop(int(zone))
         return 0, b"0 1\n", b""
-
-    def _huge_pages(self):
-        """Those of the volume, by zone."""
-        used = {}
-        for container, args in self.args.items():
-            words = next((words for words in commands_of(args) if "/huge/pages" in words), None)
-            path = self.runtime._known(self.runtime.handles[container], "test").cgroup if words else None
-            if path in self.cgroups:
-                mems = self.cgroups.text(path, "cpuset.mems").strip()
-                first = int(mems[:1] or 0) - (1 if self.ignores == "cpuset.mems" else 0)
-                used[first] = amount(words[2]) >> 21
-        return used
 
     def _move(self, container, resources, *, deadline):
         self._update(container, resources, deadline=deadline)
@@ -217,7 +218,7 @@ class MemoryBench(Bench):
             self._slow_down(container, path)
         line = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": anon, "max_us": 1}
         if container.id in {*self.doomed, *self.stalling}:
-            lines = [line | {"event": "step", "of": anon}]
+            lines = [line | {"event": "step", "of": anon, **thread} for thread in self._threads(container)]
         else:
             used = [words for words in commands_of(self.args[container.id]) if words[0] in {"anon", "file", "tmpfs"}]
             lines = [
@@ -266,26 +267,6 @@ class MemoryBench(Bench):
             self.cgroups.show(cgroup, "memory.swap.current", f"{swap}\n")
         return killed
 
-    def _spread(self, path, anon, file, shmem):
-        """All of it on the first zone that the cgroup may use; on the last one by a kernel that takes the wrong one."""
-        mems = self.cgroups.text(path, "cpuset.mems").strip()
-        zones = [zone.id for zone in self.node.facts.zones]
-        first = int(mems[:1] or 0)
-        first = zones[first - 1] if self.ignores == "cpuset.mems" else first
-        room = self.narrow.get(first, UNBOUNDED)
-        file = min(file, room) if self.ignores != "cpuset.mems" else file
-        rows = {"anon": min(anon, self._amount(path, "memory.max")), "file": file, "shmem": shmem}
-        text = "".join(
-            f"{kind} " + " ".join(f"N{zone}={used if zone == first else 0}" for zone in zones) + "\n"
-            for kind, used in rows.items()
-        )
-        self.cgroups.show(path, "memory.numa_stat", text)
-
-    def _overfills_zone(self, path, anon):
-        """Whether what the program wants is more than the narrow zone has to which it is bound."""
-        mems = self.cgroups.text(path, "cpuset.mems").strip()
-        return self.ignores != "cpuset.mems" and mems.isdigit() and anon > self.narrow.get(int(mems), UNBOUNDED)
-
     def _on_v1(self, path, anon):
         limit, both = (self._amount(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
         used = min(anon, limit)
@@ -319,24 +300,6 @@ class MemoryBench(Bench):
     def _amount(self, path, name):
         text = self.cgroups.text(path, name).strip()
         return UNBOUNDED if text == "max" else int(text)
-
-
-def commands_of(args):
-    """The words of each of a workload's commands."""
-    options = 2 * sum(word.startswith("--") for word in args)
-    return [command.split() for command in " ".join(args[options:]).split(" , ") if command]
-
-
-def asked(args):
-    """Bytes of anonymous memory and of page cache that a workload's commands ask for."""
-    commands = commands_of(args)
-    anon = sum(amount(words[1]) for words in commands if words[0] == "anon")
-    anon += sum(amount(words[2]) for words in commands if words[0] == "tmpfs")
-    return anon, sum(amount(words[2]) for words in commands if words[0] == "file")
-
-
-def amount(text):
-    return int(Quantity.parse(text).value)
 
 
 def other_values(knob: Knob):

@@ -8,7 +8,8 @@ import json
 import re
 
 from memqos.model.path import CgroupPath
-from tests.unit.node.memory import MemoryBench, amount
+from tests.unit.node.memory import MemoryBench
+from tests.unit.node.words import amount
 
 NODE = CgroupPath.parse("/kubepods.slice")
 MOUNTED = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate,memory_recursiveprot 0 0\n"

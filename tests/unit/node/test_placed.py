@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import MachineryError, NonconformanceError
+from memqos.errors import MachineryError, NonconformanceError, UsageError
 from memqos.node.narrowing import narrow_zone
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
@@ -15,7 +15,7 @@ from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
 from tests.unit.node.test_premises import findings_of
 
-MODULE, FULL = chapter("numa"), chapter("numa", "full_zone")
+MODULE, FULL, SPILLING = (chapter("numa", file) for file in ("", "full_zone", "spilling"))
 STATIC = KUBELETS["v1.36-static"]
 ADMISSION = [
     "test_pods_are_placed_in_order_until_no_zone_has_room",
@@ -52,6 +52,25 @@ def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_p
     )
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
+
+
+def test_a_kernel_that_takes_zones_by_number_deviates(tmp_path):
+    """Zone 2 is near to zone 3, and zones 0 and 1 are far from it."""
+    function = SPILLING.test_what_a_full_zone_has_no_room_for_is_on_the_nearest_one
+    findings = findings_of(function, KUBELETS["v1.37-default"], tmp_path, ignores="distances")
+
+    [spilled] = [one for one in findings if one.verdict is Verdict.DEVIATES]
+    assert spilled.expected == "anon of more than 262144 on N2, and of no more on N0"
+    assert spilled.observed == "anon N0=150994944 N1=0 N2=0 N3=50331648"
+
+
+def test_zones_that_are_all_equally_far_have_no_order():
+    node = MemoryBench().node
+
+    assert node.why_not("distances") == "no NUMA zone of the machine has one that is nearer to it than another one"
+    with pytest.raises(UsageError, match="has one that is nearer to it than another one"):
+        node.fallback()
+    assert MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR)).node.why_not("distances") == ""
 
 
 def test_a_kernel_that_moves_nothing_deviates(tmp_path):
@@ -159,6 +178,22 @@ def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):
     one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}) for text in texts))
 
     assert one.never_leaves(1).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("anon N0=0 N1=4096 N2=266240", Verdict.CONFORMS),
+        ("anon N0=262144 N1=4096 N2=266240", Verdict.CONFORMS),
+        ("anon N0=266240 N1=4096 N2=266240", Verdict.DEVIATES),
+        ("anon N0=0 N1=99999999 N2=262144", Verdict.DEVIATES),
+    ],
+)
+def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(text, verdict):
+    one = course(sample({**files(), "memory.numa_stat": f"{text}\n"}))
+
+    assert one.spills_to(2, not_to=0).verdict is verdict
+    assert course(sample(None)).spills_to(2, not_to=0).verdict is Verdict.NOT_OBSERVABLE
 
 
 def test_what_no_zone_was_told_of_is_not_observable():

@@ -6,9 +6,11 @@ import dataclasses
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import NonconformanceError, TargetError, UsageError
+from memqos.errors import EnvironmentNotAbleError, NonconformanceError, TargetError, UsageError
+from memqos.node.conditions import ended
 from memqos.node.swap_devices import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.compressing import ZSWAP
 from tests.unit.node.crowded import CrowdedBench
 from tests.unit.node.fakes import FACTS
 from tests.unit.node.memory import MemoryBench
@@ -17,7 +19,7 @@ from tests.unit.node.test_premises import findings_of
 
 MODULE = chapter("swap")
 DEVICES = chapter("swap", "devices")
-MODULES = (MODULE, DEVICES, chapter("swap", "swap_by_release"), chapter("swap", "volumes"))
+MODULES = (MODULE, DEVICES, chapter("swap", "swap_by_release"), chapter("swap", "volumes"), chapter("swap", "zswap"))
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,30 @@ def short(monkeypatch):
             {"memory.swap.current", "report", "state"},
         ),
         ("test_the_device_with_the_higher_priority_is_used_first", "v1.22-unlimited-swap", "priority", {"/proc/swaps"}),
+        *(
+            (name, "v1.37-default", ignores, files)
+            for name, ignores, files in [
+                (
+                    "test_what_is_swapped_is_compressed_in_memory",
+                    "zswap",
+                    {"memory.zswap.current", "memory.swap.current"},
+                ),
+                ("test_what_is_swapped_is_compressed_in_memory", "size", {"memory.zswap.current"}),
+                (
+                    "test_what_is_swapped_is_compressed_in_memory",
+                    "accounting",
+                    {"memory.swap.current", "memory.zswap.current"},
+                ),
+                ("test_a_limit_of_none_keeps_everything_out_of_zswap", "memory.zswap.max", {"memory.zswap.current"}),
+                ("test_a_full_pool_is_written_back", "memory.zswap.max", {"memory.zswap.current", "memory.stat"}),
+                ("test_a_full_pool_is_written_back", "shrinking", {"memory.stat", "state"}),
+                (
+                    "test_a_full_pool_that_may_not_be_written_back_kills",
+                    "memory.zswap.writeback",
+                    {"memory.stat", "memory.events", "exit code"},
+                ),
+            ]
+        ),
         ("test_swap_is_given_back_with_the_memory", "v1.37-default", "free", {"memory.swap.current"}),
         ("test_swap_is_given_back_by_what_has_ended", "v1.37-default", "free", {"memory.swap.current"}),
     ],
@@ -204,6 +230,114 @@ def test_noswap_is_known_by_the_kernels_release(kernel, swap, lacks):
 
     assert lacks in node.why_not("noswap")
     assert bool(node.why_not("noswap")) is bool(lacks)
+
+
+@pytest.mark.parametrize(
+    ("files", "lacks"),
+    [
+        ((), ("no zswap that cgroups can limit", "as it may have from 6.8 on")),
+        (("memory.zswap.max",), ("", "as it may have from 6.8 on")),
+        (("memory.zswap.max", "memory.zswap.writeback"), ("", "")),
+    ],
+)
+def test_zswap_is_there_where_cgroups_have_files_for_it(files, lacks):
+    node = MemoryBench(zswap=frozenset(files)).node
+
+    for need, words in zip(("zswap", "zswap writeback"), lacks, strict=True):
+        assert words in node.why_not(need)
+        assert bool(node.why_not(need)) is bool(words)
+
+
+def test_a_machine_of_our_own_without_zswap_is_told_of_one_that_has_it():
+    assert MemoryBench(disposable=True).node.why_not("zswap").endswith(": try --profile forky")
+
+
+def test_zswap_is_as_it_was_when_it_is_over():
+    bench = MemoryBench()
+    enabled = bench.target._plain._files
+    with bench.node.zswap():
+        assert enabled[ZSWAP] == b"Y\n"
+    assert enabled[ZSWAP] == b"N\n"
+
+
+def test_a_kernel_without_zswap_cannot_be_told_to_have_it_on():
+    bench = MemoryBench()
+    del bench.target._plain._files[ZSWAP]
+    with pytest.raises(EnvironmentNotAbleError, match="kernel has none"), bench.node.zswap():
+        raise AssertionError
+
+
+def test_what_has_no_limit_cannot_be_overfilled():
+    node = MemoryBench().node
+    with (
+        node.zswap() as zswap,
+        node.watched(CATALOGUE.pod("neighbour"), KUBELETS["v1.37-default"], rests_on=MODULE.PREMISES[1:]) as container,
+        pytest.raises(UsageError, match=r"no memory\.max or no memory\.swap\.max"),
+    ):
+        zswap.overfill(container)
+
+
+def test_what_has_ended_is_not_limited_any_more():
+    bench = MemoryBench()
+    pod = CATALOGUE.pod("wants-swap-equal")
+    with (
+        bench.node.zswap() as zswap,
+        bench.node.watched(pod, KUBELETS["v1.37-default"], rests_on=MODULE.PREMISES) as container,
+    ):
+        container.until(ended())
+        assert container.has_ended
+        zswap.limit(container)
+        zswap.keep_out(container)
+        zswap.forbid_writeback(container)
+
+
+@pytest.mark.parametrize(
+    ("pool", "swap", "verdict"),
+    [
+        (4096, 8192, Verdict.DEVIATES),
+        (4095, 8192, Verdict.CONFORMS),
+        (0, 8192, Verdict.DEVIATES),
+        (None, 8192, Verdict.NOT_OBSERVABLE),
+    ],
+)
+def test_what_is_compressed_takes_less_than_half(pool, swap, verdict):
+    texts = {**files(), "memory.swap.current": f"{swap}\n"}
+    texts |= {} if pool is None else {"memory.zswap.current": f"{pool}\n"}
+
+    assert course(sample(texts)).is_compressed().verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("kept", "swap", "verdict"),
+    [
+        (1 << 20, 1 << 20, Verdict.CONFORMS),
+        (1 << 20, 1 << 19, Verdict.CONFORMS),
+        (1 << 20, (1 << 19) - 1, Verdict.DEVIATES),
+        (1 << 19, 1 << 20, Verdict.DEVIATES),
+        (None, 1 << 20, Verdict.NOT_OBSERVABLE),
+    ],
+)
+def test_what_is_in_zswap_counts_as_swap_but_for_a_batch_of_each_cpu(kept, swap, verdict):
+    """Two CPUs of 256 KiB each."""
+    stat = {} if kept is None else {"memory.stat": f"anon 0\nzswapped {kept}\n"}
+    texts = {**files(), **stat, "memory.swap.current": f"{swap}\n"}
+
+    assert course(sample(texts)).counts_as_swap(cpus=2).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("pool", "nothing", "limited"),
+    [
+        (0, Verdict.CONFORMS, Verdict.CONFORMS),
+        (1, Verdict.DEVIATES, Verdict.CONFORMS),
+        (524288, Verdict.DEVIATES, Verdict.CONFORMS),
+        (524289, Verdict.DEVIATES, Verdict.DEVIATES),
+    ],
+)
+def test_a_pool_keeps_to_its_limit_but_for_a_batch_and_to_none_exactly(pool, nothing, limited):
+    one = course(sample({**files(), "memory.zswap.current": f"{pool}\n"}))
+
+    assert (one.compresses_nothing().verdict, one.compresses_at_most(262144).verdict) == (nothing, limited)
 
 
 @pytest.mark.parametrize(

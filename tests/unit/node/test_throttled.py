@@ -1,17 +1,22 @@
 """The throttling chapter on kernels in miniature that are wrong in one point: each is named by a deviation."""
 
 import contextlib
+import dataclasses
 import json
 
 import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
+from memqos.model.knob import Bytes
 from memqos.node import watching
+from memqos.node.growth import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
-from tests.unit.node.memory import PAGE, UNBOUNDED, MemoryBench
+from tests.unit.node.memory import PAGE, MemoryBench
+from tests.unit.node.samples import course, files, sample
+from tests.unit.node.zoned import UNBOUNDED
 
-MODULE = chapter("throttling")
+MODULE, THREADS = chapter("throttling"), chapter("throttling", "threads")
 
 
 class NoPodHigh(MemoryBench):
@@ -91,6 +96,46 @@ def short(monkeypatch):
 )
 def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubelet, knobs, tmp_path):
     assert findings_of(kernel(), name, kubelet, tmp_path) == knobs
+
+
+@pytest.mark.parametrize(
+    ("kernel", "knobs"),
+    [
+        (MemoryBench(ignores="threads"), {"memory.pressure"}),
+        (Unthrottled(), {"memory.events", "memory.pressure", "state"}),
+    ],
+    ids=["one-pays-for-all", "none-pays"],
+)
+def test_a_kernel_that_lets_threads_off_deviates(kernel, knobs, tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    with contextlib.suppress(NonconformanceError, DeadlineError):
+        THREADS.test_each_thread_of_a_program_waits_for_what_it_takes(
+            kernel.node, KUBELETS["v1.22"], CATALOGUE, evidence
+        )
+
+    assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs
+
+
+@pytest.mark.parametrize(
+    ("waits", "verdict"), [((1e6, 5e5, 5e5), Verdict.CONFORMS), ((1e6, 5e5, 499_999.0), Verdict.DEVIATES)]
+)
+def test_a_thread_waits_for_a_second_in_all_steps_together(waits, verdict):
+    line = {"event": "step", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": 1, "of": 9}
+    lines = [{**line, "max_us": wait, "thread": thread} for wait, thread in zip(waits, (1, 2, 2), strict=True)]
+    one = course(sample(files(), report="".join(f"{json.dumps(each)}\n" for each in lines)))
+
+    assert dataclasses.replace(one, threads=2).each_thread_waits().verdict is verdict
+    assert one.each_thread_waits().why_not == "the program has one thread"
+
+
+def test_several_threads_may_grow_as_fast_as_so_many_tasks():
+    """From 10 % above on a task sleeps for some 0.64 s: in 10 s one takes 16 batches at most, and four take 64."""
+    high = Bytes(20 << 20)
+    start, end = 22 << 20, (22 << 20) + 24 * (256 << 10)
+    slow, fast = (furthest([(0.0, start), (10.0, end)], high.count, threads=threads) for threads in (1, 4))
+
+    assert slow.usage > slow.allowed
+    assert fast.usage < fast.allowed
 
 
 @pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8"])

@@ -72,6 +72,14 @@ def test_a_kernel_without_numa_swap_controller_and_pressure() -> None:
     assert not facts.pressure
 
 
+@pytest.mark.parametrize("files", [("max",), ("max", "writeback")])
+def test_what_of_zswap_cgroups_may_say_is_known(files: tuple[str, ...]) -> None:
+    paths = [f"/sys/fs/cgroup/{cgroup}/memory.zswap.{file}" for cgroup in ("a.slice", "b.slice") for file in files]
+    facts = parse_facts(printed({**FILES, **dict.fromkeys(paths, "max\n")}), b"", origin="vm://x")
+    assert facts.zswap == {f"memory.zswap.{file}" for file in files}
+    assert parse_facts(printed(FILES), b"", origin="vm://x").zswap == frozenset()
+
+
 def test_pressure_that_is_switched_off_is_off() -> None:
     errors = b"grep: /proc/pressure/memory: Operation not supported\n"
     listed = printed(FILES).replace(b"/proc/pressure/memory\0some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", b"")

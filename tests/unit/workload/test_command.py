@@ -14,6 +14,7 @@ from memqos.workload.command import (
     Touch,
     arguments,
     line,
+    threads_of,
 )
 
 
@@ -69,3 +70,15 @@ def test_values_that_memload_would_refuse_cannot_be_made(kind: type[Any], fields
 def test_a_path_that_a_line_cannot_say(path: str) -> None:
     with pytest.raises(ValueError, match="white space"):
         File(path=path, size=1).words()
+
+
+@pytest.mark.parametrize(
+    ("words", "threads"),
+    [
+        ("", 1),
+        ("anon 1Mi , hold", 1),
+        ("--commands /c anon 1Mi threads=3 , anon 1Mi threads=2", 3),
+    ],
+)
+def test_the_most_threads_of_any_command(words: str, threads: int) -> None:
+    assert threads_of(words.split()) == threads

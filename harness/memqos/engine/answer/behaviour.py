@@ -69,6 +69,12 @@ _RULES: Mapping[str, _Rule] = {
         source="mm/memcontrol.c, mem_cgroup_handle_over_high; KEP-2570, why it was put on hold in 1.28",
         knobs=(Knob.MEMORY_HIGH,),
     ),
+    "memory.pressure threads": _Rule(
+        rule="each thread sleeps for what it is charged itself, when it returns to user space; none sleeps for another",
+        revision=_V2,
+        source="mm/memcontrol.c, mem_cgroup_handle_over_high (memcg_nr_pages_over_high of the task)",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
     "memory.peak": _Rule(
         rule="the most memory that was ever in use is kept, whatever was given back since",
         revision=_V2,
@@ -137,6 +143,28 @@ _RULES: Mapping[str, _Rule] = {
         revision=_V2,
         source="mm/memory.c, zap_pte_range; mm/memcontrol.c, __mem_cgroup_uncharge_swap",
     ),
+    "memory.swap.current zswapped": _Rule(
+        rule="what is kept compressed in memory has its place in swap, and counts there with its full size",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.swap.current and memory.stat, zswapped; mm/zswap.c, zswap_store",
+        knobs=(Knob.MEMORY_SWAP_MAX,),
+    ),
+    "memory.zswap.current": _Rule(
+        rule="with zswap on, what is swapped out is compressed in memory, and what that takes is charged to the cgroup",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.zswap.current; mm/zswap.c, zswap_store",
+        knobs=(Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX),
+    ),
+    "memory.zswap.current limited": _Rule(
+        rule="no page is stored in zswap while the cgroup, or one above it, has reached its memory.zswap.max there",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.zswap.max; mm/memcontrol.c, obj_cgroup_may_zswap",
+    ),
+    "memory.stat zswpwb": _Rule(
+        rule="a pool at memory.zswap.max writes pages back to the swap device, unless memory.zswap.writeback is 0",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.zswap.writeback and memory.stat, zswpwb; mm/zswap.c, shrink_memcg",
+    ),
     "memory.swap.events fail": _Rule(
         rule="`fail` is counted each time a page is not swapped out because the devices are full or memory.swap.max is",
         revision=_V2,
@@ -154,6 +182,12 @@ _RULES: Mapping[str, _Rule] = {
         rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems",
+        knobs=(Knob.CPUSET_MEMS,),
+    ),
+    "memory.numa_stat spilled": _Rule(
+        rule="where a program's own zone is full, its pages are taken from the nearest zone of cpuset.mems with room",
+        revision=_V2,
+        source="mm/page_alloc.c, find_next_best_node and get_page_from_freelist; Documentation/mm/numa.rst",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "memory.numa_stat moved": _Rule(

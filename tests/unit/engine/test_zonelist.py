@@ -1,0 +1,64 @@
+"""In which order the kernel turns to zones, by hand from distances as ACPI gives them."""
+
+import pytest
+
+from memqos.engine.cgroup.zonelist import Fallback, fallback
+from memqos.model.node import NumaZone
+
+GIB = 1 << 30
+
+
+def zones(*rows: tuple[int, ...], cpus: str = "cccc", memory: str = "mmmm") -> list[NumaZone]:
+    """Zones with these distances; a dot in `cpus` or `memory` is a zone without."""
+    return [
+        NumaZone(
+            id=number,
+            memory=GIB if memory[number] == "m" else 0,
+            cpus=(number,) if cpus[number] == "c" else (),
+            distances=row,
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+PACKAGES = [(10, 12, 28, 28), (12, 10, 28, 28), (28, 28, 10, 12), (28, 28, 12, 10)]
+
+
+def test_two_packages_of_two_zones():
+    """From the last zone the other one of its package comes first, and zone 0 would come first by number."""
+    assert fallback(zones(*PACKAGES)) == Fallback(home=3, near=2, far=0)
+
+
+def test_a_zone_without_cpus_is_nobodys_own_but_may_be_the_nearest():
+    assert fallback(zones(*PACKAGES, cpus="ccc.")) == Fallback(home=2, near=3, far=0)
+
+
+def test_a_zone_without_memory_is_nobodys():
+    """Zone 2 has none: from zone 3 the others are equally far, from zone 1 zone 0 is nearer than zone 3."""
+    assert fallback(zones(*PACKAGES, memory="mm.m")) == Fallback(home=1, near=0, far=3)
+
+
+def test_the_nearest_may_have_the_higher_number():
+    assert fallback(zones((10, 20, 15), (20, 10, 30), (15, 30, 10))) == Fallback(home=2, near=0, far=1)
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        zones((10,)),
+        zones((10, 20), (20, 10)),
+        zones((10, 20, 20), (20, 10, 20), (20, 20, 10)),
+        zones((), (), ()),
+        [],
+    ],
+    ids=["one", "two", "equal", "untold", "none"],
+)
+def test_zones_without_an_order_that_shows(there: list[NumaZone]):
+    assert fallback(there) is None
+
+
+def test_distances_are_by_the_order_of_ids_though_ids_have_gaps():
+    rows = zones((10, 15, 30), (15, 10, 30), (30, 30, 10))
+    gaps = [NumaZone(id=4 * one.id, memory=one.memory, cpus=one.cpus, distances=one.distances) for one in rows]
+
+    assert fallback(gaps) == Fallback(home=4, near=0, far=8)
