@@ -14,6 +14,7 @@ from memqos.node.pacing import Turn, chance, spread, touch_ms
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
+from tests.unit.node.words import commands_of
 
 MODULE = chapter("isolation")
 CASES = list(cases(MODULE))
@@ -100,6 +101,17 @@ class PacedBench(PressedBench):
         return 900 * lost
 
 
+class SwapsPacedBench(PacedBench):
+    """A machine that swaps a neighbour out as soon as somebody else reads again what was taken from it."""
+
+    def slower(self, lost):
+        return 0 if any(self._amount(self._path(one), "memory.swap.max") for one in self.neighbours()) else 900 * lost
+
+    def neighbours(self):
+        """Those that were told nothing when they were started."""
+        return [one for one in self.steered.values() if not commands_of(self.args[one.id])]
+
+
 def findings_of(function, kubelet, folder, bench):
     evidence, notes = evidence_in(folder)
     with (
@@ -108,7 +120,7 @@ def findings_of(function, kubelet, folder, bench):
         ) as watch,
         contextlib.suppress(NonconformanceError, pytest.skip.Exception),
     ):
-        function(watch.disturb("neighbour", *MODULE.VICTIMS), evidence)
+        function(watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS), evidence)
     return notes.findings
 
 
@@ -126,6 +138,14 @@ def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
     assert pace.observed == "100 % (100 to 100), beside 18 % (18 to 18); by chance 0.001"
     assert pace.evidence["unguarded/app"] == "18 % (18 to 18)"
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_who_takes_the_memory_may_not_be_swapped_out_for_it(function, kubelet, tmp_path):
+    """Else it is the one that gives way, and who lost page cache has its pace again."""
+    findings = findings_of(function, kubelet, tmp_path, SwapsPacedBench())
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
