@@ -19,7 +19,7 @@ from memqos.catalog.topologies import load_topology
 from memqos.cli.progress import shown_progress
 from memqos.cli.setting_options import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import say
-from memqos.errors import UnknownNameError
+from memqos.errors import UnknownNameError, UsageError
 from memqos.place.opening import additions_for, boot_options
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
@@ -72,6 +72,12 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
       memqos vm exec --topology hugepages trixie numactl --hardware
       memqos vm exec kept-abcdefgh systemd-cgls --no-pager
     """
+    if words[0] == "--":
+        words = words[1:]
+    if not words or words[0].startswith("-"):
+        raise UsageError(
+            f"'{words[0] if words else '--'}' is no command.", next_step=f"Options of memqos stand before '{name}'."
+        )
     return into(name, words, given)
 
 

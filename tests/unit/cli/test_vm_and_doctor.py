@@ -103,6 +103,20 @@ def test_a_machine_with_options_that_do_not_fit_is_refused_before_anything_is_bu
     assert not (cache / "images").exists()
 
 
+def test_an_option_in_the_place_of_a_command_is_refused_before_anything_is_built(cache):
+    """It went to ssh, which complained of it when the machine was there."""
+    with pytest.raises(UsageError, match=r"'--keep' is no command\. Options of memqos stand before 'trixie'\."):
+        invoke(vm.command, "exec", "trixie", "--keep", "true")
+    assert not (cache / "images").exists()
+
+
+def test_two_dashes_before_a_command_are_no_part_of_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(vm_machine, "into", lambda name, words, _: asked.append((name, words)) or 0)
+    invoke(vm.command, "exec", "trixie", "--", "uname", "-r")
+    assert asked == [("trixie", ("uname", "-r"))]
+
+
 def test_without_a_kept_machine_there_is_no_ssh_configuration(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(UnknownNameError, match="`memqos vm shell --keep` makes one"):
