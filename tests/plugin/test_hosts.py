@@ -76,3 +76,20 @@ def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(suite, pyteste
         ("gw0-0", "6.1", 0.1), ("gw1-0", "6.1", 0.1)
     ]  # fmt: skip
     result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])
+
+
+def test_a_folder_that_is_not_copied_to_the_hosts_is_refused_before_any_is_asked(suite, pytester, hosts, tmp_path):
+    """xdist takes every word that is a path for tests, and ended with an error of its own."""
+    suite(CASES)
+    suites, place = str(pytester.path / "suites"), f"ssh=node1//python={sys.executable}"
+    out = tmp_path / "elsewhere"
+
+    result = pytester.runpytest_subprocess(
+        suites, "--memqos-results", str(out), "--dist=loadgroup", "--tx", place, f"--rsyncdir={suites}"
+    )
+
+    assert result.ret == 4
+    said = result.stderr.str() + result.stdout.str()
+    assert f"'{out}' is in no folder that is copied to the hosts." in said
+    assert "--memqos-results=FOLDER" in said
+    assert not (tmp_path / "hosts").exists()

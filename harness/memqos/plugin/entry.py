@@ -6,7 +6,8 @@ and changes nothing for tests that are not memqos tests.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,18 @@ def _responsible(config: pytest.Config) -> Recording | None:
 def pytest_report_header(config: pytest.Config) -> str:
     """How many machines run at a time, where it is more than one or was to be."""
     return config.stash.get(WORKERS, "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Workers are about to be started, here or elsewhere."""
+    if is_run_of_suites(config):
+        from memqos.plugin.workers import check_copied
+
+        try:
+            check_copied(config, specs)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,14 +1,37 @@
-"""How many xdist workers a run of suites gets: those that are fastest, and no more than machines fit on this host."""
+"""The xdist workers of a run of suites: as many as are fastest and fit on this host, or others on other hosts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from memqos.errors import MemqosError
+from memqos.errors import MemqosError, UsageError
 from memqos.place.room import room_for
 from memqos.plugin.given import settings_given
 
-__all__ = ["limit_workers"]
+__all__ = ["check_copied", "limit_workers"]
+
+
+def check_copied(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """What names tests on other hosts is copied there. specs: of the workers, as execnet has them.
+
+    xdist takes every word of the command that is a path here for tests, be it what an option was given. Raises
+    UsageError for one that is in none of the folders that it copies.
+    """
+    if all(spec.popen and not spec.chdir for spec in specs):
+        return
+    copied = [Path(folder).resolve() for folder in (*config.option.rsyncdir, *config.getini("rsyncdirs"))]
+    for word in map(str, config.invocation_params.args):
+        place = Path(word.partition("::")[0])
+        if place.exists() and not any(place.is_relative_to(folder) for folder in copied):
+            raise UsageError(
+                f"'{place}' is in no folder that is copied to the hosts.",
+                next_step="Name tests by their whole path below a folder of --rsyncdir, and what an option is given in "
+                "one word with it, such as --memqos-results=FOLDER.",
+            )
 
 
 def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
