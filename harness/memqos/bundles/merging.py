@@ -137,7 +137,7 @@ def _bundle(
         left_out=max((one.left_out for one in bundles), key=lambda left: left.cases),
         claims={name: claim for one in bundles for name, claim in one.claims.items()},
         merged=Merged(
-            parts=tuple(_part(name, one) for name, one in zip(names, bundles, strict=True)),
+            parts=tuple(part for name, one in zip(names, bundles, strict=True) for part in _parts(name, one)),
             doubles=tuple(doubles),
             contradictions=tuple(contradictions),
         ),
@@ -155,8 +155,12 @@ def _common(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in each[0].items() if all(one.get(name) == value for one in each[1:])}
 
 
-def _part(name: str, bundle: Bundle) -> Part:
-    return Part(
+def _parts(name: str, bundle: Bundle) -> Iterator[Part]:
+    """The run, or those that it was merged of before."""
+    if bundle.merged is not None and bundle.merged.parts:
+        yield from (dataclasses.replace(part, name=_own(name, part.name)) for part in bundle.merged.parts)
+        return
+    yield Part(
         name=name,
         started=bundle.started,
         ended=bundle.ended,

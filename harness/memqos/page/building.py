@@ -25,6 +25,7 @@ from memqos.bundles.series import charts_of
 from memqos.page.cases import case_document, columns_of, findings_document, index_document
 from memqos.page.overview import overview
 from memqos.report.again import again
+from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["EVIDENCE_BYTES", "page_html"]
@@ -95,10 +96,10 @@ def _data(results: Results) -> dict[str, str]:
     evidence.keep()
     packed = evidence.packed
     columns = list(columns_of(bundle.results))
-    cases = []
+    cases, names = [], names_of(bundle.results)
     for number, result in enumerate(bundle.results):
         command = "" if result.outcome is Outcome.CONFORMS else again(bundle, result)
-        case = case_document(result, columns, again=command)
+        case = case_document(result, columns, name=names[id(result)], again=command)
         name = evidence.of_case.get(number, "")
         cases.append({**case, "evidence": name, "charts": evidence.charts.get(name, 0)})
     for start in range(0, len(bundle.results), CASES_AT_ONCE):

@@ -63,12 +63,12 @@ def index_document(bundle: Bundle, cases: Sequence[Document]) -> Document:
     }
 
 
-def case_document(result: TestResult, columns: Sequence[_Column], *, again: str) -> Document:
-    """One case in the index. again: the command that runs just this one."""
+def case_document(result: TestResult, columns: Sequence[_Column], *, name: str, again: str) -> Document:
+    """One case in the index. name: what it is called among the others. again: the command that runs just this one."""
     verdicts = Counter(finding.verdict for finding in result.findings)
     column = _column(result)
     return {
-        "id": result.id,
+        "id": name,
         "claim": result.claim,
         "chapter": result.chapter,
         "column": columns.index(column) if column in columns else -1,

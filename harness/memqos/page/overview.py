@@ -14,6 +14,7 @@ from memqos.errors import ExitCode
 from memqos.model.knob import Bytes
 from memqos.report.bundle import Bundle, Part
 from memqos.report.causes import Cause, causes_of
+from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.verdict import verdict_line
 from memqos.report.words import how_many
@@ -36,7 +37,7 @@ def overview(results: Results) -> Values:
     bundle = results.bundle
     said = verdict_line(bundle).removeprefix("verdict: ")
     short, _, long = said.partition(" (")
-    numbers = {id(result): number for number, result in enumerate(bundle.results)}
+    numbers, names = {id(result): number for number, result in enumerate(bundle.results)}, names_of(bundle.results)
     causes = causes_of(bundle.results)
     return {
         "verdict": short,
@@ -53,7 +54,7 @@ def overview(results: Results) -> Values:
         "causes": [
             (title, shown[:MOST_CAUSES], max(0, len(shown) - MOST_CAUSES))
             for title, of in _WRONG
-            if (shown := [_cause(one, numbers, bundle) for one in causes if one.outcome in of])
+            if (shown := [_cause(one, numbers, names, bundle) for one in causes if one.outcome in of])
         ],
         "known_gone": bundle.known_gone,
         "parts": [_part(part) for part in bundle.merged.parts] if bundle.merged else [],
@@ -62,7 +63,7 @@ def overview(results: Results) -> Values:
     }
 
 
-def _cause(cause: Cause, numbers: Mapping[int, int], bundle: Bundle) -> Values:
+def _cause(cause: Cause, numbers: Mapping[int, int], names: Mapping[int, str], bundle: Bundle) -> Values:
     """A cause by its first finding: the rule, the hop that lost the value, how much is like it, and the cases."""
     example, first = cause.example, cause.results[0]
     found = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
@@ -79,7 +80,7 @@ def _cause(cause: Cause, numbers: Mapping[int, int], bundle: Bundle) -> Values:
     return {
         **values,
         "counted": f"{found}{how_many(len(cause.results), 'case')}" if len(cause.findings or cause.results) > 1 else "",
-        "cases": [(numbers[id(result)], result.id) for result in cause.results],
+        "cases": [(numbers[id(result)], names[id(result)]) for result in cause.results],
     }
 
 

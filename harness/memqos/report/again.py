@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import TestResult
@@ -16,12 +18,13 @@ _NOT_AGAIN = {"results", "shard", "last_failed", "keep_vm", "kubernetes", "time_
 
 
 def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
-    """The command that runs this one test again with the same settings.
+    """The command that runs this one test again with the same settings; of merged results those of the test's part.
 
     suites: the folder that the cases are in, "" for memqos's own suites.
     """
     words = ["memqos", "run"]
-    for name, setting in bundle.settings.items():
+    settings = _settings(bundle, result)
+    for name, setting in settings.items():
         value = setting["value"]
         if setting["origin"] == "default" or name in _NOT_AGAIN or value in (None, False, []):
             continue
@@ -31,11 +34,19 @@ def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
             words += [option, str(one)]
-    words += [word for release in _releases(bundle, result) for word in ("--kubernetes", release)]
+    words += [word for release in _releases(settings, result) for word in ("--kubernetes", release)]
     return shlex.join([*words, f"{suites}/{result.id}" if suites else result.id])
 
 
-def _releases(bundle: Bundle, result: TestResult) -> list[str]:
+def _settings(bundle: Bundle, result: TestResult) -> Mapping[str, Mapping[str, Any]]:
+    """The settings of the run that a test was in: what it has in merged results is named after its part."""
+    named = (result.machine, result.folder.partition("/")[2])
+    parts = bundle.merged.parts if bundle.merged else ()
+    own = [part for part in parts if any(name.startswith(f"{part.name}-") for name in named)]
+    return max(own, key=lambda part: len(part.name)).settings if own else bundle.settings
+
+
+def _releases(settings: Mapping[str, Mapping[str, Any]], result: TestResult) -> list[str]:
     """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
-    asked = bundle.settings.get("kubernetes", {}).get("value") or ()
+    asked = settings.get("kubernetes", {}).get("value") or ()
     return [release for release in asked if f"[v{release}" in result.id]

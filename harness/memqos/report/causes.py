@@ -42,17 +42,17 @@ class Cause:
 
 def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
     """Every cause, in the order in which they were first seen; a case with several things wrong is of several."""
-    cases: dict[tuple[str, ...], dict[str, TestResult]] = {}
+    cases: dict[tuple[str, ...], dict[int, TestResult]] = {}
     findings: dict[tuple[str, ...], list[Finding]] = {}
     for result in results:
         if result.outcome not in _WRONG:
             continue
         deviating = [one for one in result.findings if one.verdict is Verdict.DEVIATES]
         if result.outcome is not Outcome.DEVIATES or not deviating:
-            cases.setdefault((result.outcome.value, result.reason), {})[result.id] = result
+            cases.setdefault((result.outcome.value, result.reason), {})[id(result)] = result
         for finding in deviating if result.outcome is Outcome.DEVIATES else ():
             key = _key(finding, result)
-            cases.setdefault(key, {})[result.id] = result
+            cases.setdefault(key, {})[id(result)] = result
             findings.setdefault(key, []).append(finding)
     return tuple(
         Cause(

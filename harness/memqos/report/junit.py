@@ -9,6 +9,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from memqos.report.bundle import Bundle
+from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import known_line
 
@@ -21,13 +22,14 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit_xml(bundle: Bundle) -> str:
     """The whole document, one testsuite per chapter, in the order in which the tests ran."""
     root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(bundle.error)))})
+    names = names_of(bundle.results)
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
     for chapter in chapters:
         results = tuple(result for result in bundle.results if result.chapter == chapter)
         suite = ET.SubElement(root, "testsuite", {"name": chapter, "timestamp": bundle.started, **_counts(results)})
         _properties(suite, bundle)
         for result in results:
-            suite.append(_case(result))
+            suite.append(_case(result, names[id(result)]))
     if bundle.error:
         _broken_run(root, bundle)
     ET.indent(root, " ")
@@ -62,8 +64,8 @@ def _properties(suite: ET.Element, bundle: Bundle) -> None:
         ET.SubElement(properties, "property", name=f"setting.{name}", value=_xml(_setting_text(setting["value"])))
 
 
-def _case(result: TestResult) -> ET.Element:
-    file, _, name = result.id.partition("::")
+def _case(result: TestResult, named: str) -> ET.Element:
+    file, _, name = named.partition("::")
     classname = file.removesuffix(".py").replace("/", ".")
     case = ET.Element("testcase", classname=_xml(classname), name=_xml(name or file), time=f"{result.seconds:.3f}")
     told = [("claim", result.claim), ("machine", result.machine)]

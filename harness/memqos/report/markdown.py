@@ -10,6 +10,7 @@ from memqos.errors import ExitCode
 from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import Matrix, cell_text, matrix_of
+from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import finding_line, machine_line
 from memqos.report.verdict import verdict_line
@@ -85,8 +86,9 @@ def _deviations(bundle: Bundle) -> Iterator[str]:
     deviating = [result for result in bundle.results if result.outcome is Outcome.DEVIATES]
     if deviating:
         yield from ("", "### Deviations", "")
+    names = names_of(bundle.results)
     for result in deviating[:MOST_LISTED]:
-        yield f"- {inline(result.id)}"
+        yield f"- {inline(names[id(result)])}"
         lines = [finding_line(finding) for finding in result.deviations] or [result.reason]
         yield from (f"  - {inline(line)}" for line in lines[:MOST_LISTED])
         yield f"  - again: {_code(again(bundle, result))}"
@@ -99,9 +101,11 @@ def _reasons(title: str, bundle: Bundle, outcome: Outcome) -> Iterator[str]:
         if result.outcome is outcome:
             by_reason.setdefault(result.reason, []).append(result)
     if by_reason:
+        names = names_of(bundle.results)
         yield from ("", f"<details><summary>{title}: {sum(map(len, by_reason.values()))}</summary>", "")
         for reason, results in list(by_reason.items())[:MOST_LISTED]:
-            yield f"- {inline(reason)} ({len(results)}: {inline(results[0].id)}{' …' if len(results) > 1 else ''})"
+            first, more = inline(names[id(results[0])]), " …" if len(results) > 1 else ""
+            yield f"- {inline(reason)} ({len(results)}: {first}{more})"
         yield from _more(len(by_reason))
         yield from ("", "</details>")
 

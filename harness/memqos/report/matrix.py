@@ -24,6 +24,8 @@ __all__ = [
     "cell_text",
     "matrix_lines",
     "matrix_of",
+    "names_of_systems",
+    "system_of_result",
     "without_system",
     "worst_of",
 ]
@@ -107,7 +109,7 @@ def matrix_of(results: Sequence[TestResult]) -> Matrix:
     for result in results:
         if result.profile:
             row = cells.setdefault(result.claim or result.chapter, {})
-            row.setdefault(columns[_system(result)].name, Counter())[result.outcome.value] += 1
+            row.setdefault(columns[system_of_result(result)].name, Counter())[result.outcome.value] += 1
     names = [column.name for column in columns.values()]
     rows = tuple(
         Row(claim=claim, cells={name: dict(row[name]) for name in names if name in row}) for claim, row in cells.items()
@@ -118,13 +120,20 @@ def matrix_of(results: Sequence[TestResult]) -> Matrix:
 _System = tuple[str, str, str]
 
 
-def _system(result: TestResult) -> _System:
+def system_of_result(result: TestResult) -> _System:
+    """Profile, runtime and driver of a result."""
     return result.profile, result.runtime, result.driver
+
+
+def names_of_systems(results: Sequence[TestResult]) -> dict[_System, str]:
+    """What tells each system of the results from the others; nothing if there are fewer than two."""
+    columns = _columns(results)
+    return {system: column.name for system, column in columns.items()} if len(columns) >= SHORTEST else {}
 
 
 def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
     """The systems of the results, in their order, by what they are."""
-    systems = list(dict.fromkeys(_system(result) for result in results if result.profile))
+    systems = list(dict.fromkeys(system_of_result(result) for result in results if result.profile))
     varies = [len(set(parts)) > 1 for parts in zip(*systems, strict=True)]
     return {
         system: Column(
@@ -148,7 +157,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
                 about = (finding.subject, finding.knob)
                 key = (result.claim, without_system(result), *about, seen[about])
                 seen[about] += 1
-                same.setdefault(key, {})[columns[_system(result)].name] = finding
+                same.setdefault(key, {})[columns[system_of_result(result)].name] = finding
     names = [column.name for column in columns.values()]
     groups: dict[tuple[object, ...], list[tuple[str, Mapping[str, str], Mapping[str, str]]]] = {}
     for (claim, _, subject, knob, _), by_column in same.items():
@@ -182,7 +191,7 @@ def without_system(result: TestResult) -> str:
     if not bracket:
         return name
     kept = f"-{parameters.removesuffix(']')}"
-    for part in filter(None, _system(result)):
+    for part in filter(None, system_of_result(result)):
         kept = re.sub(rf"-{re.escape(part)}(?=-|$)", "", kept, count=1)
     return f"{name}[{kept[1:]}]" if kept else name
 

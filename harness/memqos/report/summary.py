@@ -13,6 +13,7 @@ from memqos.report import matrix
 from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.causes import Cause, causes_of
+from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import overhead_text, timing_text
 from memqos.report.verdict import setter_lines, verdict_line
@@ -179,14 +180,17 @@ def _listed(entries: list[list[str]], *, most: int) -> list[str]:
 
 def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tuple[Outcome, list[str]]]:
     """What went wrong, each cause once: its first example in full, how many are like it, and how to see it again."""
+    names = names_of(bundle.results)
     for cause in causes_of(bundle.results):
         first = cause.results[0]
         lines = plain(cause_text(cause)).split("\n")
         number = max(len(cause.findings), len(cause.results))
         if number > 1:
             findings = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
-            lines.append(f"  alike    {findings}{how_many(len(cause.results), 'case')}: {_examples(cause.results)}")
-        lines.append(f"  case     {first.id}")
+            lines.append(
+                f"  alike    {findings}{how_many(len(cause.results), 'case')}: {_examples(cause.results, names)}"
+            )
+        lines.append(f"  case     {names[id(first)]}")
         lines.append(f"  again: {again(bundle, first, suites=suites)}")
         if first.folder:
             lines.append(f"  evidence: {results_folder}/{first.folder}")
@@ -214,11 +218,11 @@ def _known_beside(bundle: Bundle) -> list[str]:
     return list(dict.fromkeys(plain(known_line(finding)) for result in others for finding in result.known))
 
 
-def _examples(results: Sequence[TestResult]) -> str:
+def _examples(results: Sequence[TestResult], names: Mapping[int, str]) -> str:
     more = f" and {len(results) - _SHOWN} more" if len(results) > _SHOWN else ""
     several = len({result.chapter for result in results}) > 1
-    names = [f"{result.chapter} " * several + result.id.rpartition("::")[2] for result in results[:_SHOWN]]
-    return ", ".join(names) + more
+    shown = [f"{result.chapter} " * several + names[id(result)].rpartition("::")[2] for result in results[:_SHOWN]]
+    return ", ".join(shown) + more
 
 
 def _slowest(bundle: Bundle) -> list[str]:
@@ -226,7 +230,8 @@ def _slowest(bundle: Bundle) -> list[str]:
     if len(bundle.results) <= _SLOWEST:
         return []
     slowest = sorted(bundle.results, key=lambda result: -result.seconds)[:_SLOWEST]
-    return [f"{result.seconds:>7.1f} s  {result.id}" for result in slowest if result.seconds >= 1]
+    names = names_of(bundle.results)
+    return [f"{result.seconds:>7.1f} s  {names[id(result)]}" for result in slowest if result.seconds >= 1]
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
@@ -235,8 +240,8 @@ def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
     for result in bundle.results:
         if result.outcome is outcome:
             by_reason.setdefault(result.reason, []).append(result)
-    lines = []
+    lines, names = [], names_of(bundle.results)
     for reason, results in by_reason.items():
         more = f" and {len(results) - 1} more" if len(results) > 1 else ""
-        lines.append(f"{results[0].id}{more}: {plain(reason)}")
+        lines.append(f"{names[id(results[0])]}{more}: {plain(reason)}")
     return lines

@@ -48,6 +48,19 @@ def test_what_was_merged_is_read_back_and_has_a_report_with_all_evidence(tmp_pat
     assert all(case["evidence"] for case in Page(page_html(again)).data("index")["cases"])
 
 
+def test_what_was_merged_before_keeps_its_parts(tmp_path):
+    inner = merge([shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1])], tmp_path / "first")
+    (tmp_path / "first" / "bundle.json").write_text(inner.bundle.to_text())
+
+    merged = merge([read_results(tmp_path / "first"), shard(tmp_path, "three", [2])], tmp_path / "all")
+
+    told = [(part.name, part.cases) for part in merged.bundle.merged.parts]
+    assert told == [("first-one", 1), ("first-two", 1), ("three", 1)]
+    machines = [result.machine for result in merged.bundle.results]
+    assert machines == ["first-one-main-0", "first-two-main-0", "three-main-0"]
+    assert merged.bundle.merged.parts[0].settings == inner.bundle.merged.parts[0].settings
+
+
 def test_a_double_is_there_once_and_named(tmp_path):
     merged = merge([shard(tmp_path, "one", [0, 1]), shard(tmp_path, "two", [1, 2])], tmp_path / "all")
 

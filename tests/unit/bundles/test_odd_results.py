@@ -88,7 +88,7 @@ def everything_made_of(folder):
     list(comparison_lines(compare(bundle, bundle)))
     json.dumps(bundle.to_json(), allow_nan=False)
     overview(results)
-    cases = [case_document(one, list(columns_of(bundle.results)), again="") for one in bundle.results]
+    cases = [case_document(one, list(columns_of(bundle.results)), name=one.id, again="") for one in bundle.results]
     json.dumps([index_document(bundle, cases), findings_document(bundle.results)], allow_nan=False)
 
 

@@ -1,0 +1,102 @@
+"""What cases are called where those of several systems stand beside one another."""
+
+import dataclasses
+
+from memqos.engine.answer.finding import Verdict
+from memqos.report.again import again
+from memqos.report.bundle import Merged, Part
+from memqos.report.causes import causes_of
+from memqos.report.junit import junit_xml
+from memqos.report.markdown import markdown
+from memqos.report.naming import names_of
+from memqos.report.outcome import Outcome
+from memqos.report.summary import summary_lines
+from tests.unit.report.sample import BUNDLE, finding, result
+
+BAD = (finding(Verdict.DEVIATES),)
+CASE = "values/test_values.py::test_pod"
+
+
+def case(name, profile="trixie", runtime="containerd+runc", outcome=Outcome.DEVIATES, **changes):
+    changes = {"findings": BAD if outcome is Outcome.DEVIATES else (), "reason": "why", **changes}
+    return result(name, outcome, profile=profile, runtime=runtime, driver="systemd", **changes)
+
+
+def names(*results):
+    found = names_of(results)
+    return [found[id(one)] for one in results]
+
+
+def test_cases_of_one_system_are_called_by_their_ids():
+    assert names(case("a"), case("b")) == [f"{CASE}[a]", f"{CASE}[b]"]
+
+
+def test_of_several_systems_what_tells_them_apart_is_told_behind_the_id():
+    assert names(case("a"), case("a", runtime="crio+crun"), case("b", profile="forky")) == [
+        f"{CASE}[a] (trixie/containerd+runc)", f"{CASE}[a] (trixie/crio+crun)", f"{CASE}[b] (forky/containerd+runc)"
+    ]  # fmt: skip
+
+
+def test_what_an_id_tells_already_is_not_told_again():
+    assert names(case("a-forky", profile="forky"), case("trixie-a"), case("a")) == [
+        f"{CASE}[a-forky]", f"{CASE}[trixie-a]", f"{CASE}[a] (trixie)"
+    ]  # fmt: skip
+
+
+def test_cases_that_differ_only_by_their_machines_are_told_apart_by_these():
+    assert names(case("a", machine="one-main-0"), case("a", machine="two-main-0"), case("b")) == [
+        f"{CASE}[a] (one-main-0)", f"{CASE}[a] (two-main-0)", f"{CASE}[b]"
+    ]  # fmt: skip
+
+
+def test_a_case_without_a_system_is_called_by_its_id():
+    alone = result("none", Outcome.USAGE, machine="")
+    assert names(alone, case("a"), case("a", profile="forky"))[0] == f"{CASE}[none]"
+
+
+def test_the_same_case_on_two_systems_is_two_cases_of_a_cause():
+    (cause,) = causes_of([case("a"), case("a", profile="forky")])
+    assert [one.profile for one in cause.results] == ["trixie", "forky"]
+
+
+SEVERAL = (
+    *(case(name, profile) for profile in ("trixie", "forky") for name in "ab"),
+    *(case("c", profile, outcome=Outcome.NOT_OBSERVABLE) for profile in ("trixie", "forky")),
+)
+
+
+def several():
+    return dataclasses.replace(BUNDLE, results=SEVERAL)
+
+
+def test_the_summary_names_the_systems():
+    lines = list(summary_lines(several(), results_folder="out"))
+
+    assert f"    case     {CASE}[a] (trixie)" in lines
+    alike = "test_pod[a] (trixie), test_pod[b] (trixie), test_pod[a] (forky) and 1 more"
+    assert f"    alike    4 findings in 4 cases: {alike}" in lines
+    assert f"  {CASE}[c] (trixie) and 1 more: why" in lines
+
+
+def test_markdown_and_junit_name_the_systems():
+    assert r"- values/test\_values.py::test\_pod\[a\] \(forky\)" in markdown(several())
+    text = junit_xml(several())
+    assert 'name="test_pod[a] (trixie)"' in text
+    assert 'name="test_pod[a] (forky)"' in text
+
+
+def part(name, **settings):
+    given = {key: {"value": value, "origin": f"--{key}"} for key, value in settings.items()}
+    return Part(name=name, started="", ended="", exit_code=1, cases=1, versions={}, host={}, settings=given)
+
+
+def test_a_case_of_merged_results_is_run_again_with_the_settings_of_its_part():
+    parts = (part("one", runtime=["crio+crun"], driver=["cgroupfs"]), part("one-more", runtime=["oci:crun"]))
+    bundle = dataclasses.replace(BUNDLE, settings={}, merged=Merged(parts=parts))
+
+    first = again(bundle, case("a", machine="one-main-0"))
+    more = again(bundle, case("a", machine="", folder="tests/one-more-values_test_pod"))
+
+    assert first == f"memqos run --runtime crio+crun --driver cgroupfs '{CASE}[a]'"
+    assert more == f"memqos run --runtime oci:crun '{CASE}[a]'"
+    assert again(bundle, case("a", machine="")) == f"memqos run '{CASE}[a]'"
