@@ -34,6 +34,9 @@ def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
             continue
         for one in value if isinstance(value, (list, tuple)) else [value]:
             words += [option, str(one)]
+    for name, value in _system(result).items() if bundle.merged else ():
+        if value and name not in settings:
+            words += [f"--{name}", value]
     words += [word for release in _releases(settings, result) for word in ("--kubernetes", release)]
     return shlex.join([*words, f"{suites}/{result.id}" if suites else result.id])
 
@@ -44,6 +47,12 @@ def _settings(bundle: Bundle, result: TestResult) -> Mapping[str, Mapping[str, A
     parts = bundle.merged.parts if bundle.merged else ()
     own = [part for part in parts if any(name.startswith(f"{part.name}-") for name in named)]
     return max(own, key=lambda part: len(part.name)).settings if own else bundle.settings
+
+
+def _system(result: TestResult) -> Mapping[str, str]:
+    """The options that choose a test's own system, for what merged results do not say of its part."""
+    is_there = "://" in result.profile
+    return {"target" if is_there else "profile": result.profile, "runtime": result.runtime, "driver": result.driver}
 
 
 def _releases(settings: Mapping[str, Mapping[str, Any]], result: TestResult) -> list[str]:

@@ -91,12 +91,22 @@ def part(name, **settings):
 
 
 def test_a_case_of_merged_results_is_run_again_with_the_settings_of_its_part():
-    parts = (part("one", runtime=["crio+crun"], driver=["cgroupfs"]), part("one-more", runtime=["oci:crun"]))
+    default = {"profile": ["trixie"], "driver": ["cgroupfs"]}
+    parts = (part("one", **default, runtime=["crio+crun"]), part("one-more", **default, runtime=["oci:crun"]))
     bundle = dataclasses.replace(BUNDLE, settings={}, merged=Merged(parts=parts))
 
     first = again(bundle, case("a", machine="one-main-0"))
     more = again(bundle, case("a", machine="", folder="tests/one-more-values_test_pod"))
 
-    assert first == f"memqos run --runtime crio+crun --driver cgroupfs '{CASE}[a]'"
-    assert more == f"memqos run --runtime oci:crun '{CASE}[a]'"
-    assert again(bundle, case("a", machine="")) == f"memqos run '{CASE}[a]'"
+    assert first == f"memqos run --profile trixie --driver cgroupfs --runtime crio+crun '{CASE}[a]'"
+    assert more == f"memqos run --profile trixie --driver cgroupfs --runtime oci:crun '{CASE}[a]'"
+
+
+def test_where_nothing_is_known_of_its_part_a_case_is_run_again_on_its_system():
+    bundle = dataclasses.replace(BUNDLE, settings={}, merged=Merged(parts=(part("one"),)))
+
+    assert again(bundle, case("a", machine="two-main-0", runtime="crio+crun")) == (
+        f"memqos run --profile trixie --runtime crio+crun --driver systemd '{CASE}[a]'"
+    )
+    there = case("a", profile="ssh://root@node7", machine="two-main-0")
+    assert "--target ssh://root@node7 --runtime containerd+runc" in again(bundle, there)
