@@ -137,7 +137,7 @@ def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
     varies = [len(set(parts)) > 1 for parts in zip(*systems, strict=True)]
     return {
         system: Column(
-            name="/".join(part for part, is_told in zip(system, varies, strict=True) if is_told),
+            name="/".join(part for part, is_told in zip(system, varies, strict=True) if is_told and part),
             profile=system[0],
             runtime=system[1],
             driver=system[2],

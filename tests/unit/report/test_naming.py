@@ -49,6 +49,10 @@ def test_cases_that_differ_only_by_their_machines_are_told_apart_by_these():
     ]  # fmt: skip
 
 
+def test_what_is_not_known_of_a_system_is_left_out_of_its_name():
+    assert names(case("a"), case("a", profile="forky", runtime=""))[1] == f"{CASE}[a] (forky)"
+
+
 def test_a_case_without_a_system_is_called_by_its_id():
     alone = result("none", Outcome.USAGE, machine="")
     assert names(alone, case("a"), case("a", profile="forky"))[0] == f"{CASE}[none]"
