@@ -46,7 +46,9 @@ def far(tally: Tally, now: float) -> str:
     parts += [text for outcome, text in counts(tally.all.counts) if outcome is not Outcome.CONFORMS]
     parts.append(f"{span(tally.gone(now))} gone")
     left = tally.left(now)
-    if left is not None:
+    if left == 0 and tally.all.done < tally.all.total:
+        parts.append("longer than expected")
+    elif left is not None:
         parts.append(f"about {span(left)} left")
     return ", ".join(parts)
 

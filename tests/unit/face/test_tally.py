@@ -3,6 +3,7 @@
 import pytest
 
 from memqos.face.tally import Tally, span
+from memqos.face.words import far
 from memqos.report.outcome import Outcome
 
 CASES = {"a::1": "a", "a::2": "a", "b::1": "b"}
@@ -44,6 +45,18 @@ def test_a_case_that_never_ran_is_taken_to_be_like_those_of_its_row_then_like_al
 
 def test_with_some_times_known_the_others_are_like_their_mean():
     assert tally({"a::1": 10.0, "b::1": 30.0}).left(100.0) == 10.0 + 30.0 + 20.0
+
+
+def test_a_case_that_takes_longer_than_it_did_leaves_no_time_that_could_be_told():
+    accounts = tally({"a::1": 10.0, "a::2": 20.0, "b::1": 30.0})
+    for case in ("a::1", "a::2"):
+        accounts.ends("", case, Outcome.CONFORMS, seconds=1.0)
+    accounts.starts("", "b::1", now=102.0)
+
+    assert far(accounts, 131.0) == "2 of 3, 31 s gone, about 1 s left"
+    assert far(accounts, 132.0) == "2 of 3, 32 s gone, longer than expected"
+    accounts.ends("", "b::1", Outcome.CONFORMS, seconds=99.0)
+    assert far(accounts, 200.0) == "3 of 3, 2 min gone, about 0 s left"
 
 
 def test_what_other_cases_took_says_nothing_of_these():
