@@ -201,4 +201,5 @@ def test_the_container_has_every_program_that_the_launcher_looks_for():
     needed |= set(re.findall(r"\bneed ([a-z][\w.-]+) \"", launcher))
     assert {"qemu-system-x86", "mmdebstrap", "gcc", "libc6-dev", "uidmap"} <= needed
     installed = set(re.search(r"install --yes --no-install-recommends \\\n(.*?)&&", recipe, re.DOTALL)[1].split())
-    assert needed - {"python3-venv"} <= installed
+    # The one is made before, and the other opens reports in the project's own tests.
+    assert needed - {"python3-venv", "chromium"} <= installed

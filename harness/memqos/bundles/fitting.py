@@ -9,7 +9,7 @@ __all__ = ["misfit_shards"]
 
 
 def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
-    """What is wrong, a sentence each; nothing where no part is a shard.
+    """What is wrong, a sentence each; nothing where no part is a shard, or each division has all its shards.
 
     parts: each name with what its bundle says of its shard, empty for a whole run.
     """
@@ -18,16 +18,19 @@ def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[st
     for name, shard in shards:
         whole = tuple(str(shard.get(key, "?")) for key in ("of", "cases", "division"))
         wholes.setdefault(whole, []).append(name)
-    if len(wholes) > 1:
+    lacking = {whole: missing for whole, names in wholes.items() if (missing := _missing(whole[0], names, parts))}
+    if len(lacking) > 1:
         told = "; ".join(
-            f"{', '.join(names)}: {of} parts of {cases} cases, division {division}"
-            for (of, cases, division), names in wholes.items()
+            f"{', '.join(wholes[of, cases, division])}: {of} parts of {cases} cases, division {division}"
+            for of, cases, division in lacking
         )
         yield f"the shards are of different divisions, so that cases may be missing or there twice ({told})"
         return
-    for of, _, _ in wholes:
-        numbers = [str(shard.get("number", "?")) for _, shard in shards]
-        every = map(str, range(1, int(of) + 1)) if of.isdigit() else ()
-        missing = [number for number in every if number not in numbers]
-        if missing:
-            yield f"of {of} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+    for (of, _, _), missing in lacking.items():
+        yield f"of {of} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+
+
+def _missing(of: str, names: Sequence[str], parts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The numbers of a division that none of these parts has."""
+    numbers = {str(shard.get("number", "?")) for name, shard in parts if name in names}
+    return [number for number in map(str, range(1, int(of) + 1)) if number not in numbers] if of.isdigit() else []

@@ -30,7 +30,7 @@ _TROUBLES = (ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCod
 def merge(parts: Sequence[Results], folder: Path) -> Results:
     """The parts as one run in this folder, which is made: its bundle, findings and evidence.
 
-    Raises UsageError if there is no part, if one is named twice, or if the folder holds something.
+    Raises UsageError if there is no part, if one is named twice, or if the folder holds something or is in a part.
     """
     _check(parts, folder)
     names = _names(parts)
@@ -67,6 +67,11 @@ def _check(parts: Sequence[Results], folder: Path) -> None:
         raise UsageError(f"'{twice}' is named twice.", next_step="Name each folder once.")
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"'{folder}' is not empty.", next_step="Name a new folder with --output.")
+    if around := next((place for place in places if folder.resolve().is_relative_to(place)), None):
+        raise UsageError(
+            f"'{folder}' is within '{around}', which would not be as its run left it.",
+            next_step="Name a new folder beside it with --output.",
+        )
 
 
 def _names(parts: Sequence[Results]) -> list[str]:
@@ -113,9 +118,11 @@ def _bundle(
             results += [result for _, result in each]
             contradictions.append(f"{first.id} ({whose})")
     bundles = [part.bundle for part in parts]
-    contradictions += misfit_shards([(name, one.shard) for name, one in zip(names, bundles, strict=True)])
+    misfits = list(misfit_shards([(name, one.shard) for name, one in zip(names, bundles, strict=True)]))
+    contradictions += misfits
     codes = {ExitCode(one.exit_code) for one in bundles}
-    interrupted = any(one.interrupted for one in bundles)
+    # Of shards that do not fit, cases are missing as of a run that was broken off.
+    interrupted = bool(misfits) or any(one.interrupted for one in bundles)
     code = exit_code(results, interrupted=interrupted, troubles=[one for one in codes if one in _TROUBLES])
     if code is ExitCode.CONFORMS and ExitCode.DEVIATES in codes:
         code = ExitCode.DEVIATES  # for known deviations that are gone, where that was asked for

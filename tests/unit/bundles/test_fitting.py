@@ -22,9 +22,20 @@ def shard(number, of=3, division="abc"):
             [shard(1, 2), shard(2, 2, "xyz")],
             [f"{DIFFERENT} (part 1: 2 parts of 10 cases, division abc; part 2: 2 parts of 10 cases, division xyz)"],
         ),
+        ([shard(1, 2), shard(2, 2), shard(1, 2, "xyz"), shard(2, 2, "xyz"), {}], []),
+        ([shard(1, 2), shard(2, 2), shard(2, 2, "xyz")], ["of 2 shards 1 is missing"]),
         ([{"number": 1}], []),
     ],
-    ids=["whole", "no shards", "one missing", "two missing", "two divisions", "damaged"],
+    ids=[
+        "whole",
+        "no shards",
+        "one missing",
+        "two missing",
+        "two divisions",
+        "two whole ones",
+        "one whole and one not",
+        "damaged",
+    ],
 )
 def test_what_does_not_fit_is_told(parts, told):
     assert list(misfit_shards([(f"part {number}", one) for number, one in enumerate(parts, start=1)])) == told

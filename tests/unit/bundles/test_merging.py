@@ -48,6 +48,26 @@ def test_what_was_merged_is_read_back_and_has_a_report_with_all_evidence(tmp_pat
     assert all(case["evidence"] for case in Page(page_html(again)).data("index")["cases"])
 
 
+def test_shards_of_which_one_is_missing_are_a_run_that_was_not_ended(tmp_path):
+    """Else a badge is green though a job of the matrix left no results."""
+    parts = [shard(tmp_path, name, [number]) for number, name in enumerate(["one", "two"])]
+    for number, part in enumerate(parts, 1):
+        part.bundle.shard.update(number=number, of=3, cases=4, division="abc")
+
+    merged = merge(parts, tmp_path / "all").bundle
+
+    assert (merged.interrupted, merged.exit_code) == (True, ExitCode.INTERRUPTED)
+    assert merged.merged.contradictions == ("of 3 shards 3 is missing",)
+
+
+def test_nothing_is_merged_into_one_of_the_parts(tmp_path):
+    parts = [shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1])]
+
+    with pytest.raises(UsageError, match=r"all' is within '.*one', which would not be as its run left it\."):
+        merge(parts, tmp_path / "one" / "all")
+    assert not (tmp_path / "one" / "all").exists()
+
+
 def test_what_was_merged_before_keeps_its_parts(tmp_path):
     inner = merge([shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1])], tmp_path / "first")
     (tmp_path / "first" / "bundle.json").write_text(inner.bundle.to_text())
