@@ -22,6 +22,8 @@ SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
 NAMESPACE = "memqos"
 _CHUNK = 1 << 20
+_ANSWER_SECONDS = 60.0
+"""Enough for a person to type a passphrase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +167,19 @@ def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "
 def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            ["ssh-keygen", "-Y", verb, *arguments], input=stdin, capture_output=True, timeout=60, check=False
+            ["ssh-keygen", "-Y", verb, *arguments],
+            input=stdin,
+            capture_output=True,
+            timeout=_ANSWER_SECONDS,
+            check=False,
         )
     except FileNotFoundError:
         raise MissingProgramError("there is no ssh-keygen.", next_step="apt install openssh-client") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"ssh-keygen did not answer in {_ANSWER_SECONDS:g} s: a key may wait for its passphrase.",
+            next_step="An ssh agent that holds the key answers at once; its public half is named then.",
+        ) from None
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:

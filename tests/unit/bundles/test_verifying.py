@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from memqos.bundles import verifying
 from memqos.bundles.verifying import Signature, seal, sign, signature_of, verify
 from memqos.errors import MissingProgramError, UsageError
 from tests.recorded import copied
@@ -158,4 +159,15 @@ def test_a_host_without_ssh_keygen_is_told_what_to_install(sealed, key, monkeypa
     monkeypatch.setenv("PATH", "")
 
     with pytest.raises(MissingProgramError, match="there is no ssh-keygen"):
+        sign(sealed, key)
+
+
+def test_a_key_that_waits_for_somebody_to_type_is_told(sealed, key, tmp_path, monkeypatch):
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "ssh-keygen").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "programs" / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:/usr/bin:/bin")
+    monkeypatch.setattr(verifying, "_ANSWER_SECONDS", 0.1, raising=False)
+
+    with pytest.raises(UsageError, match=r"ssh-keygen did not answer in 0\.1 s.* An ssh agent"):
         sign(sealed, key)
