@@ -24,8 +24,8 @@ __all__ = [
 BUNDLE = "bundle.json"
 FINDINGS = "findings.jsonl"
 COMPRESSED = ".gz"
-_WORTH_IT = 8 << 10
-"""Smaller files take a block of the disk all the same."""
+_WORTH_IT = 4 << 10
+"""Smaller files take a block of the disk (4 KiB) all the same."""
 _MANY_FINDINGS = 1 << 20
 """Fewer are read by people, with the programs that they are used to."""
 _LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl"})

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 
+import pytest
+
 from memqos.bundles import evidence
 from memqos.bundles.evidence import LOG_BYTES, CaseEvidence, folder_of
 from memqos.bundles.files import compress_evidence
@@ -97,6 +99,15 @@ def test_what_was_compressed_is_read_the_same(tmp_path):
     after = CaseEvidence(own)
     assert {**after.document(), "files": before["files"]} == before
     assert list(after.lines("series.jsonl")) == looks
+
+
+@pytest.mark.parametrize(("size", "kept"), [(4095, "readings.jsonl"), (4096, "readings.jsonl.gz")])
+def test_what_takes_more_than_a_block_of_the_disk_is_compressed(tmp_path, size, kept):
+    (tmp_path / "readings.jsonl").write_text("x" * size)
+
+    compress_evidence([tmp_path])
+
+    assert [file.name for file in tmp_path.iterdir()] == [kept]
 
 
 def test_logs_that_were_compressed_are_read_the_same(tmp_path):
