@@ -14,7 +14,7 @@ from typing import Any
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.report.as_json import Json, as_json
 from memqos.report.bundle import Bundle
-from memqos.report.matrix import without_system
+from memqos.report.matrix import without_system, worst_of
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["Change", "Comparison", "Differing", "compare", "comparison_lines"]
@@ -99,7 +99,14 @@ def _system(result: TestResult) -> str:
 
 
 def _by_case(results: Sequence[TestResult], *, alone: bool) -> dict[_Key, TestResult]:
-    return {(without_system(result), "" if alone else _system(result)): result for result in results}
+    """Each case once: of those that merged results have several times, such as contradictions, the worst."""
+    cases: dict[_Key, TestResult] = {}
+    for result in results:
+        key = (without_system(result), "" if alone else _system(result))
+        other = cases.get(key, result)
+        is_worse = worst_of({other.outcome.value: 1, result.outcome.value: 1}) is result.outcome
+        cases[key] = result if is_worse else other
+    return cases
 
 
 def _case_changes(before: TestResult | None, after: TestResult | None) -> Iterator[Change]:

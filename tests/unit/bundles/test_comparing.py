@@ -3,6 +3,8 @@
 import dataclasses
 import json
 
+import pytest
+
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.reading import read_results
 from memqos.report.outcome import Outcome
@@ -39,6 +41,16 @@ def test_what_deviates_now_and_did_not_is_worse_and_said_first(tmp_path):
     assert lines[0] == "new deviations:"
     assert lines[-1] == "comparison: 1 new deviation, 1 cases differ, 3 are the same"
     assert misfits(comparison.to_json(), "comparison") == []
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_of_a_case_that_merged_results_have_twice_the_worse_one_counts(tmp_path, order):
+    """A gate was passed: the one that conforms stood behind the one that deviates."""
+    old, new = runs(tmp_path, deviating)
+    both = dataclasses.replace(new, results=[*new.results, *old.results][::order])
+
+    assert len(compare(old, both).new_deviations) == 1
+    assert compare(both, new).new_deviations == ()
 
 
 def test_what_deviated_and_does_not_any_more_is_no_new_deviation(tmp_path):
