@@ -44,7 +44,7 @@ def merge(parts: Sequence[Results], folder: Path) -> Results:
                 result.profile,
                 result.runtime,
                 result.driver,
-                *_versions(of_machine.get(result.machine, {})),
+                *_kind(of_machine.get(result.machine, {})),
             )
             told.setdefault(key, []).append((name, _renamed(result, name)))
         machines += [{**machine, "id": _own(name, str(machine.get("id", "?")))} for machine in part.bundle.machines]
@@ -93,10 +93,11 @@ def _renamed(result: TestResult, part: str) -> TestResult:
     return dataclasses.replace(result, machine=_own(part, result.machine), folder=folder)
 
 
-def _versions(machine: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes the same case on another machine another case: kernel and runtimes."""
+def _kind(machine: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes the same case on another machine another case: topology, kernel and runtimes."""
     runtimes = machine.get("runtimes")
-    return str(machine.get("kernel", "")), *(map(str, runtimes) if isinstance(runtimes, list | tuple) else ())
+    told = (str(machine.get(name, "")) for name in ("topology", "kernel"))
+    return *told, *(map(str, runtimes) if isinstance(runtimes, list | tuple) else ())
 
 
 def _bundle(

@@ -101,14 +101,15 @@ def test_a_contradiction_is_named_and_both_are_kept(tmp_path):
     assert merged.bundle.exit_code == ExitCode.DEVIATES
 
 
-def test_the_same_case_on_another_kernel_is_no_double(tmp_path):
-    first, second = shard(tmp_path, "one", [0]), shard(tmp_path, "two", [0])
-    second.bundle.machines[0]["kernel"] = "7.0"
+@pytest.mark.parametrize(("what", "value"), [("kernel", "7.0"), ("topology", "four-zones"), ("runtimes", ["runc 9"])])
+def test_the_same_case_on_another_kind_of_machine_is_neither_double_nor_contradiction(tmp_path, what, value):
+    first, second = shard(tmp_path, "one", range(4)), shard(tmp_path, "two", range(4), change=deviating)
+    second.bundle.machines[0][what] = value
 
     merged = merge([first, second], tmp_path / "all")
 
-    assert len(merged.bundle.results) == 2
-    assert merged.bundle.merged.doubles == ()
+    assert len(merged.bundle.results) == 8
+    assert merged.bundle.merged.doubles == merged.bundle.merged.contradictions == ()
 
 
 def test_a_part_that_was_killed_is_said(tmp_path):
