@@ -17,7 +17,7 @@ from memqos.bundles.verifying import SUMS, Verification, seal, sign, signature_o
 from memqos.cli.terminal import say
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
-from memqos.report import junit, prow
+from memqos.report import junit, matrix, prow
 from memqos.report.verdict import verdict_line
 
 __all__ = ["merge_runs", "upgrade_run", "verify_run", "written"]
@@ -123,6 +123,8 @@ def _finish(made: Results, folder: Path) -> None:
     write(folder / "junit_01.xml", junit.junit_xml(made.bundle))
     for name, text in prow.files_of(made.bundle).items():
         write(folder / name, text)
+    if lines := list(matrix.matrix_lines(matrix.matrix_of(made.bundle.results))):
+        write(folder / "matrix.txt", "\n".join(lines) + "\n")
     write(folder / "report.html", page_html(made))
     write(folder / "bundle.json", made.bundle.to_text())
     compress_findings(folder)

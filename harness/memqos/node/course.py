@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
@@ -122,7 +123,9 @@ class Course(Throttled, Swapped, Compressed, Placed):
         least = self.least_used(since)
         holds = least is not None and least >= usage - SLACK
         expected = f"at least {usage - SLACK} ({usage} before, less {SLACK})"
-        return self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not)
+        return replace(
+            self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not), measured=True
+        )
 
     def keep_together(self, others: Sequence[Course], whole: int, *, since: float, why_not: str = "") -> Finding:
         """With these others it never had less in use than this, by what each had least; why_not: as of `keeps`."""
@@ -138,7 +141,9 @@ class Course(Throttled, Swapped, Compressed, Placed):
         least = self.least_used(since)
         holds = least is not None and least < usage - SLACK
         expected = f"less than {usage - SLACK} ({usage} before, less {SLACK})"
-        return self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not)
+        return replace(
+            self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not), measured=True
+        )
 
     def least_used(self, since: float) -> int | None:
         """The least memory that was in use from that time on, in bytes; None if no sample tells.

@@ -125,6 +125,7 @@ class Daemon:
             reason=behaviour_reason(file, key, {}),
             why_not=why_not,
             evidence={"memory.current before": str(self.before)},
+            measured=key in {"kept", "taken"},
         )
 
 

@@ -93,6 +93,16 @@ def test_merge_writes_a_folder_that_verifies(said, tmp_path):
     assert "changed: junit_01.xml" in out
 
 
+def test_what_was_merged_of_several_systems_has_their_matrix(said, tmp_path):
+    def elsewhere(case):
+        case["profile"] = "bookworm"
+
+    said("merge", TRIXIE, copied(tmp_path / "other", change=elsewhere), "-o", tmp_path / "all")
+    assert (tmp_path / "all" / "matrix.txt").read_text().splitlines()[0].split() == ["claim", "trixie", "bookworm"]
+    said("merge", TRIXIE, "-o", tmp_path / "one")
+    assert not (tmp_path / "one" / "matrix.txt").exists()
+
+
 def test_verify_signs_what_is_whole_and_nothing_else(said, tmp_path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     said("merge", TRIXIE, "-o", tmp_path / "all")

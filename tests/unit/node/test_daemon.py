@@ -105,6 +105,7 @@ def test_a_daemon_says_nothing_of_the_other_way():
     bench = DaemonBench()
     with bench.node.daemon("/bare.slice") as daemon:
         assert daemon.keeps_its_memory().why_not.startswith("not all of it is protected: of 50331648 bytes")
+        assert (daemon.keeps_its_memory().measured, daemon.answers().measured) == (True, False)
         bench.cgroups.show(CgroupPath.parse("/bare.slice"), "memory.min", "max\n")
         assert daemon.gives_way().why_not.startswith("something protects it: of 50331648 bytes in use")
 

@@ -128,15 +128,16 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
         "not all of it is protected: of 50331648 bytes in use 0 count for memory.min and 0 for memory.low"
     )
     assert broken.why_not.startswith("memory.low alone does not cover all of it")
+    assert kept.measured
 
 
 def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
         pressure = watch.press("neighbour")
 
-    assert pressure.gives_way("kept-guaranteed").why_not.startswith(
-        "more than half of it is protected: of 50331648 bytes"
-    )
+    given_way = pressure.gives_way("kept-guaranteed")
+    assert given_way.why_not.startswith("more than half of it is protected: of 50331648 bytes")
+    assert given_way.measured
     # All that is unprotected is 48 MiB in one pod: half of it is what kubepods does not have.
     assert pressure.squeeze.short == 24 << 20
     assert pressure.squeeze.takes == (256 << 20) - 3 * (48 << 20) + (24 << 20)
