@@ -173,6 +173,41 @@ def test_cases_of_one_system_come_one_after_another_and_those_of_one_machine(sui
     assert systems == sorted(systems, key=list(dict.fromkeys(systems)).index)
 
 
+def test_what_tests_of_one_kubelet_look_at_happens_once(suite, run, pytester):
+    """Though the kubelet has another place in the list of each of them."""
+    suite(
+        """
+        HAPPENED = []
+
+        @pytest.fixture(scope="module")
+        def scene(qos_kubelet):
+            HAPPENED.append(qos_kubelet.id)
+            return qos_kubelet.id
+
+        @pytest.mark.kubelet("v1.27", "v1.36-none")
+        @pytest.mark.claim("demo/one")
+        def test_first(scene, qos_evidence):
+            qos_evidence.settle(finding("conforms"))
+
+        @pytest.mark.kubelet("v1.36-none", "v1.37-default")
+        @pytest.mark.claim("demo/one")
+        def test_second(scene, qos_evidence):
+            qos_evidence.settle(finding("conforms"))
+
+        @pytest.mark.kubelet("v1.22", "v1.27", "v1.37-default")
+        @pytest.mark.claim("demo/one")
+        def test_third(scene, qos_evidence):
+            assert len(HAPPENED) == len(set(HAPPENED)), HAPPENED
+            qos_evidence.settle(finding("conforms"))
+        """
+    )
+    run()
+    written = json.loads((pytester.path / "out/bundle.json").read_text())
+    kubelets = [result["id"].partition("[")[2] for result in written["results"]]
+    assert [result["outcome"] for result in written["results"]] == ["conforms"] * 7
+    assert kubelets == sorted(kubelets, key=list(dict.fromkeys(kubelets)).index)
+
+
 BREAKING = """
 import contextlib
 from types import SimpleNamespace

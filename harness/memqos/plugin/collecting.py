@@ -183,13 +183,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
 def pytest_collection_modifyitems_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The cases of one machine after another, and on it of one system: a worker changes seldom. Else as it was."""
+    """The cases of one machine after another, and on it of one system: a worker changes seldom. Else as it was.
+
+    Those of a file are put together by their kubelets, in the catalogue's order, so that what several of them look at
+    happens once. pytest puts together what has the same place in each test's own list of them.
+    """
     settings = config.stash[SETTINGS_KEY]
     places = [place for place, item in enumerate(items) if is_ours(item)]
     systems = {place: system_of(items[place], settings) for place in places}
     machines = _ranks(system.place for system in systems.values())
     ranks = _ranks(systems.values())
-    ordered = sorted(places, key=lambda place: (machines[systems[place].place], ranks[systems[place]]))
+    files = _ranks(items[place].path for place in places)
+    kubelets = {one.id: rank for rank, one in enumerate(_kubelets(settings), start=1)} if places else {}
+
+    def rank(place: int) -> tuple[int, ...]:
+        item, system = items[place], systems[place]
+        return machines[system.place], ranks[system], files[item.path], kubelets.get(kubelet_id(item), 0)
+
+    ordered = sorted(places, key=rank)
     for place, item in zip(places, [items[place] for place in ordered], strict=True):
         items[place] = item
 
