@@ -81,8 +81,7 @@ def no_recursion(qos_node):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
-@pytest.mark.more("v1.37-tiered")
+@pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/pods-protect-their-containers")
 def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
     """Its own memory.low is 0, and still nothing of it is taken while others make room."""
@@ -114,8 +113,7 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
-@pytest.mark.more("v1.37-tiered")
+@pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/protected-memory-is-not-swapped")
 def test_anonymous_memory_that_is_protected_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Who uses more than it requests is swapped out, up to its share; who does not, is not, though it may be."""

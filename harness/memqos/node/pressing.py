@@ -84,8 +84,8 @@ class Pressed(Together):
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
         return counted, self._broken(f"not a part of it is protected: {_told(whole[0])}" if whole else "")
 
-    def breaks_low(self, pod: str) -> Finding:
-        """It lost memory that memory.low covers.
+    def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
+        """It lost memory that memory.low covers, and `low` was counted for it.
 
         Not observable of one that memory.low alone does not cover whole, nor while others have to make room first.
         """
@@ -93,15 +93,13 @@ class Pressed(Together):
         why = "" if counts.shelter is Shelter.SOFT else f"memory.low alone does not cover all of it: {_told(counts)}"
         if not (why or self.squeeze.past_low or self.squeeze.generations):
             why = "the classic LRU takes what nothing protects first, and that is enough"
-        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+        why, course = self._broken(why), container.course
+        lost = course.gives_way(counts.usage, since=self.squeeze.since, why_not=why)
+        return lost, course.rises("memory.events", "low", why_not=why)
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
         """Nothing of it was killed, and it runs."""
         return self._course(pod).lives()
-
-    def rises(self, pod: str, file: str, key: str) -> Finding:
-        """A counter went up from zero; see `Course.rises`."""
-        return self._course(pod).rises(file, key)
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""

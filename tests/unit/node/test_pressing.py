@@ -123,12 +123,13 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
     with full(PressedBench(), KUBELETS["v1.36-none"]) as watch:
         pressure = watch.press("neighbour")
 
-    kept, broken = pressure.keeps("kept-guaranteed"), pressure.breaks_low("kept-burstable")
+    kept, (broken, counted) = pressure.keeps("kept-guaranteed"), pressure.breaks_low("kept-burstable")
     assert kept.why_not == (
         "not all of it is protected: of 50331648 bytes in use 0 count for memory.min and 0 for memory.low"
     )
     assert broken.why_not.startswith("memory.low alone does not cover all of it")
     assert kept.measured
+    assert counted.why_not == broken.why_not
 
 
 def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
