@@ -6,7 +6,7 @@
 
 The kernel notes with each task what it was charged above memory.high, and lets it sleep for that when it returns to
 user space (mm/memcontrol.c, mem_cgroup_handle_over_high): one sleeps beside the other. So while the container stalls
-for ten seconds each of them waits for one in all, by its own clock: half of the longest sleep. And all grow together
+for four seconds each of them waits for one in all, by its own clock: half of the longest sleep. And all grow together
 no faster than the model lets so many tasks grow (`memqos.engine.cgroup.throttle`, fastest_growth), an upper bound:
 what one was charged ahead another one on its CPU may use. How much faster than one thread they are is not claimed:
 what is charged ahead is given back where others run on the CPU meanwhile.

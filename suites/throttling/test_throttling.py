@@ -37,6 +37,37 @@ from memqos.testing import Free, either, ended, rises, stalls
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
+@pytest.fixture(scope="module")
+def stalled(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of the pod stalls, until it had waited for long; all tests of one kubelet look at it."""
+    with (
+        qos_scene(qos_kubelet),
+        qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container,
+    ):
+        return container.until(stalls())
+
+
+@pytest.fixture(scope="module")
+def stalled_by_factor(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """The same with a factor of 0.4."""
+    kubelet = qos_kubelet.with_factor("0.4")
+    with (
+        qos_scene(qos_kubelet),
+        qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container,
+    ):
+        return container.until(stalls())
+
+
+@pytest.fixture(scope="module")
+def killed(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of the pod over-limit, which nothing slows, until its end; all tests of one kubelet look at it."""
+    with (
+        qos_scene(qos_kubelet),
+        qos_node.watched(qos_catalog.pod("over-limit"), qos_kubelet, rests_on=PREMISES) as container,
+    ):
+        return container.until(ended())
+
+
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22", "v1.27", "v1.37-tiered")
 @pytest.mark.claim("throttling/high-throttles")
@@ -57,47 +88,38 @@ def test_crossing_memory_high_throttles_and_does_not_kill(qos_node, qos_kubelet,
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("throttling/no-high-no-throttling")
-def test_without_memory_high_nothing_is_throttled(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_without_memory_high_nothing_is_throttled(killed, qos_evidence):
     """A container whose memory.high is max is never counted as above it, up to its memory.max."""
-    with qos_node.watched(qos_catalog.pod("over-limit"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(rises("memory.events", "max"))
-
     qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "max"),
-        course.stays("memory.events", "high"),
+        killed.premises,
+        killed.rises("memory.events", "max"),
+        killed.stays("memory.events", "high"),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("throttling/no-high-oom-kill")
-def test_without_memory_high_the_program_is_killed_at_memory_max(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_without_memory_high_the_program_is_killed_at_memory_max(killed, qos_evidence):
     """The program that memory.high would slow down is OOM-killed at memory.max, and the runtime says so."""
-    with qos_node.watched(qos_catalog.pod("over-limit"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(ended())
-
     qos_evidence.settle(
-        course.premises,
-        *course.is_killed(),
-        course.reason_tells_oom(),
+        killed.premises,
+        *killed.is_killed(),
+        killed.reason_tells_oom(),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/stall")
-def test_a_program_between_high_and_max_stalls(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_a_program_between_high_and_max_stalls(stalled, qos_evidence):
     """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
-    with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(stalls())
-
     qos_evidence.settle(
-        course.premises,
-        course.waits(),
-        course.grows_as_delayed(),
-        course.stays("memory.events", "max"),
-        *course.lives(),
+        stalled.premises,
+        stalled.waits(),
+        stalled.grows_as_delayed(),
+        stalled.stays("memory.events", "max"),
+        *stalled.lives(),
     )
 
 
@@ -135,11 +157,24 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(qos_node, 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/slow-from-high-on")
-@pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8", "0.9"])
+def test_growth_is_slow_from_where_a_low_factor_puts_memory_high(stalled_by_factor, qos_evidence):
+    """With 0.4 the program is slow from its memory.high on, and as the kernel's delays say."""
+    qos_evidence.settle(
+        stalled_by_factor.premises,
+        stalled_by_factor.rises("memory.events", "high"),
+        stalled_by_factor.exceeds("memory.current", Knob.MEMORY_HIGH),
+        stalled_by_factor.grows_as_delayed(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("throttling/slow-from-high-on")
+@pytest.mark.parametrize("factor", ["0.6", "0.8", "0.9"])
 def test_growth_is_slow_from_where_the_factor_puts_memory_high(
     qos_node, qos_kubelet, qos_catalog, qos_evidence, factor
 ):
-    """Of four factors each begins to slow the program at its own memory.high, and as the kernel's delays say."""
+    """Of three more factors each begins to slow the program at its own memory.high, and as the kernel's delays say."""
     kubelet = qos_kubelet.with_factor(factor)
     with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
         course = container.until(either(stalls(), ended()))
@@ -155,16 +190,12 @@ def test_growth_is_slow_from_where_the_factor_puts_memory_high(
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/low-factor-stalls")
-def test_a_low_factor_stalls_with_the_formula_of_1_27_too(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_a_low_factor_stalls_with_the_formula_of_1_27_too(stalled_by_factor, qos_evidence):
     """With 0.4 memory.max is as far from memory.high as 1.22 had it, and as out of reach."""
-    kubelet = qos_kubelet.with_factor("0.4")
-    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
-        course = container.until(stalls())
-
     qos_evidence.settle(
-        course.premises,
-        course.waits(),
-        *course.lives(),
+        stalled_by_factor.premises,
+        stalled_by_factor.waits(),
+        *stalled_by_factor.lives(),
     )
 
 
@@ -187,16 +218,13 @@ def test_a_factor_of_one_slows_nothing(qos_node, qos_kubelet, qos_catalog, qos_e
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/nobody-gets-on")
-def test_the_stall_is_one_of_the_whole_container(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_the_stall_is_one_of_the_whole_container(stalled, qos_evidence):
     """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
-    with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(rises("memory.pressure", "full total"))
-
     qos_evidence.settle(
-        course.premises,
-        course.rises("memory.pressure", "some total"),
-        course.rises("memory.pressure", "full total"),
-        course.still_runs(),
+        stalled.premises,
+        stalled.rises("memory.pressure", "some total"),
+        stalled.rises("memory.pressure", "full total"),
+        stalled.still_runs(),
     )
 
 

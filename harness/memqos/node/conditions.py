@@ -61,8 +61,11 @@ The kernel lets a task above memory.high go on without sleep for penalties of up
 """
 
 
-STALL_US = 10_000_000
-"""A stall that is no hiccup, in µs of memory pressure: five of the longest sleeps of a task above memory.high."""
+STALL_US = 4_000_000
+"""A stall that is no hiccup, in µs of memory pressure: two of the longest sleeps of a task above memory.high.
+
+How far a program comes meanwhile is held to the model, whatever the time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +168,7 @@ def rises(file: str, key: str) -> Condition:
 
 
 def stalls() -> Condition:
-    """Tasks of the container's pod have waited for memory for ten seconds in all."""
+    """Tasks of the container's pod have waited for memory for four seconds in all: two of the longest sleeps."""
     return Condition(
         f"memory.pressure some total reaches {STALL_US} µs",
         lambda sample: (sample.counter("memory.pressure", "some total") or 0) >= STALL_US,

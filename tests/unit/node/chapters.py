@@ -34,6 +34,24 @@ def cases(module):
                 yield pytest.param(function, KUBELETS[kubelet], id=f"{name}-{kubelet}")
 
 
+def scenes_of(function):
+    """What several tests of a chapter look at, of those that this one does, by their names: the fixtures' functions."""
+    module = inspect.unwrap(function).__globals__
+    found = {name: module[name] for name in given_to(function) if name in module}
+    return {name: inspect.unwrap(fixture) for name, fixture in found.items()}
+
+
+def given_to(function):
+    """The names of what a test, or a fixture, is given."""
+    return inspect.signature(function, follow_wrapped=False).parameters.keys()
+
+
+def called(function, given):
+    """A test, or a fixture, with those of these that it asks for, and with the scenes that are not among them."""
+    scenes = {name: called(scene, given) for name, scene in scenes_of(function).items() if name not in given}
+    return function(**{name: value for name, value in {**given, **scenes}.items() if name in given_to(function)})
+
+
 def pods(*names):
     """Pods of the catalogue."""
     return [CATALOGUE.pod(name) for name in names]

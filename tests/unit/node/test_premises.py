@@ -23,6 +23,7 @@ from memqos.plugin.catalogue import Catalogue
 from memqos.plugin.evidence import Evidence, Folder
 from memqos.plugin.keys import Notes
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
+from tests.unit.node.chapters import called, given_to, scenes_of
 from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench, other_values
 from tests.unit.node.samples import PLANNED, course, files, sample
@@ -42,11 +43,16 @@ def watching_tests():
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            if "qos_node.watched(" in inspect.getsource(function):
+            if "qos_node.watched(" in source_of(function):
                 marks = {mark.name: mark.args for mark in function.pytestmark}
                 for kubelet in marks["kubelet"]:
                     for words, case in variants(function, marks.get("parametrize")):
                         yield pytest.param(case, KUBELETS[kubelet], id=f"{name}-{kubelet}{words}")
+
+
+def source_of(function):
+    """What a test says, with the scenes that it looks at."""
+    return "".join(map(inspect.getsource, (function, *scenes_of(function).values())))
 
 
 def variants(function, parametrized):
@@ -88,17 +94,17 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
         "qos_node": bench.node,
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
+        "qos_scene": contextlib.nullcontext,
         "qos_zone": 1,
         "narrow_zone": 1,
         "qos_evidence": Evidence(
             notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=about(function)
         ),
     }
-    wanted = inspect.signature(function, follow_wrapped=False).parameters.keys() & given.keys()
     with contextlib.ExitStack() as stack, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-        if "narrow_zone" in wanted:
+        if "narrow_zone" in given_to(function):
             stack.enter_context(bench.node.narrowed(1))
-        function(**{name: given[name] for name in wanted})
+        called(function, given)
     return notes.findings
 
 
@@ -132,7 +138,7 @@ def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, k
     findings = findings_of(function, kubelet, tmp_path, breaks=(knob, f"{text}\n"))
     courses = list(by_course(findings))
 
-    assert len(courses) == inspect.getsource(function).count("qos_node.watched(")
+    assert len(courses) == source_of(function).count("qos_node.watched(")
     for premise, behaviours in ((premise_of(one, knob), behaviours_of(one)) for one in courses):
         assert premise.reason is not None
         if premise.expected == text:

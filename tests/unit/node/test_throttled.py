@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, 
 from memqos.model.knob import Bytes
 from memqos.node import watching
 from memqos.node.growth import furthest
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
 from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import course, files, sample
 from tests.unit.node.zoned import UNBOUNDED
@@ -60,10 +60,21 @@ class Early(MemoryBench):
         return high if high == UNBOUNDED else high // 2 // PAGE * PAGE
 
 
+def fixtures(bench, kubelet, evidence):
+    """What tests are given, by the plugin's names."""
+    return {
+        "qos_node": bench.node,
+        "qos_kubelet": KUBELETS[kubelet],
+        "qos_catalog": CATALOGUE,
+        "qos_scene": contextlib.nullcontext,
+        "qos_evidence": evidence,
+    }
+
+
 def findings_of(bench, name, kubelet, folder, **given):
     evidence, notes = evidence_in(folder)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever ends a test of a suite
-        getattr(MODULE, name)(bench.node, KUBELETS[kubelet], CATALOGUE, evidence, **given)
+        called(getattr(MODULE, name), fixtures(bench, kubelet, evidence) | given)
     return {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES}
 
 
@@ -138,11 +149,11 @@ def test_several_threads_may_grow_as_fast_as_so_many_tasks():
     assert fast.usage < fast.allowed
 
 
-@pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8"])
-def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(factor, tmp_path):
-    name = "test_growth_is_slow_from_where_the_factor_puts_memory_high"
+@pytest.mark.parametrize("given", [{}, {"factor": "0.6"}, {"factor": "0.8"}], ids=["0.4", "0.6", "0.8"])
+def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(given, tmp_path):
+    name = f"test_growth_is_slow_from_where_{'the' if given else 'a_low'}_factor_puts_memory_high"
 
-    assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
+    assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, **given)
 
 
 def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
