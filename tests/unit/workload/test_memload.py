@@ -67,7 +67,15 @@ def test_pages_can_be_compressed_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    "words", ["anon 1Mi threads=0", "anon 1Mi threads=65", "anon 1Mi fill=zeros", "file /f 1Mi threads=2"]
+    "words",
+    [
+        "anon 1Mi threads=0",
+        "anon 1Mi threads=65",
+        "anon 1Mi threads=2/s",
+        "anon 1Mi fill=zeros",
+        "anon 1Mi fill=runs fill=zeros",
+        "file /f 1Mi threads=2",
+    ],
 )
 def test_threads_and_fillings_that_there_are_not_are_refused(memload: Path, words: str) -> None:
     assert run(memload, *words.split())[0] == 2

@@ -40,11 +40,19 @@ static int parse_size(const char *text, uint64_t *size)
 	return 0;
 }
 
+static int parse_filling(struct command *command, const char *text)
+{
+	int runs = !strcmp(text, "runs");
+
+	command->repeat = runs ? RUN : 1;
+	return runs || !strcmp(text, "random") ? 0 : -1;
+}
+
 static int parse_threads(struct command *command, const char *text)
 {
 	uint64_t count;
 
-	if (parse_size(text, &count) || count < 1 || count > MAX_THREADS)
+	if (parse_size(text, &count) || text[strspn(text, "0123456789")] || count < 1 || count > MAX_THREADS)
 		return -1;
 	command->threads = (unsigned)count;
 	return 0;
@@ -58,10 +66,8 @@ static int parse_option(struct command *command, const char *word)
 		return parse_size(word + 5, &command->rate);
 	if (!strncmp(word, "threads=", 8) && command->verb == ANON)
 		return parse_threads(command, word + 8);
-	if (!strcmp(word, "fill=runs"))
-		command->repeat = RUN;
 	if (!strncmp(word, "fill=", 5))
-		return command->repeat == RUN || !strcmp(word, "fill=random") ? 0 : -1;
+		return parse_filling(command, word + 5);
 	if (!strcmp(word, "how=mmap") && command->path)
 		command->map = 1;
 	else if (strcmp(word, "how=write") || !command->path)
