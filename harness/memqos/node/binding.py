@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob, KnobValue, Text
 from memqos.model.node import NodeFacts
@@ -36,14 +37,24 @@ _HALVED = Reason(
 def bound_to(plan: Plan, zones: Zones, node: NodeFacts) -> Plan:
     """The plan with every container's request naming these zones of the node, as the Memory Manager would have it.
 
-    Where they are several it names CPUs too, as the CPU Manager would.
+    Where they are several it names CPUs too, as the CPU Manager would. UsageError for several that are none, that the
+    node has not, or of which the first has no CPUs.
     """
     if isinstance(zones, int):
         mems, on = str(zones), ""
     else:
-        [cpus] = [zone.cpus for zone in node.zones if zone.id == zones[0]]
-        mems, on = (",".join(map(str, numbers)) for numbers in (zones, cpus))
+        mems, on = (",".join(map(str, numbers)) for numbers in (zones, _cpus_of_first(zones, node)))
     return dataclasses.replace(plan, pods=tuple(_bound_pod(pod, mems, on) for pod in plan.pods))
+
+
+def _cpus_of_first(zones: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
+    cpus = {zone.id: zone.cpus for zone in node.zones}
+    if not zones or not cpus.keys() >= set(zones) or not cpus[zones[0]]:
+        raise UsageError(
+            f"no container can be bound to the NUMA zones {list(zones)} and run on the first of them.",
+            next_step=f"The machine has {', '.join(f'{zone} with {len(held)} CPUs' for zone, held in cpus.items())}.",
+        )
+    return cpus[zones[0]]
 
 
 def halved_classes(plan: Plan, *, page_size: int) -> Plan:

@@ -200,8 +200,8 @@ def finite_commands(args: Sequence[str]) -> int:
 
 def threads_of(args: Sequence[str]) -> int:
     """How many threads the workload's commands use memory with at most; 1 where none says how many."""
-    words = [word for command in _commands(args) for word in command if word.startswith("threads=")]
-    return max((int(word.removeprefix("threads=")) for word in words), default=1)
+    words = (word.partition("=") for command in _commands(args) for word in command)
+    return max((int(count) for name, _, count in words if name == "threads" and count.isdecimal()), default=1)
 
 
 def _commands(args: Sequence[str]) -> list[list[str]]:

@@ -49,9 +49,10 @@ def test_the_nearest_may_have_the_higher_number():
         zones((10, 20), (20, 10)),
         zones((10, 20, 20), (20, 10, 20), (20, 20, 10)),
         zones((), (), ()),
+        zones((10, 12), (12, 10), (20, 20)),
         [],
     ],
-    ids=["one", "two", "equal", "untold", "none"],
+    ids=["one", "two", "equal", "untold", "told-of-some", "none"],
 )
 def test_zones_without_an_order_that_shows(there: list[NumaZone]):
     assert fallback(there) is None

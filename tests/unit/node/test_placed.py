@@ -10,7 +10,7 @@ from memqos.errors import MachineryError, NonconformanceError, UsageError
 from memqos.node.narrowing import narrow_zone
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
-from tests.unit.node.fakes import FACTS, FOUR
+from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
 from tests.unit.node.test_premises import findings_of
@@ -71,6 +71,17 @@ def test_zones_that_are_all_equally_far_have_no_order():
     with pytest.raises(UsageError, match="has one that is nearer to it than another one"):
         node.fallback()
     assert MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR)).node.why_not("distances") == ""
+
+
+@pytest.mark.parametrize("zones", [[], [9], [0, 9], [1, 0]], ids=["none", "unknown", "unknown-second", "without-cpus"])
+def test_zones_that_nothing_can_be_bound_to_are_refused_in_words(zones):
+    node = MemoryBench(node=dataclasses.replace(FACTS, zones=FAR)).node
+    with (
+        pytest.raises(UsageError, match="no container can be bound to the NUMA zones") as caught,
+        node.watched(CATALOGUE.pod("one-zone"), KUBELETS["v1.37-tiered"], rests_on=MODULE.MEMS, zone=zones),
+    ):
+        raise AssertionError
+    assert caught.value.next_step == "The machine has 0 with 2 CPUs, 1 with 0 CPUs."
 
 
 def test_a_kernel_that_moves_nothing_deviates(tmp_path):

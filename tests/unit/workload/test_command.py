@@ -78,6 +78,7 @@ def test_a_path_that_a_line_cannot_say(path: str) -> None:
         ("", 1),
         ("anon 1Mi , hold", 1),
         ("--commands /c anon 1Mi threads=3 , anon 1Mi threads=2", 3),
+        ("anon 1Mi threads=two , file /threads=7 1Mi , anon 1Mi threads=", 1),
     ],
 )
 def test_the_most_threads_of_any_command(words: str, threads: int) -> None:

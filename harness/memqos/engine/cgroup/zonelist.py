@@ -39,6 +39,6 @@ def fallback(zones: Sequence[NumaZone]) -> Fallback | None:
 
 
 def _distance(home: NumaZone, zones: Sequence[NumaZone], other: NumaZone) -> int:
-    """As ACPI's SLIT has it, by the order of ids; 20, as the kernel takes it to be, where nothing is told."""
+    """As ACPI's SLIT has it, by the order of ids; 20, as the kernel takes it to be, where it is not told of each."""
     order = sorted(zone.id for zone in zones)
-    return home.distances[order.index(other.id)] if home.distances else 20
+    return home.distances[order.index(other.id)] if len(home.distances) == len(order) else 20
