@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding
 from memqos.node.conditions import SLACK
@@ -23,7 +23,8 @@ class Compressed(Judged):
                 if (pool := one.number(_POOL)) is not None and (swap := one.number(_SWAP)) is not None]  # fmt: skip
         pool, swap = max(seen, default=(0, 0))
         expected = f"above 0, and less than half of the {swap} bytes in swap"
-        return self._finding(_POOL, expected, pool if seen else None, 0 < pool < swap / 2)
+        found = self._finding(_POOL, expected, pool if seen else None, 0 < pool < swap / 2)
+        return replace(found, measured=True)
 
     def counts_as_swap(self, *, cpus: int) -> Finding:
         """What was in zswap, more than a batch of each CPU, was in memory.swap.current with its full size.
@@ -37,7 +38,8 @@ class Compressed(Judged):
         slack = cpus * SLACK
         expected = f"at least {kept - slack} in swap, of {kept} in zswap, which are more than {slack}"
         holds = kept > slack and swap >= kept - slack
-        return self._finding(_SWAP, expected, swap if seen else None, holds, key="zswapped")
+        found = self._finding(_SWAP, expected, swap if seen else None, holds, key="zswapped")
+        return replace(found, measured=True)
 
     def compresses_nothing(self) -> Finding:
         """In no sample did zswap take any memory for it."""
