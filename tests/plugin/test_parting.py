@@ -115,6 +115,16 @@ def test_parts_that_begin_half_a_day_later_divide_by_the_times_of_then(suite, ru
     assert numbers(bundle(pytester)) == [0]
 
 
+def test_times_of_parts_that_are_damaged_are_set_aside_anew(suite, run, pytester, tmp_path):
+    suite(CASES)
+    (tmp_path / "cache/durations-of-shards.json").write_text('{"schema": "memqos-dur')
+    keep_times(tmp_path / "cache", longest=6)
+    run("--memqos-shard=1/2")
+    keep_times(tmp_path / "cache", longest=0)
+    run("--memqos-shard=2/2")
+    assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
+
+
 def test_without_a_cache_to_write_to_parts_go_by_the_times_that_there_are(suite, run, pytester, tmp_path):
     suite(CASES)
     keep_times(tmp_path / "cache", longest=6)

@@ -91,7 +91,7 @@ def durations_for_shards() -> dict[str, float]:
     """
     file = durations_file().with_name("durations-of-shards.json")
     with contextlib.suppress(OSError):
-        if not file.exists() or utc_now().timestamp() - file.stat().st_mtime >= _HALF_A_DAY:
+        if _read(file) is None or utc_now().timestamp() - file.stat().st_mtime >= _HALF_A_DAY:
             _write(file, stored_durations())
         os.utime(file)
     kept = _read(file)
