@@ -24,6 +24,9 @@ from memqos.report.outcome import Outcome, TestResult
 __all__ = ["cited", "publish", "summary_shown"]
 
 
+_NOT_WRONG = frozenset({Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE})
+
+
 def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, str]]:
     """The claims that results cite, with what they say; a run's folder is to be read without its suites."""
     found: dict[str, dict[str, str]] = {}
@@ -38,9 +41,9 @@ def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, s
 def publish(bundle: Bundle, folder: Path) -> None:
     """The very last: evidence made small, the run's hashes, and its summary for a CI system that takes one."""
     with contextlib.suppress(OSError, ValueError):
-        conforming = (one.folder for one in bundle.results if one.outcome is Outcome.CONFORMS and one.folder)
+        not_wrong = (one.folder for one in bundle.results if one.outcome in _NOT_WRONG and one.folder)
         shared = (each for kind in ("machines", "populations") for each in folder.glob(f"{kind}/*"))
-        files.compress_evidence([*map(folder.joinpath, conforming), *shared])
+        files.compress_evidence([*map(folder.joinpath, not_wrong), *shared])
         files.compress_evidence(map(folder.joinpath, _repeated(bundle)), with_logs=True)
         files.compress_findings(folder)
         seal(folder)
