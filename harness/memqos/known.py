@@ -1,4 +1,4 @@
-"""Known deviations: what a runtime's versions are known to do wrong, claim by claim and knob by knob.
+"""Known deviations: what versions of a runtime or of the kernel are known to do wrong, by claim and knob.
 
 A deviation that is listed is told as known, and does not fail a run. The list is strict: an entry is for one claim, one
 knob, one runtime's versions and, where it says so, one cgroup driver and one observed value; it hides nothing else.
@@ -23,6 +23,9 @@ __all__ = ["EVIDENCE", "KnownDeviation", "amended", "load_all", "load_known", "r
 EVIDENCE = "known"
 """The name under which a finding's evidence says which entry it is."""
 
+LINUX = "linux"
+"""What the kernel is called in a list."""
+
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 
@@ -30,10 +33,10 @@ _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 class KnownDeviation:
     """One entry of known.toml, or of a list of the same kind; a table with several claims is an entry for each of them.
 
-    runtime: a CRI or OCI runtime's own name. since, fixed: the first release that deviates, and the first that does
-    not any more; "" for every one from the beginning, and for none yet. claim, knob: what deviates. beside: the other
-    runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: "" for either driver and for any
-    value. upstream: where it is known. sometimes: whether it may also be right.
+    runtime: a CRI or OCI runtime's own name, or linux for the kernel. since, fixed: the first release that deviates,
+    and the first that does not any more; "" for every one from the beginning, and for none yet. claim, knob: what
+    deviates. beside: the other runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: ""
+    for either driver and for any value. upstream: where it is known. sometimes: whether it may also be right.
     """
 
     name: str
@@ -81,9 +84,12 @@ def amended(
     return finding
 
 
-def runtimes_told(told: Iterable[str]) -> dict[str, str]:
-    """Names and versions in texts such as "containerd 1.7.24", "runc of unknown version (a given file)"."""
-    found = {}
+def runtimes_told(told: Iterable[str], *, kernel: str) -> dict[str, str]:
+    """Names and versions in texts such as "containerd 1.7.24", "runc of unknown version (a given file)".
+
+    kernel: its release, as uname tells it, which is linux's version; "" for one that is not known.
+    """
+    found = {LINUX: kernel} if kernel else {}
     for text in told:
         name, _, version = text.partition(" ")
         found[name] = version.partition(" (")[0] if _RELEASE.match(version) else ""

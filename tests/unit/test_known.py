@@ -90,7 +90,21 @@ def test_names_and_versions_are_read_as_machines_tell_them():
         "runc of unknown version (a given file)",
         "crun 1.21 (a given file in runc's place)",
     ]
-    assert runtimes_told(told) == {"containerd": "1.7.24~ds1", "runc": "", "crun": "1.21"}
+    assert runtimes_told(told, kernel="") == {"containerd": "1.7.24~ds1", "runc": "", "crun": "1.21"}
+
+
+def test_the_kernel_is_told_as_linux():
+    told = runtimes_told(["runc 1.1.15"], kernel="6.12.95+deb12-amd64")
+    assert told == {"linux": "6.12.95+deb12-amd64", "runc": "1.1.15"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_of"),
+    [("6.11.9", False), ("6.12.95+deb12-amd64", True), ("7.2.8-cloud-amd64", True), ("7.3.0-rc1", False), ("", False)],
+)
+def test_an_entry_may_be_of_releases_of_the_kernel(kernel, is_of):
+    entry = replace(ENTRY, runtime="linux", since="6.12", fixed="7.3")
+    assert entry.is_of(runtimes_told(["runc 1.1.15"], kernel=kernel), "systemd") is is_of
 
 
 def ran(machine, *findings, claim=CLAIM, driver="systemd", name="one"):
@@ -100,7 +114,7 @@ def ran(machine, *findings, claim=CLAIM, driver="systemd", name="one"):
 KNOWN = amended(DEVIATING, CLAIM, [ENTRY], runtimes=RUNTIMES, driver="systemd")
 RIGHT = replace(DEVIATING, verdict=Verdict.CONFORMS, observed="0")
 MACHINES = (
-    {"id": "old", "runtimes": ["containerd 1.7.24", "runc 1.1.15"]},
+    {"id": "old", "kernel": "6.12.95", "runtimes": ["containerd 1.7.24", "runc 1.1.15"]},
     {"id": "new", "runtimes": ["runc 1.3.1"]},
     {"id": "mended", "runtimes": ["runc 1.3.2"]},
     {"id": "?"},
@@ -128,6 +142,12 @@ def test_an_entry_that_does_not_deviate_any_more_is_told_by_version():
 )
 def test_nothing_is_told_of_an_entry_that_no_case_could_tell(results):
     assert known_gone(results, MACHINES, [ENTRY]) == ()
+
+
+def test_an_entry_of_the_kernel_that_does_not_deviate_any_more_is_told_by_its_release():
+    entry = replace(ENTRY, runtime="linux", since="6.12", fixed="")
+    [line] = known_gone([ran("old", RIGHT), ran("new", RIGHT)], MACHINES, [entry])
+    assert line.startswith("linux 6.12.95 has memory.swap.max right in lifecycle/swap-stays")
 
 
 def test_a_knob_that_the_claim_says_nothing_of_is_told():
@@ -172,7 +192,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     known = claims.load(data_root() / "suites")
     for entry in entries:
         assert entry.claim in known, entry.name
-        others = {"update", "reason", "cgroup", "state", "memory.events oom_kill"}
+        others = {"update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
         assert entry.knob in {*Knob, *others} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
     assert len({(entry.name, entry.claim) for entry in entries}) == len(entries) >= 2

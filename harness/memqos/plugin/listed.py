@@ -55,7 +55,8 @@ def known_or_not(finding: Finding, claim: str, station: Station | None, lists: t
     listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
     if station is None or not listed:
         return finding
-    return amended(finding, claim, listed, runtimes=runtimes_told(station.runtimes), driver=str(station.key.driver))
+    runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
+    return amended(finding, claim, listed, runtimes=runtimes, driver=str(station.key.driver))
 
 
 _ACCEPTED = pytest.StashKey[tuple[Accepted, ...]]()

@@ -20,7 +20,10 @@ def known_gone(
     The claim may also conform without a word about such a knob: then the entry names one that there is none. Nothing is
     said of an entry that deviates only sometimes, and of one that no case could tell.
     """
-    told = {str(machine.get("id")): runtimes_told(machine.get("runtimes", ())) for machine in machines}
+    told = {
+        str(machine.get("id")): runtimes_told(machine.get("runtimes", ()), kernel=str(machine.get("kernel", "")))
+        for machine in machines
+    }
     return tuple(line for entry in known if not entry.sometimes for line in _gone(entry, results, told))
 
 
