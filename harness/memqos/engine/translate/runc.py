@@ -7,6 +7,7 @@ libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
@@ -18,7 +19,7 @@ from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, 
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 
-__all__ = ["RUNC_SOURCES", "runc_writes", "swap_max_of"]
+__all__ = ["RUNC_SOURCES", "runc_writes", "set_by_update", "swap_max_of"]
 
 _NUMBERS = frozenset(
     {Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.CPU_WEIGHT}
@@ -62,6 +63,24 @@ def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> R
     files += entries
     return RuntimeWrites(
         files=tuple(files), scope=partial(_properties, resources, swap, traits, host.systemd) if systemd else None
+    )
+
+
+def set_by_update(sent: OciResources, stored: OciResources, traits: Traits) -> OciResources:
+    """What an OCI runtime sets when it is told to update a container to this; what is not said is None.
+
+    stored: what reached it until now. From 1.2 on runc sets the limits of memory and swap that are not said as it keeps
+    them, so that memory.swap.max is made of both; older ones, and other OCI runtimes, set what is said. Source: runc
+    update.go.
+    """
+    if not traits.has(Feature.UPDATE_KEEPS_MEMORY):
+        return sent
+    unsaid_swap = 0 if sent.memory_limit == -1 else stored.memory_swap
+    return replace(
+        sent,
+        memory_limit=stored.memory_limit if sent.memory_limit is None else sent.memory_limit,
+        memory_reservation=stored.memory_reservation if sent.memory_reservation is None else sent.memory_reservation,
+        memory_swap=unsaid_swap if sent.memory_swap is None else sent.memory_swap,
     )
 
 

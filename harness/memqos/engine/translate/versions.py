@@ -62,6 +62,7 @@ class Feature(StrEnum):
     SWAP_NEEDS_CONTROLLER = "leaves a swap limit out where the swap controller is missing"
     UPDATE_KEEPS_UNIFIED = "passes unified on in updates"
     QUADRATIC_WEIGHT = "makes cpu.weight from cpu.shares by the quadratic formula"
+    UPDATE_KEEPS_MEMORY = "sets a limit of memory or swap that an update does not name again, as it was"
     ROUNDED_QUOTA_IN_FILE = "writes the quota that systemd rounds to into cpu.max too"
     MISSING_SWAP_FILE_TOLERATED = "does not mind a missing memory.swap.max, if it should hold 0 or max"
     UNLIMITED_MEMORY_TAKES_SWAP = "takes a swap limit beside an unlimited memory limit as it is"
@@ -103,6 +104,7 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.CPUSET_BYTES_IN_ORDER: (1, 1, 6),
         Feature.HUGETLB_RESERVATIONS: (1, 1, 10),
         Feature.MISSING_SWAP_FILE_TOLERATED: (1, 2),
+        Feature.UPDATE_KEEPS_MEMORY: (1, 2),
         Feature.UNLIMITED_MEMORY_TAKES_SWAP: (1, 2, 1),
         Feature.QUADRATIC_WEIGHT: (1, 3, 2),
         Feature.ROUNDED_QUOTA_IN_FILE: (1, 3, 2),

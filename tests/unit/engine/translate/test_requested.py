@@ -3,6 +3,8 @@
 import pytest
 
 from memqos.engine.translate.requested import requested, requested_again, requested_cgroup
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
@@ -204,6 +206,35 @@ def test_docker_in_its_own_words():
     )
     assert [(one.name, one.value, one.origin) for one in reason.inputs] == [("Memory", "33554432", "Docker request 2")]
     assert planned[Knob.MEMORY_LOW].reason.source == "docker 26.1.5; OCI runtime specification, linux.resources"
+
+
+FORKY_DOCKER = Runtimes(cri=traits_of("docker", "28.5.2"), oci=traits_of("runc", "1.3.6"))
+
+
+@pytest.mark.parametrize(
+    ("update", "limit", "swap", "low"),
+    [
+        ({"Memory": 72 * MI}, "75497472", "8388608", "16777216"),
+        ({"MemorySwap": 96 * MI}, "67108864", "33554432", "16777216"),
+        ({"MemoryReservation": 24 * MI}, "67108864", "16777216", "25165824"),
+        ({"Memory": 72 * MI, "MemorySwap": 72 * MI}, "75497472", "0", "16777216"),
+        ({"CpuShares": 256}, "67108864", "16777216", "16777216"),
+    ],
+)
+def test_newer_runc_sets_what_docker_s_update_does_not_name_as_it_was(update, limit, swap, low):
+    first = {"Memory": 64 * MI, "MemorySwap": 80 * MI, "MemoryReservation": 16 * MI}
+    container = requested_again(requested(first, FORKY_DOCKER, HOST), update)
+    assert shown(container, [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.MEMORY_LOW]) == {
+        "memory.max": limit,
+        "memory.swap.max": swap,
+        "memory.low": low,
+    }
+
+
+def test_newer_runc_sets_no_swap_limit_for_a_memory_limit_of_max():
+    before, sent = OciResources(memory_limit=64 * MI, memory_swap=80 * MI), OciResources(memory_limit=-1)
+    assert set_by_update(sent, before, FORKY_DOCKER.oci) == OciResources(memory_limit=-1, memory_swap=0)
+    assert set_by_update(sent, before, TRIXIE.oci) == sent
 
 
 def test_what_docker_or_the_oci_runtime_refuses_of_docker_s_words():
