@@ -119,15 +119,17 @@ def squeeze_of(
     past_low: bool,
     recursive: bool,
     deep: bool = False,
+    besides: int = 0,
     spare: int | None = None,
     generations: bool = False,
 ) -> Squeeze:
     """How much the neighbour takes to press as `Watch.press` says.
 
     recursive: whether cgroups are mounted with memory_recursiveprot. deep: whether to take three quarters of what is
-    exposed, and not half of it. spare: bytes that the whole machine has to give,
-    where that is what runs short; None where it is kubepods. generations: how the machine reclaims. UsageError if
-    kubepods is to run short and has no limit.
+    exposed, and not half of it. besides: bytes that something beside the pods can lose, and is to lose some of: who is
+    reclaimed from first is nobody's promise. spare: bytes that the whole machine has to give, where that is what runs
+    short; None where it is kubepods. generations: how the machine reclaims. UsageError if kubepods is to run short and
+    has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
@@ -146,7 +148,9 @@ def squeeze_of(
             least = _amount(found.min, found.usage)
             most = max(least, _amount(found.low, found.usage))
             exposed, hidden = exposed + found.usage - most, hidden + most - least
-    short = exposed + hidden // 2 if past_low else exposed * 3 // 4 if deep else exposed // 2
+    short = exposed * 3 // 4 if deep else exposed // 2
+    if past_low or besides:
+        short = exposed + (hidden // 2 if past_low else besides // 2)
     return Squeeze(
         counts=counts,
         takes=free + short,

@@ -158,12 +158,14 @@ class Watch:
         whole_node: bool = False,
         dirty: bool = False,
         deep: bool = False,
+        besides: int = 0,
     ) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
         What it takes beyond is half of what nothing protects from it; deep: three quarters of that; past_low: all of
-        it, and half of what only memory.low protects. whole_node: take what the machine has left instead, which is
-        little where it is `scarce`.
+        it, and half of what only memory.low protects. besides: bytes that something else can lose, which is to be
+        reached too: all that pods can lose, and half of these. whole_node: take what the machine has left instead,
+        which is little where it is `scarce`.
         dirty: leave page cache as the pods wrote it; it is written to the disk first otherwise. Returns when it has
         done so. UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
         """
@@ -179,6 +181,7 @@ class Watch:
             grows,
             past_low=past_low,
             deep=deep,
+            besides=besides,
             recursive=self._hierarchy.is_recursive,
             spare=spare(self._target, self._kubelet.node.page_size) if whole_node else None,
             generations=whole_node and by_generations(self._target),

@@ -30,11 +30,13 @@ class DaemonBench(PressedBench):
     """A machine with a daemon, of which it takes 12 MiB when it runs short, unless memory.min above it covers all.
 
     ignores: also "daemon" (it takes nothing of it), "answer" (nobody answers). swaps: whether that goes to swap.
+    pods_first: it takes nothing of it while pods have something to lose.
     """
 
-    def __init__(self, *args, swaps=False, **facts):
+    def __init__(self, *args, swaps=False, pods_first=False, **facts):
         super().__init__(*args, spare=SPARE, generations=True, **facts)
         self.swaps = swaps
+        self.pods_first = pods_first
         self.daemon = None
         self.target.on(("sh", "-ec"), self._script)
 
@@ -57,6 +59,7 @@ class DaemonBench(PressedBench):
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
         covered = self._amount(self.daemon.parent, "memory.min") >= HELD and self.ignores != "memory.min"
+        covered |= self.pods_first and int(line.split()[1]) <= SPARE + HELD
         if not covered and self.ignores != "daemon":
             self.cgroups.show(self.daemon, "memory.current", f"{HELD - 12 * MIB}\n")
             if self.swaps:
@@ -98,6 +101,12 @@ def test_a_daemon_keeps_what_is_reserved_and_enforced(function, ignores, wrong, 
     bench = DaemonBench(ignores=ignores)
 
     assert deviating(function, bench, "v1.36-tiered", tmp_path, given=beside(bench)) == wrong
+
+
+def test_a_kernel_that_takes_from_pods_first_takes_from_an_unreserved_daemon_then(tmp_path):
+    bench = DaemonBench(pods_first=True)
+
+    assert deviating(YIELDS, bench, "v1.36-tiered", tmp_path, given=beside(bench)) == set()
 
 
 def test_a_daemon_says_nothing_of_the_other_way():

@@ -132,6 +132,13 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
     assert counted.why_not == broken.why_not
 
 
+def test_what_something_else_can_lose_is_reached_past_all_that_pods_can(tmp_path):
+    with full(PressedBench(), KUBELETS["v1.27"]) as watch:
+        pressure = watch.press("neighbour", besides=40 << 20)
+
+    assert pressure.squeeze.short == (48 << 20) + (20 << 20)
+
+
 def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
         pressure = watch.press("neighbour")
