@@ -14,9 +14,10 @@
     kubepods, no shortage
       pod unguarded          nothing                                    48 Mi of cache
       pod neighbour          nothing                                    nothing            what is left, and half of
-                                                                                           what pods can lose; or all
-                                                                                           of it, and half of the
-                                                                                           daemon's, to reach that
+                                                                                           what pods can lose; all of
+                                                                                           it, and half of the
+                                                                                           daemon's, where nothing
+                                                                                           protects that
 
 Who is killed is the model's word (`memqos.engine.cgroup.oom_killer`), for the scores and the use at that time, and is
 held to where the first is ahead by 8 Mi. What is protected of the daemon is that of protection, with the root as the
@@ -66,12 +67,12 @@ def beside(scarce_node, qos_catalog):
     """Whether a daemon that memory may be reserved for keeps its own while a pod takes all it can, by the kubelet."""
     pods = [qos_catalog.pod(name) for name in ["unguarded", "neighbour"]]
 
-    def pressed(kubelet, *, reaches_daemon):
+    def pressed(kubelet):
         with (
             scarce_node.watched_pods(pods, kubelet, rests_on=PREMISES, steered=True) as watch,
             scarce_node.daemon(RESERVED) as daemon,
         ):
-            lost = watch.press("neighbour", whole_node=True, besides=daemon.before if reaches_daemon else 0)
+            lost = watch.press("neighbour", whole_node=True, besides=daemon.exposed)
             return lost, daemon.keeps_its_memory(), daemon.gives_way(), daemon.answers()
 
     return pressed
@@ -82,7 +83,7 @@ def beside(scarce_node, qos_catalog):
 @pytest.mark.claim("node/reserved-daemon-keeps-its-memory")
 def test_a_reserved_daemon_keeps_its_memory_and_answers(beside, qos_kubelet, qos_evidence):
     """system-reserved is among what its kubelet enforces: the cgroup has a memory.min, and the daemon is below it."""
-    pressure, keeps, _, answers = beside(qos_kubelet, reaches_daemon=False)
+    pressure, keeps, _, answers = beside(qos_kubelet)
 
     qos_evidence.settle(*pressure.premises, keeps, pressure.gives_way("unguarded"), answers)
 
@@ -92,6 +93,6 @@ def test_a_reserved_daemon_keeps_its_memory_and_answers(beside, qos_kubelet, qos
 @pytest.mark.claim("node/unenforced-daemon-makes-room")
 def test_a_daemon_makes_room_where_its_reservation_is_not_enforced(beside, qos_kubelet, qos_evidence):
     """The same reservation is subtracted from what pods may have, and protects nobody."""
-    pressure, _, gives_way, answers = beside(qos_kubelet.with_enforced("pods"), reaches_daemon=True)
+    pressure, _, gives_way, answers = beside(qos_kubelet.with_enforced("pods"))
 
     qos_evidence.settle(*pressure.premises, gives_way, answers)

@@ -67,6 +67,11 @@ class Daemon:
     folder: str
     before: int
 
+    @property
+    def exposed(self) -> int:
+        """Bytes that it can lose when the whole machine runs short: none where something protects it."""
+        return self.before if self._counts().shelter is Shelter.NONE else 0
+
     def keeps_its_memory(self) -> Finding:
         """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
