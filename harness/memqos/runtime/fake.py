@@ -155,7 +155,7 @@ class FakeRuntime:
         )
         asked = _accepted("UpdateContainerResources", sent_on)
         if known.state is ContainerState.RUNNING:
-            self._write("UpdateContainerResources", known.cgroup, asked)
+            self._write("UpdateContainerResources", known.cgroup, asked, known.specification)
         known.specification = asked
         known.resources = _merged(known.resources, resources)
 
@@ -265,10 +265,11 @@ class FakeRuntime:
     def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
         return self._layout.whole(parent, container_id)
 
-    def _write(self, method: str, cgroup: CgroupPath, resources: OciResources) -> CgroupPath:
+    def _write(
+        self, method: str, cgroup: CgroupPath, asked: OciResources, stored: OciResources | None = None
+    ) -> CgroupPath:
         """Let the OCI runtime write, and say where."""
-        writes = runtime_writes(resources, self._runtimes.oci, self._host)
-        if writes.refusal:
+        if (writes := runtime_writes(asked, self._runtimes.oci, self._host, stored=stored)).refusal:
             raise _error(method, writes.refusal)
         holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup
         self._cgroups.make(holder)

@@ -48,7 +48,8 @@ class FakeDockerRuntime(FakeRuntime):
         """Write what is named; the daemon keeps it beside what it was told before."""
         known = self._known(container, "ContainerUpdate")
         answer = _accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
-        self._write("ContainerUpdate", known.cgroup, answer.resources)
+        self._write("ContainerUpdate", known.cgroup, answer.resources, known.specification)
+        known.specification = answer.over(known.specification)
         self._kept[container.id] = answer.held
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002

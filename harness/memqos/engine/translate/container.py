@@ -47,14 +47,16 @@ def updated(
     to_oci = oci.oci_for_update(
         stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages
     )
-    return _passed_on(to_oci, runtimes, host)
+    return _passed_on(to_oci, runtimes, host, stored=stored)
 
 
-def _passed_on(to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost) -> tuple[OciTranslation, RuntimeWrites]:
+def _passed_on(
+    to_oci: OciTranslation, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources | None = None
+) -> tuple[OciTranslation, RuntimeWrites]:
     if to_oci.refusal:
         return to_oci, RuntimeWrites(refusal=to_oci.refusal)
     read = as_read(to_oci, runtimes.oci, host.driver)
-    return read, runtime_writes(read.resources, runtimes.oci, host)
+    return read, runtime_writes(read.resources, runtimes.oci, host, stored=stored)
 
 
 def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> ContainerTranslation:

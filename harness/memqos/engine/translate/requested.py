@@ -15,7 +15,6 @@ from memqos.engine.translate import dockerd
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.dockerd import HostConfig
 from memqos.engine.translate.resources import OciResources, Unsayable
-from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.runtime_rules import runtime_writes, source, values
 from memqos.engine.translate.versions import Runtimes
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
@@ -172,14 +171,16 @@ def _updated(request: AnyRequest, held: _Held, host: RuntimeHost) -> tuple[_Made
         to_oci, writes = updated(request, held.runtimes, host, stored=held.stored)
         return _Made(to_oci.resources, to_oci.unsayable), writes
     answer = dockerd.docker_updated(held.kept, request, swap_controller=host.swap_file)
-    passed = replace(answer, resources=set_by_update(answer.resources, held.stored, held.runtimes.oci))
-    return _Made(answer.over(held.stored), kept=answer.held), _passed_on(passed, held.runtimes, host)
+    writes = _passed_on(answer, held.runtimes, host, stored=held.stored)
+    return _Made(answer.over(held.stored), kept=answer.held), writes
 
 
-def _passed_on(answer: dockerd.DockerdAnswer, runtimes: Runtimes, host: RuntimeHost) -> RuntimeWrites:
+def _passed_on(
+    answer: dockerd.DockerdAnswer, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources | None = None
+) -> RuntimeWrites:
     if answer.refusal:
         return RuntimeWrites(refusal=answer.refusal)
-    return runtime_writes(answer.resources, runtimes.oci, host)
+    return runtime_writes(answer.resources, runtimes.oci, host, stored=stored)
 
 
 def _wordless(unsayable: Iterable[Unsayable]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from memqos.engine.translate.crun import CRUN_SOURCES, crun_writes
 from memqos.engine.translate.kernel_text import shows, taken
 from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes
+from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes, set_by_update
 from memqos.engine.translate.runsc import RUNSC_SOURCES, runsc_writes
 from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
 from memqos.engine.translate.versions import RuntimeName, Traits
@@ -28,10 +28,17 @@ _HOST = RuntimeHost()
 _KNOBS = {knob.value: knob for knob in Knob}
 
 
-def runtime_writes(resources: OciResources, oci: Traits, host: RuntimeHost = _HOST) -> RuntimeWrites:
-    """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime."""
+def runtime_writes(
+    resources: OciResources, oci: Traits, host: RuntimeHost = _HOST, *, stored: OciResources | None = None
+) -> RuntimeWrites:
+    """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime.
+
+    stored: what reached it of the container until now, if this is an update; None if it is the creation.
+    """
     if oci.runtime not in _WRITERS:
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
+    if stored is not None:
+        resources = set_by_update(resources, stored, oci)
     if host.cgroup_version is CgroupVersion.V1:
         return written_on_v1(resources, oci, host)
     return _WRITERS[oci.runtime](resources, oci, host)

@@ -231,6 +231,17 @@ def test_newer_runc_sets_what_docker_s_update_does_not_name_as_it_was(update, li
     }
 
 
+def test_newer_runc_sets_what_docker_does_not_pass_on_of_a_cri_request_as_it_was():
+    """Docker has no way to say -1 of memory and swap: they are 80 MiB together, as before."""
+    first = ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=80 * MI)
+    update = ContainerResources(memory_limit_in_bytes=72 * MI, memory_swap_limit_in_bytes=-1)
+    container = requested_again(requested(first, FORKY_DOCKER, HOST), update)
+    assert shown(container, [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]) == {
+        "memory.max": "75497472",
+        "memory.swap.max": "8388608",
+    }
+
+
 def test_newer_runc_sets_no_swap_limit_for_a_memory_limit_of_max():
     before, sent = OciResources(memory_limit=64 * MI, memory_swap=80 * MI), OciResources(memory_limit=-1)
     assert set_by_update(sent, before, FORKY_DOCKER.oci) == OciResources(memory_limit=-1, memory_swap=0)
