@@ -66,7 +66,9 @@ def make_wrong(runtime: Asked, way: Way) -> None:
     right, run_in = runtime.fake._write, runtime.cgroups.run_in
     changes: Mapping[str, Callable[[Any], object] | None] = {"start": way.create, "update": way.update}
 
-    def write(method: str, cgroup: CgroupPath, resources: OciResources) -> CgroupPath:
+    def write(
+        method: str, cgroup: CgroupPath, resources: OciResources, stored: OciResources | None = None
+    ) -> CgroupPath:
         verb = VERB_OF.get(method, "")
         if verb in way.instead:
             return cgroup
@@ -74,7 +76,7 @@ def make_wrong(runtime: Asked, way: Way) -> None:
         document: dict[str, Any] = resources.document()
         if change is not None and way.of_sandboxes != bool(verb):
             change(document)
-        holder = right(method, cgroup, resources_of(document))
+        holder = right(method, cgroup, resources_of(document), stored)
         if verb in way.after:
             way.after[verb](Cgroup(runtime.cgroups, holder))
         if verb in way.refuses:
