@@ -5,8 +5,8 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import AdmittedPod
-from memqos.node.combining import Combined, after, both, either
-from memqos.node.conditions import (
+from memqos.node.behaviour.combining import Combined, after, both, either
+from memqos.node.behaviour.conditions import (
     Condition,
     Sample,
     counted,
@@ -17,14 +17,14 @@ from memqos.node.conditions import (
     rises,
     stalls,
 )
-from memqos.node.course import Course
+from memqos.node.behaviour.course import Course
+from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour.watched import Sees, WatchedContainer
+from memqos.node.behaviour.watching import Watch
 from memqos.node.fake import fake_node
-from memqos.node.population import Population
-from memqos.node.premises import Premises
-from memqos.node.resizing import Moment, Resized
+from memqos.node.pods.population import Population
+from memqos.node.pods.resizing import Moment, Resized
 from memqos.node.under_test import NodeUnderTest
-from memqos.node.watched import Sees, WatchedContainer
-from memqos.node.watching import Watch
 from memqos.plugin.catalogue import Catalogue
 from memqos.plugin.evidence import Evidence
 from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle

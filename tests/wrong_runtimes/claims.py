@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from memqos.engine.answer.finding import Finding
-from memqos.node.conversing import Conversation
-from memqos.node.living import Life
+from memqos.node.requests.conversing import Conversation
+from memqos.node.requests.living import Life
 from memqos.node.under_test import NodeUnderTest
 from tests.unit.node.asked import CATALOGUE
 from tests.unit.node.test_conversing import VERBS as OF_CRI

@@ -22,7 +22,7 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
-from memqos.node.recorded import recorded_population
+from memqos.node.pods.recorded import recorded_population
 
 __all__ = ["Audit", "Question", "judged"]
 

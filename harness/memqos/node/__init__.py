@@ -1,11 +1,11 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
 from memqos.enactor.base import AdmittedPod
-from memqos.node.combining import after, both, either
-from memqos.node.conditions import Condition, counted, ended, exceeds, gathered, reaches, rises
-from memqos.node.course import Course
-from memqos.node.population import Population
-from memqos.node.resizing import Resized
+from memqos.node.behaviour.combining import after, both, either
+from memqos.node.behaviour.conditions import Condition, counted, ended, exceeds, gathered, reaches, rises
+from memqos.node.behaviour.course import Course
+from memqos.node.pods.population import Population
+from memqos.node.pods.resizing import Resized
 from memqos.node.under_test import NodeUnderTest
 
 __all__ = [

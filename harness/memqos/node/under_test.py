@@ -21,22 +21,22 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.node.binding import Zones, bound_to, halved_classes
-from memqos.node.conditions import WATCHED_FILES
-from memqos.node.drifting import drift_finding, write_over
-from memqos.node.machine import READ_SECONDS, MachineUnderTest
+from memqos.node.behaviour.conditions import WATCHED_FILES
+from memqos.node.behaviour.premises import Premises, premises_of
+from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watching import Watch
+from memqos.node.machine.under_test import READ_SECONDS, MachineUnderTest
 from memqos.node.occupying import Occupancy
-from memqos.node.population import Population, read_population
-from memqos.node.premises import Premises, premises_of
-from memqos.node.recorder import Recorder
-from memqos.node.requesting import Requests
-from memqos.node.resizing import Resized, Resizing, with_resources_of
+from memqos.node.pods.binding import Zones, bound_to, halved_classes
+from memqos.node.pods.drifting import drift_finding, write_over
+from memqos.node.pods.population import Population, read_population
+from memqos.node.pods.recorder import Recorder
+from memqos.node.pods.resizing import Resized, Resizing, with_resources_of
+from memqos.node.pods.tracing import Tracing
+from memqos.node.pods.weighing import weight_of
+from memqos.node.requests.requesting import Requests
 from memqos.node.tidying import Tidying
-from memqos.node.tracing import Tracing
 from memqos.node.vital import Vital
-from memqos.node.watched import WatchedContainer
-from memqos.node.watching import Watch
-from memqos.node.weighing import weight_of
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime

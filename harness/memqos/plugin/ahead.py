@@ -14,8 +14,8 @@ from memqos.catalog.requests import DockerRequestCase, RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.model.pod import Pod
-from memqos.node.ahead import ahead_of
-from memqos.node.requesting import Requests
+from memqos.node.requests.ahead import ahead_of
+from memqos.node.requests.requesting import Requests
 from memqos.plugin.collecting import system_of
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keeping import leaves
@@ -34,8 +34,9 @@ def asked_ahead(
     *,
     parameter: str,
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Gives the findings of requests by name, which the module's tests have as this parameter; see `memqos.node.ahead`.
+    """Gives the findings of requests by name, which the module's tests have as this parameter.
 
+    `memqos.node.requests.ahead` says how they are judged before they are asked for.
     As many cases are under way at a time as pods are started at a time. Each keeps what it is judged by in the folder
     of its own test, whichever test runs just then.
     """

@@ -30,7 +30,7 @@ from memqos.report.timing import Timing
 from memqos.runtime.base import CallRecord
 
 if TYPE_CHECKING:
-    from memqos.node.weighing import Weight
+    from memqos.node.pods.weighing import Weight
 
 __all__ = ["Evidence", "Folder", "MachineLog", "capture"]
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from memqos.engine.plan import Plan
     from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
-    from memqos.node.conversing import Conversation
-    from memqos.node.living import Life
+    from memqos.node.requests.conversing import Conversation
+    from memqos.node.requests.living import Life
     from memqos.plugin.catalogue import Catalogue
     from memqos.plugin.evidence import Evidence
     from memqos.plugin.lane import Lane
@@ -171,7 +171,7 @@ def qos_scene(
 @pytest.fixture(scope="module")
 def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
     """What only one who speaks CRI can ask of the runtime; its verbs give findings."""
-    from memqos.node.conversing import Conversation
+    from memqos.node.requests.conversing import Conversation
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
         yield asking
@@ -180,7 +180,7 @@ def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterato
 @pytest.fixture(scope="module")
 def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
     """What may happen to a container that stands, and must change nothing; its verbs give findings."""
-    from memqos.node.living import Life
+    from memqos.node.requests.living import Life
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
         yield asking

@@ -10,7 +10,7 @@ import pytest
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import SYSTEM_CLOCK
 from memqos.model.pod import Pod
-from memqos.node.population import Population
+from memqos.node.pods.population import Population
 from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import RESULTS, slug
 from memqos.plugin.station import Station

@@ -13,7 +13,7 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
-from memqos.node.requesting import Requests
+from memqos.node.requests.requesting import Requests
 from memqos.place.fake import FakePlace
 from memqos.plugin.catalogue import Catalogue
 from tests.unit.node.fakes import Log

@@ -22,8 +22,8 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
+from memqos.node.pods.weighing import Weight
 from memqos.node.tidying import Tidying
-from memqos.node.weighing import Weight
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look

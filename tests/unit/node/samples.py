@@ -10,9 +10,9 @@ from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.reading import CgroupReading, NoFile, Reading
-from memqos.node.conditions import WATCHED_FILES, Sample
-from memqos.node.course import Course
-from memqos.node.premises import Premises
+from memqos.node.behaviour.conditions import WATCHED_FILES, Sample
+from memqos.node.behaviour.course import Course
+from memqos.node.behaviour.premises import Premises
 from memqos.runtime.base import ContainerState, ContainerStatus
 from memqos.workload.report import parse_report
 

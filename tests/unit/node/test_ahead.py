@@ -11,9 +11,9 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
-from memqos.node.ahead import Ahead, ahead_of
 from memqos.node.fake import fake_node
-from memqos.node.requesting import Requests
+from memqos.node.requests.ahead import Ahead, ahead_of
+from memqos.node.requests.requesting import Requests
 from memqos.plugin.ahead import alike
 from memqos.plugin.catalogue import Catalogue
 

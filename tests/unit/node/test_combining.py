@@ -6,10 +6,11 @@ import pytest
 
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
-from memqos.node import after, both, either, ended, rises, watching
-from memqos.node.combining import Unfinished
-from memqos.node.waiting import Waiting
-from memqos.node.watched import Sees
+from memqos.node import after, both, either, ended, rises
+from memqos.node.behaviour import watching
+from memqos.node.behaviour.combining import Unfinished
+from memqos.node.behaviour.waiting import Waiting
+from memqos.node.behaviour.watched import Sees
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, events, sample
 

@@ -8,7 +8,7 @@ from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Verdict
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.node import counted, exceeds, reaches, rises
-from memqos.node.conditions import work_done
+from memqos.node.behaviour.conditions import work_done
 from tests.unit.node.samples import QUIET, course, done, events, files, legacy, planned, sample
 
 

@@ -27,7 +27,7 @@ def findings_of(function, kubelet, folder, bench):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
@@ -77,7 +77,7 @@ def test_what_the_model_does_not_name_is_not_expected_to_be_killed():
 
 
 def test_a_narrow_lead_is_not_observable(monkeypatch):
-    monkeypatch.setattr("memqos.node.exhausting.MARGIN", 1 << 40)
+    monkeypatch.setattr("memqos.node.behaviour.exhausting.MARGIN", 1 << 40)
     with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
         ends = watch.exhaust("greedy-guaranteed")
 

@@ -10,9 +10,9 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.model.knob import Bytes, Knob
-from memqos.node.conditions import stalls
-from memqos.node.course import Course
-from memqos.node.premises import Premises
+from memqos.node.behaviour.conditions import stalls
+from memqos.node.behaviour.course import Course
+from memqos.node.behaviour.premises import Premises
 from tests.unit.node.samples import QUIET, course, files, planned, sample
 
 MIB = 1 << 20

@@ -17,11 +17,11 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.node import inventory
 from memqos.node.fake import _NoRecorder
-from memqos.node.inventory import Inventory, anonymous_memory_of, inventory_of
-from memqos.node.living import Life
 from memqos.node.on_place import node_on
+from memqos.node.requests import inventory
+from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
+from memqos.node.requests.living import Life
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
 from tests.unit.node.asked import CATALOGUE, Asked, deviating
@@ -30,8 +30,8 @@ from tests.unit.node.asked import CATALOGUE, Asked, deviating
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory takes time."""
-    monkeypatch.setattr("memqos.node.living.RESETTLED_SECONDS", 0.0)
-    monkeypatch.setattr("memqos.node.living.UNASKED_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.requests.living.RESETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.requests.living.UNASKED_SECONDS", 0.0)
 
 
 EVERYTHING = CATALOGUE.request("everything")
@@ -133,7 +133,7 @@ class HasNoProcess(Lives):
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods in memory are not worth the time of fifty."""
     for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
-        monkeypatch.setattr(f"memqos.node.living.{name}", value)
+        monkeypatch.setattr(f"memqos.node.requests.living.{name}", value)
 
 
 @pytest.mark.usefixtures("fewer")
@@ -167,7 +167,7 @@ class NeedsTwoAtATime(Lives):
 
 
 def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.living.FEW", 4)
+    monkeypatch.setattr("memqos.node.requests.living.FEW", 4)
     found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
     assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
 
@@ -275,7 +275,7 @@ class Leaves(Lives):
 def test_a_wrong_runtime_is_found_by_its_knob(
     kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
     assert deviating(asked(VERBS[name], kind)) == knobs
 
 
@@ -290,7 +290,7 @@ def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> No
 
 
 def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
     [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
     assert found.observed.split(", ") == ["containerd-shim"] * 50
 

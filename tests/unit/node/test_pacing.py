@@ -9,8 +9,8 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.model.knob import Knob
-from memqos.node import watching
-from memqos.node.pacing import Turn, chance, spread, touch_ms
+from memqos.node.behaviour import watching
+from memqos.node.behaviour.pacing import Turn, chance, spread, touch_ms
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
@@ -126,7 +126,7 @@ def findings_of(function, kubelet, folder, bench):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 

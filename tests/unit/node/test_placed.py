@@ -7,7 +7,7 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError, NonconformanceError, UsageError
-from memqos.node.narrowing import narrow_zone
+from memqos.node.machine.narrowing import narrow_zone
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.fakes import FACTS, FAR, FOUR
@@ -25,7 +25,7 @@ ADMISSION = [
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

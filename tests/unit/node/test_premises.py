@@ -17,8 +17,8 @@ from memqos.engine.answer.setter import Setter
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
-from memqos.node import watching
-from memqos.node.premises import Premises
+from memqos.node.behaviour import watching
+from memqos.node.behaviour.premises import Premises
 from memqos.plugin.catalogue import Catalogue
 from memqos.plugin.evidence import Evidence, Folder
 from memqos.plugin.keys import Notes
@@ -110,7 +110,7 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError
-from memqos.node import scarce, watching
+from memqos.node.behaviour import scarce, watching
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
@@ -35,7 +35,7 @@ def findings_of(function, kubelet, folder, node):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError, TargetError, UsageError
-from memqos.node.conditions import ended
-from memqos.node.swap_devices import order_finding
+from memqos.node.behaviour.conditions import ended
+from memqos.node.machine.swap_devices import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.compressing import ZSWAP
 from tests.unit.node.crowded import CrowdedBench
@@ -24,7 +24,7 @@ MODULES = (MODULE, DEVICES, chapter("swap", "swap_by_release"), chapter("swap", 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

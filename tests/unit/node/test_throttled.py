@@ -9,8 +9,8 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
 from memqos.model.knob import Bytes
-from memqos.node import watching
-from memqos.node.growth import furthest
+from memqos.node.behaviour import watching
+from memqos.node.behaviour.growth import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
 from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import course, files, sample
@@ -80,7 +80,7 @@ def findings_of(bench, name, kubelet, folder, **given):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 

@@ -8,7 +8,8 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
-from memqos.node import ended, reaches, rises, watching
+from memqos.node import ended, reaches, rises
+from memqos.node.behaviour import watching
 from memqos.probe.looks import Failed
 from memqos.workload.command import Anon, Touch
 from tests.unit.node.fakes import Bench, kubelet, pod
@@ -59,7 +60,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
 
 
 def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
-    monkeypatch.setattr("memqos.node.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         course = container.until(rises("memory.events", "high"))

@@ -10,8 +10,8 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
-from memqos.node.requesting import Requests
-from memqos.node.weighing import Weight
+from memqos.node.pods.weighing import Weight
+from memqos.node.requests.requesting import Requests
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
 

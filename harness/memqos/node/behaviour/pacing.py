@@ -1,0 +1,147 @@
+"""How much of its pace a program keeps beside an aggressor: measured in turns on one machine, and judged by ranks.
+
+Never by an absolute time: a host that is busy makes everything slower, and what is compared with each other was
+measured within seconds. Whether one program keeps more of its pace than another is a matter of how the turns of both
+are ranked.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+from memqos.engine.answer import verdict
+from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.node.behaviour.together import Together
+from memqos.node.behaviour.watched import WatchedContainer
+from memqos.workload.command import Anon, Free, Hold, Touch
+from memqos.workload.report import Done, ReportLine
+
+__all__ = ["TURNS", "Paces", "Turn", "chance", "touch_ms", "turns_of"]
+
+TURNS = 6
+"""So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
+
+TOUCHES = 3
+"""Of which the quickest counts: the first one of a turn fetches what was lost in the turn before."""
+
+_VERBS = ("hold", "touch")
+
+SURE = Fraction(1, 20)
+"""The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """How long it took a program to touch all of its memory, alone and beside the aggressor: ms, above zero."""
+
+    undisturbed: float
+    disturbed: float
+
+    @property
+    def kept(self) -> float:
+        """The part of its undisturbed pace that it kept: 1 is all of it; more is chance."""
+        return self.undisturbed / self.disturbed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paces(Together):
+    """The turns of each victim, by its key in the watch."""
+
+    turns: Mapping[str, Sequence[Turn]]
+
+    def keeps_more(self, pod: str, *, than: str) -> Finding:
+        """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that."""
+        better, worse = (self._container(name) for name in (pod, than))
+        kept, lost = ([turn.kept for turn in self.turns[one.key]] for one in (better, worse))
+        why_not = self._why_not(kept, lost)
+        by_chance = Fraction(1) if why_not else chance(kept, lost)
+        shown = "" if why_not else f"{spread(kept)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
+        found = Verdict.CONFORMS if by_chance <= SURE else Verdict.DEVIATES
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE if why_not else found,
+            subject=verdict.subject(better.premises.planned.cgroup, better.premises.pod),
+            cgroup=str(better.path),
+            knob="pace",
+            set_by=behaviour_setter("pace", ""),
+            expected=f"more of it kept than by {than}, by chance {float(SURE):.2f} at most",
+            observed=shown,
+            reason=behaviour_reason("pace", "", better.premises.planned.cgroup.knobs),
+            why_not=why_not,
+            evidence={name: spread([turn.kept for turn in turns]) for name, turns in self.turns.items() if turns},
+        )
+
+    def _why_not(self, *measured: Sequence[float]) -> str:
+        """Why nothing can be said of these; "" if it can."""
+        if broken := self._broken():
+            return broken
+        least = min(map(len, measured))
+        return "" if least >= TURNS else f"only {least} of {TURNS} turns could be timed: a program has ended"
+
+
+def turns_of(neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *, takes: int) -> dict[str, list[Turn]]:
+    """The turns of each victim, by its key: alone, and while the neighbour has so many bytes, which it gives back."""
+    neighbour.do(Free())
+    neighbour.until_done()
+    turns: dict[str, list[Turn]] = {one.key: [] for one in victims}
+    for _ in range(TURNS):
+        undisturbed = _touched(victims)
+        neighbour.do(Anon(size=takes))
+        neighbour.until_done()
+        disturbed = _touched(victims)
+        neighbour.do(Free())
+        neighbour.until_done()
+        for key in undisturbed.keys() & disturbed.keys():
+            turns[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
+    return turns
+
+
+def _touched(victims: Sequence[WatchedContainer]) -> dict[str, float]:
+    """Have each of these touch its memory, one after the other, TOUCHES times: the fewest milliseconds, by its key.
+
+    What is lost and has no room is lost again each time; what a busy host adds is not.
+    """
+    took: dict[str, list[float]] = {}
+    for _ in range(TOUCHES):
+        for one in victims:
+            one.do(Hold(seconds=0), Touch())
+            one.until_done()
+            if (milliseconds := touch_ms(one.samples[-1].report)) is not None and not one.has_ended:
+                took.setdefault(one.key, []).append(milliseconds)
+    return {key: min(each) for key, each in took.items()}
+
+
+def chance(better: Sequence[float], worse: Sequence[float]) -> Fraction:
+    """The chance of a ranking in which `better` is as far ahead of `worse` or further, if nothing made a difference.
+
+    Exact: of all ways to deal the same values out, those with as large a sum of ranks or a larger one, ties sharing
+    theirs (the rank sum test of Wilcoxon, Mann and Whitney, one-sided). ValueError if one of them is empty.
+    """
+    if not better or not worse:
+        raise ValueError("both must have values")
+    values = [*better, *worse]
+    # Twice the middle rank, so that ties stay whole numbers.
+    ranks = [sum(other < value for other in values) + sum(other <= value for other in values) for value in values]
+    seen = sum(ranks[: len(better)])
+    as_good = sum(sum(dealt) >= seen for dealt in combinations(ranks, len(better)))
+    return Fraction(as_good, comb(len(values), len(better)))
+
+
+def spread(kept: Sequence[float]) -> str:
+    """Median and spread, in percent of the undisturbed pace."""
+    low, middle, high = (f"{100 * value:.0f}" for value in (min(kept), statistics.median(kept), max(kept)))
+    return f"{middle} % ({low} to {high})"
+
+
+def touch_ms(report: Sequence[ReportLine]) -> float | None:
+    """Milliseconds from the end of the last hold to the end of the touch after it, at least one; None without both."""
+    begun, ended = (
+        max((line.ms for line in report if isinstance(line, Done) and line.verb == verb), default=None)
+        for verb in _VERBS
+    )
+    return None if begun is None or ended is None else max(1.0, ended - begun)

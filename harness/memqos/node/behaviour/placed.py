@@ -1,0 +1,124 @@
+"""On which NUMA zones a container's memory was, and the findings that can be made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from memqos.engine.answer.finding import Finding
+from memqos.model.knob import Knob
+from memqos.node.behaviour.conditions import SLACK, Sample, held, numa_of
+from memqos.node.behaviour.judged import Judged
+
+__all__ = ["Placed"]
+
+_NUMA_STAT = "memory.numa_stat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed(Judged):
+    """What memory.numa_stat and cpuset.mems tell of a container. kind: a row of memory.numa_stat: anon, file, shmem."""
+
+    def is_only_on(self, *zones: int, kind: str = "anon") -> Finding:
+        """All of the container's memory of a kind was on these NUMA zones when it held the most of it."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
+        named = " ".join(f"N{zone}" for zone in zones)
+        if not spread:
+            return self._finding(_NUMA_STAT, f"{kind} on {named} only", None, holds=False)
+        most = max(spread, key=lambda one: sum(one.values()))
+        elsewhere = sum(amount for number, amount in most.items() if number not in zones)
+        least = held(self.samples[-1].report, kind)
+        holds = elsewhere == 0 and _on(most, zones) >= least
+        return self._finding(_NUMA_STAT, f"{kind} of at least {least} on {named} only", _shown(kind, most), holds)
+
+    def ends_only_on(self, zone: int, *, kind: str = "anon") -> Finding:
+        """All of the container's memory of a kind was on this NUMA zone at the end, wherever it was before."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
+        least = held(self.samples[-1].report, kind)
+        expected = f"{kind} of at least {least} on N{zone} only"
+        if not spread:
+            return self._finding(_NUMA_STAT, expected, None, holds=False, key="moved")
+        last = spread[-1]
+        holds = sum(last.values()) == last.get(zone, 0) >= least
+        return self._finding(_NUMA_STAT, expected, _shown(kind, last), holds, key="moved")
+
+    def never_leaves(self, zone: int, *, kind: str = "anon") -> Finding:
+        """None of the container's memory of a kind was on another NUMA zone, in any sample, and some was on this one.
+
+        For a program that never comes to hold what it asks for, and is killed: until it is dead it may take memory from
+        any zone (kernel/cgroup/cpuset.c, cpuset_node_allowed), so one batch may be elsewhere. What the runtime uses
+        there to make it does not count.
+        """
+        running = [sample for sample in self.samples if sample.runs]
+        spread = [one for sample in running if (one := numa_of(sample, kind)) is not None]
+        most = {number: max(one.get(number, 0) for one in spread) for number in {n for one in spread for n in one}}
+        elsewhere = sum(amount for number, amount in most.items() if number != zone)
+        holds = elsewhere <= SLACK < most.get(zone, 0)
+        shown = _shown(kind, most) if spread else None
+        expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
+        return self._finding(_NUMA_STAT, expected, shown, holds)
+
+    def spills_to(self, near: int, *, not_to: int) -> Finding:
+        """When it held the most, more of its anonymous memory was on a zone than one batch, and no more on another."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, "anon")) is not None]
+        most = max(spread, key=lambda one: sum(one.values()), default={})
+        holds = most.get(near, 0) > SLACK >= most.get(not_to, 0)
+        expected = f"anon of more than {SLACK} on N{near}, and of no more on N{not_to}"
+        return self._finding(_NUMA_STAT, expected, _shown("anon", most) if spread else None, holds, key="spilled")
+
+    def is_reclaimed(self, kind: str) -> Finding:
+        """Of what the workload said to have used of a kind, less is counted at the end than a batch below all of it."""
+        spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
+        used = held(self.samples[-1].report, kind)
+        left = sum(spread[-1].values()) if spread else None
+        holds = left is not None and left < used - SLACK
+        return self._finding(_NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed")
+
+    def is_killed_for_its_zone(self) -> Finding:
+        """The kernel killed it, below every limit of its own: the zones that it may take memory from were full."""
+        kills = [count for one in self.samples if (count := one.counter("memory.events", "oom_kill")) is not None]
+        limits = [count for one in self.samples if (count := one.counter("memory.events", "max")) is not None]
+        most = max(kills, default=None)
+        why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""
+        holds = most is not None and most > 0
+        shown = None if most is None else f"oom_kill {most}"
+        return self._finding("memory.events", "oom_kill above 0", shown, holds, key="oom_kill zone", why_not=why)
+
+    def is_only_where_planned(self, *, kind: str = "anon") -> Finding:
+        """All of the container's memory of a kind was on the zones that its plan binds it to.
+
+        Not observable of a container that is bound to none, or to all that there are.
+        """
+        planned = self.rests_on.planned.resources.cpuset_mems
+        zones = {int(zone) for zone in planned.split(",")} if planned else set()
+        there = {zone for sample in self.samples for zone in numa_of(sample, kind) or {}}
+        if not zones or (there and zones >= there):
+            why = f"the plan binds the container to {'every zone that there is' if zones else 'no zone'}"
+            return self._finding(_NUMA_STAT, f"{kind} on the planned zones only", None, holds=False, why_not=why)
+        return self.is_only_on(*sorted(zones), kind=kind)
+
+    def placed_elsewhere_than(self, other: Placed) -> Finding:
+        """The container's cpuset.mems was another one than in another course, by the last reading of each."""
+        here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
+        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
+        return self._finding(Knob.CPUSET_MEMS, f"not {there}", here or None, here != there, why_not=unread)
+
+    def placed_where(self, other: Placed) -> Finding:
+        """The container's cpuset.mems was the same as in another course, by the last reading of each."""
+        here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
+        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
+        return self._finding(Knob.CPUSET_MEMS, there, here or None, here == there, why_not=unread)
+
+
+def _on(spread: dict[int, int], zones: Collection[int]) -> int:
+    return sum(spread.get(zone, 0) for zone in zones)
+
+
+def _shown(kind: str, spread: dict[int, int]) -> str:
+    return f"{kind} " + " ".join(f"N{number}={amount}" for number, amount in sorted(spread.items()))
+
+
+def _last(samples: Sequence[Sample], file: str) -> str:
+    """The last text of a file of the container's cgroup, "" if it was never read."""
+    texts = [text.strip() for sample in samples if (text := sample.text(file)) is not None]
+    return texts[-1] if texts else ""

@@ -1,0 +1,136 @@
+"""What a behaviour rests on: knobs whose planned values must be there before anything the kernel does means something.
+
+A runtime that leaves memory.swap.max at max lets a program swap as the kernel does without a limit. What the kernel
+did then says nothing about the limit that was planned; that the limit is not there says all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.errors import UsageError
+from memqos.model.knob import Knob
+from memqos.model.pod import ContainerKind
+from memqos.model.reading import FileText
+from memqos.node.behaviour.conditions import Sample
+
+__all__ = ["Premises", "began", "broken_of", "premises_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """These knobs of one container and of its pod, at least one, each planned for at least one of the two.
+
+    enacted_by: who made the plan true above containers. Raises UsageError for knobs that are not planned.
+    """
+
+    pod: PlannedPod
+    planned: PlannedContainer
+    knobs: tuple[Knob, ...]
+    enacted_by: Setter
+
+    def __post_init__(self) -> None:
+        known = {*self.pod.cgroup.knobs, *self.planned.cgroup.knobs}
+        if not self.knobs or not known.issuperset(self.knobs):
+            unknown = ", ".join(knob for knob in self.knobs if knob not in known)
+            raise UsageError(
+                f"nothing plans {unknown} for pod {self.pod.namespace}/{self.pod.name}, so no behaviour can rest on it."
+                if unknown
+                else f"no knob is named that the behaviour of pod {self.pod.namespace}/{self.pod.name} rests on.",
+                next_step="Name the control files whose planned values the test takes for granted: rests_on=[…].",
+            )
+
+    def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:
+        """Each knob over all samples (at least one): the first deviation, with its time, stands for the whole.
+
+        What could be read in no sample is not observable.
+        """
+        start = began(samples)
+        judged: list[tuple[float, list[Finding]]] = []
+        before: list[FileText | None] = []
+        for sample in _while_it_ran(samples):
+            # They change seldom, and there are many samples.
+            texts = [sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs]
+            if texts != before:
+                judged.append((sample.reading.at - start, self._in(sample)))
+                before = texts
+        seconds = [at for at, _ in judged]
+        return tuple(_over_time(one, seconds) for one in zip(*(findings for _, findings in judged), strict=True))
+
+    @property
+    def undecided(self) -> str:
+        """The premise of which nobody knows what it is to hold, as one sentence; "" if all are known."""
+        for knob in self.knobs:
+            for cgroup in (self.pod.cgroup, self.planned.cgroup):
+                expected = cgroup.knobs.get(knob)
+                if expected is not None and expected.undecided:
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, as versions differ"
+                if expected is not None and expected.unasked:
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be asked for: {expected.unasked}"
+        return ""
+
+    def broken(self, sample: Sample) -> str:
+        """The premise that does not hold in one sample, as one sentence; "" if none is seen to be broken."""
+        return broken_of(self._in(sample)) if sample.runs else ""
+
+    def _in(self, sample: Sample) -> list[Finding]:
+        places = ((self.pod.cgroup, sample.pod), (self.planned.cgroup, sample.container))
+        return [
+            finding
+            for cgroup, path in places
+            for finding in verdict.judge_cgroup(
+                cgroup, path, verdict.subject(cgroup, self.pod), sample.reading, enacted_by=self.enacted_by
+            )
+            if finding.knob in self.knobs
+        ]
+
+
+def began(samples: Sequence[Sample]) -> float:
+    """When the first of these was read; one that has only the runtime's word was read at no time."""
+    return next((sample.reading.at for sample in samples if sample.reading.at), 0.0)
+
+
+def broken_of(premises: Iterable[Finding]) -> str:
+    """The first of these that deviates, as one sentence; "" if none does."""
+    for finding in premises:
+        if finding.verdict is Verdict.DEVIATES:
+            return f"{finding.knob} of {finding.subject} is {finding.observed}, planned is {finding.expected}"
+    return ""
+
+
+def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[Premises]:
+    """These knobs of every app container of a plan; UsageError as of Premises."""
+    return [
+        Premises(pod=pod, planned=container, knobs=tuple(knobs), enacted_by=enacted_by)
+        for pod in plan.pods
+        for container in pod.containers
+        if container.kind is ContainerKind.APP
+    ]
+
+
+def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """The samples that say what a runtime made of a container; at least one.
+
+    Of one that ended before it was known to run, the last sample in which it had files.
+    """
+    ran = [sample for sample in samples if sample.runs]
+    if any(_is_there(sample) for sample in ran):
+        return ran
+    return [sample for sample in samples if _is_there(sample)][-1:] or samples[-1:]
+
+
+def _is_there(sample: Sample) -> bool:
+    cgroup = sample.reading.cgroups.get(sample.container)
+    return cgroup is not None and any(isinstance(text, str) for text in cgroup.files.values())
+
+
+def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding:
+    for finding, at in zip(findings, seconds, strict=True):
+        if finding.verdict is Verdict.DEVIATES:
+            return replace(finding, evidence={"seen": f"{at:.1f} s after the watch began"}) if at else finding
+    return next((finding for finding in findings if finding.verdict is Verdict.CONFORMS), findings[0])

@@ -1,0 +1,181 @@
+"""Pressed: one pod takes what others could lose, and the kernel's model says what each of them keeps.
+
+Below kubepods' limit reclaim begins at kubepods, so that protection is handed down from there: a container's memory.min
+and memory.low count as far as those of its pod and its QoS class do. Where the whole machine is short of memory it
+begins at the root, and they count only as far as kubepods' do too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding
+from memqos.engine.cgroup.protection import Effective, Shelter
+from memqos.engine.cgroup.shelter import shelter
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan
+from memqos.errors import UsageError
+from memqos.model.knob import MAX, Bytes, Knob, Max
+from memqos.node.behaviour.conditions import SLACK
+from memqos.node.behaviour.together import Together
+from memqos.node.behaviour.watched import WatchedContainer
+
+__all__ = ["Pressed", "Squeeze", "below_limit", "squeeze_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Squeeze:
+    """What there was before the pressure, and what the neighbour takes: all in bytes.
+
+    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
+    free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
+    that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
+    multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
+    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have.
+    """
+
+    counts: Mapping[str, Effective]
+    takes: int
+    short: int
+    since: float
+    past_low: bool = False
+    generations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressed(Together):
+    """What a neighbour's growth did to the containers beside it."""
+
+    squeeze: Squeeze
+
+    def keeps(self, pod: str) -> Finding:
+        """It lost nothing since the pressure began; not observable of one that is not protected whole."""
+        container, counts = self._counted(pod)
+        why = "" if counts.shelter in {Shelter.HARD, Shelter.SOFT} else f"not all of it is protected: {_told(counts)}"
+        if counts.shelter is Shelter.SOFT and self.squeeze.generations:
+            why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
+        return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def gives_way(self, pod: str) -> Finding:
+        """It lost memory to the neighbour; not observable of one of which more than half is protected."""
+        container, counts = self._counted(pod)
+        kept = max(_amount(counts.min, counts.usage), _amount(counts.low, counts.usage))
+        why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
+        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+
+    def keep_together(self, pod: str, *others: str, cpus: int) -> tuple[Finding, ...]:
+        """Each lost memory, and together they kept all that what stands above them protects.
+
+        Reclaim passes them over as soon as that covers what they use together, so that each of the CPUs may have taken
+        a batch more of each. Not observable of one that is not protected in part.
+        """
+        counted, why = self._partly([pod, *others])
+        since = self.squeeze.since
+        whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - len(counted) * cpus * SLACK
+        first, *beside = [one.course for one, _ in counted]
+        lost = [one.course.gives_way(counts.usage, since=since, why_not=why) for one, counts in counted]
+        return (*lost, first.keep_together(beside, whole, since=since, why_not=why))
+
+    def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
+        """What counts of each, and why nothing can be expected of their parts, "" if it can."""
+        counted = [self._counted(pod) for pod in pods]
+        whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
+        return counted, self._broken(f"not a part of it is protected: {_told(whole[0])}" if whole else "")
+
+    def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
+        """It lost memory that memory.low covers, and `low` was counted for it.
+
+        Not observable of one that memory.low alone does not cover whole, nor while others have to make room first.
+        """
+        container, counts = self._counted(pod)
+        why = "" if counts.shelter is Shelter.SOFT else f"memory.low alone does not cover all of it: {_told(counts)}"
+        if not (why or self.squeeze.past_low or self.squeeze.generations):
+            why = "the classic LRU takes what nothing protects first, and that is enough"
+        why, course = self._broken(why), container.course
+        lost = course.gives_way(counts.usage, since=self.squeeze.since, why_not=why)
+        return lost, course.rises("memory.events", "low", why_not=why)
+
+    def lives(self, pod: str) -> tuple[Finding, Finding]:
+        """Nothing of it was killed, and it runs."""
+        return self._course(pod).lives()
+
+    def stays(self, pod: str, file: str, key: str) -> Finding:
+        """A counter is still zero; see `Course.stays`."""
+        return self._course(pod).stays(file, key)
+
+    def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
+        container = self._container(pod)
+        return container, self.squeeze.counts[container.key]
+
+
+def squeeze_of(
+    plan: Plan,
+    kubelet: Kubelet,
+    containers: Sequence[WatchedContainer],
+    neighbour: WatchedContainer,
+    *,
+    past_low: bool,
+    recursive: bool,
+    deep: bool = False,
+    besides: int = 0,
+    spare: int | None = None,
+    generations: bool = False,
+) -> Squeeze:
+    """How much the neighbour takes to press as `Watch.press` says.
+
+    recursive: whether cgroups are mounted with memory_recursiveprot. deep: whether to take three quarters of what is
+    exposed, and not half of it. besides: bytes that something beside the pods can lose, and is to lose some of: who is
+    reclaimed from first is nobody's promise. spare: bytes that the whole machine has to give, where that is what runs
+    short; None where it is kubepods. generations: how the machine reclaims. UsageError if kubepods is to run short and
+    has no limit.
+    """
+    free = below_limit(plan, containers) if spare is None else spare
+    usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
+    # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
+    usage[neighbour.premises.pod.uid, neighbour.premises.planned.name] += max(0, free)
+    subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
+    sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
+    counts: dict[str, Effective] = {}
+    for key, subject in subjects.items():
+        one = sheltered[subject]
+        of_the_machine = one.recursive if recursive else one.plain
+        counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
+    exposed = hidden = 0
+    for key, found in counts.items():
+        if key != neighbour.key:
+            least = _amount(found.min, found.usage)
+            most = max(least, _amount(found.low, found.usage))
+            exposed, hidden = exposed + found.usage - most, hidden + most - least
+    short = exposed * 3 // 4 if deep else exposed // 2
+    if past_low or besides:
+        short = exposed + (hidden // 2 if past_low else besides // 2)
+    return Squeeze(
+        counts=counts,
+        takes=free + short,
+        short=short,
+        since=max(one.samples[-1].reading.at for one in containers),
+        past_low=past_low,
+        generations=generations and spare is not None,
+    )
+
+
+def below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
+    """Bytes that kubepods' limit leaves to its pods; UsageError without one."""
+    limit = plan.node.knobs.get(Knob.MEMORY_MAX)
+    if limit is None or not isinstance(limit.value, Bytes):
+        raise UsageError(
+            "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
+            next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
+        )
+    return limit.value.count - sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())
+
+
+def _amount(protection: Bytes | Max, usage: int) -> int:
+    """How much of a usage is protected."""
+    return usage if protection is MAX else min(usage, protection.count)
+
+
+def _told(counts: Effective) -> str:
+    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"

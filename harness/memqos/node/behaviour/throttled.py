@@ -1,0 +1,95 @@
+"""How long a container's programs waited above memory.high, and the findings that can be made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding
+from memqos.model.knob import Bytes, Knob
+from memqos.node.behaviour.growth import (
+    Entering,
+    Used,
+    furthest,
+    looks_at,
+    modelled_wait,
+    slowed,
+)
+from memqos.node.behaviour.judged import Judged
+from memqos.node.behaviour.threads import THREAD_US, waits_of
+
+__all__ = ["Throttled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throttled(Judged):
+    """What memory.current and memory.pressure tell of a container above memory.high."""
+
+    def waits(self) -> Finding:
+        """For most of the time since its growth costs sleep, tasks of its pod waited for memory."""
+        high = self.samples[0].bound(Knob.MEMORY_HIGH)
+        if high is None:
+            return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="some total")
+        looks = [(one.reading.at, stalled) for one in slowed(self.samples, high)
+                 if (stalled := one.counter("memory.pressure", "some total")) is not None]  # fmt: skip
+        seconds = looks[-1][0] - looks[0][0] if looks else 0.0
+        why = "" if seconds else "no two samples show it above memory.high by so much that it sleeps"
+        waited = (looks[-1][1] - looks[0][1]) / 1e6 if looks else 0.0
+        expected = f"more than half of {seconds:.1f} s above memory.high"
+        return self._finding(
+            "memory.pressure", expected, f"{waited:.1f} s", waited > seconds / 2, key="some total", why_not=why
+        )
+
+    def grows_as_delayed(self) -> Finding:
+        """Above memory.high it never grew faster than the sleeps of its threads allow; not observable of one sample."""
+        return self._delayed(looks_at(self.samples), self.samples[0].bound(Knob.MEMORY_HIGH), threads=self.threads)
+
+    def each_thread_waits(self) -> Finding:
+        """Each of the program's threads waited for a second in all, by its own clock; not observable of one thread."""
+        waits = waits_of(self.samples[-1].report)
+        waited = [waits.get(number, 0.0) / 1e6 for number in range(1, self.threads + 1)]
+        why = "" if self.threads > 1 else "the program has one thread"
+        expected = f"at least {THREAD_US / 1e6:.1f} s for each of {self.threads} threads"
+        shown = ", ".join(f"{seconds:.1f} s" for seconds in waited)
+        holds = min(waited) * 1e6 >= THREAD_US
+        return self._finding("memory.pressure", expected, shown, holds, key="threads", why_not=why)
+
+    def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
+        """A second program waited at least as long as the model says, and a container below memory.high kept none so.
+
+        Not observable where that one was as slow, the model has it sleep for nothing, or something was killed.
+        """
+        high = self.samples[0].bound(Knob.MEMORY_HIGH)
+        if high is None:
+            return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
+        least = modelled_wait(high, entry)
+        why = "" if least else f"of {entry.usage} bytes in use none costs sleep with a memory.high of {high}"
+        if least and not (undisturbed.is_done and undisturbed.seconds < least):
+            why = f"the same program took {undisturbed.seconds:.1f} s where nothing is above memory.high"
+        if not (entry.is_done or entry.is_late):
+            why = f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
+        if any(one.counter("memory.events", "oom_kill") for one in self.samples):
+            why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
+        took = f"{entry.seconds:.1f} s" if entry.is_done else f"not done after {entry.seconds:.1f} s"
+        observed = f"{took}, beside {undisturbed.seconds:.3f} s undisturbed"
+        expected = f"at least {least:.1f} s for {entry.size} bytes"
+        return self._finding("memory.pressure", expected, observed, entry.seconds >= least, key="entry", why_not=why)
+
+    def pod_grows_as_delayed(self) -> Finding:
+        """The same of its pod and the pod's own memory.high, below which the programs of all its containers sleep."""
+        pod = self.rests_on.pod
+        expected = pod.cgroup.knobs.get(Knob.MEMORY_HIGH)
+        high = expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
+        found = self._delayed(looks_at(self.samples, pod=True), high, threads=len(pod.containers))
+        return replace(found, subject=verdict.subject(pod.cgroup, pod), cgroup=str(self.samples[-1].pod))
+
+    def _delayed(self, looks: Sequence[Used], high: int | None, *, threads: int) -> Finding:
+        if high is None:
+            return self._unbounded("memory.current", Knob.MEMORY_HIGH)
+        far = furthest(looks, high, threads=threads)
+        if far is None:
+            why = f"fewer than two samples show it above memory.high {high} by so much that it sleeps"
+            return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)
+        expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
+        return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)

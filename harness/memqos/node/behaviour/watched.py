@@ -1,0 +1,299 @@
+"""One container of a watched pod: what was seen of it so far, and the way to tell its workload what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from memqos.cgroupfs import parse
+from memqos.clock import SYSTEM_CLOCK
+from memqos.engine.answer.finding import Finding
+from memqos.engine.plan import PlannedContainer
+from memqos.errors import DeadlineError, RuntimeCallError, UsageError
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Bytes, Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile, Reading
+from memqos.node.behaviour.combining import Combined
+from memqos.node.behaviour.conditions import Condition, Sample, work_done
+from memqos.node.behaviour.course import Course
+from memqos.node.behaviour.growth import ENTRY, ENTRY_SECONDS, Entering
+from memqos.node.behaviour.premises import Premises
+from memqos.node.pods.binding import bound_container, limited_container
+from memqos.runtime.base import ContainerHandle, ContainerStatus
+from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line, threads_of
+from memqos.workload.control import Control
+from memqos.workload.report import Done, ReportLine, parse_container_log, parse_report
+
+__all__ = ["Awaited", "Sees", "WatchedContainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sees:
+    """A condition on one of several containers."""
+
+    container: WatchedContainer
+    condition: Condition
+
+
+SMALL_STEP = 256 << 10
+"""Bytes after which a workload that is slowed down says how far it is: a batch of charges."""
+
+BESIDE_SECONDS = 120.0
+
+Awaited = Sees | Combined[Sees]
+"""What a watch waits for."""
+
+
+class WatchedContainer:
+    """One container of a watched pod: what was seen of it so far, and its workload."""
+
+    def __init__(
+        self,
+        *,
+        write: Callable[[str, str], None],
+        until: Callable[[Sequence[Awaited]], None],
+        exec_: Callable[[ContainerHandle, tuple[str, ...], float], str],
+        update: Callable[[ContainerHandle, ContainerResources], None],
+        key: str,
+        premises: Premises,
+        handle: ContainerHandle,
+        path: CgroupPath,
+        args: Sequence[str],
+        control: Control | None,
+        traced: Callable[[Iterable[Finding]], Sequence[Finding]],
+    ) -> None:
+        self.path = path
+        self.key = key
+        self.handle = handle
+        self.premises = premises
+        self.samples: list[Sample] = []
+        self._write = write
+        self._until = until
+        self._exec = exec_
+        self._update = update
+        self._finite, self.threads = finite_commands(args), threads_of(args)
+        self._control = control
+        self._traced = traced
+        self._log = ""
+        self._report: tuple[ReportLine, ...] = ()
+        self._status: ContainerStatus | None = None
+        self._runs_from = math.inf
+
+    @property
+    def pod(self) -> CgroupPath:
+        """The pod's cgroup."""
+        return self.premises.pod.cgroup.path
+
+    def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
+        """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
+        return condition.each(self._leaf) if isinstance(condition, Combined) else self._leaf(condition)
+
+    def _leaf(self, condition: Condition | Sees) -> Sees:
+        return condition if isinstance(condition, Sees) else Sees(self, condition)
+
+    def until(self, *conditions: Condition | Combined[Condition]) -> Course:
+        """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
+        self._until([self.sees(condition) for condition in conditions])
+        return self.course
+
+    @property
+    def course(self) -> Course:
+        """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
+        samples = tuple(self.samples)
+        course = Course(rests_on=self.premises, samples=samples, commands=self._finite, threads=self.threads)
+        losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
+        return dataclasses.replace(course, losses=losses) if losses else course
+
+    def until_done(self) -> Course:
+        """What happened until the workload had done all that it was told to do, and that comes to an end."""
+        return self.until(work_done(self._finite))
+
+    def do(self, *commands: Command) -> None:
+        """Give the workload commands, which it does in turn after those that it has.
+
+        One that has ended, or of which a premise is broken, is given none: nobody would read them, or what they do says
+        nothing. UsageError for a pod that is not steered.
+        """
+        if self._control is None:
+            raise UsageError(
+                f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
+            )
+        if self._is_past:
+            return
+        for command in commands:
+            self._write(self._control.fifo, line(command).rstrip("\n"))
+        self._finite += len(commands)
+
+    def overfill(self) -> None:
+        """Run a second program in the container, which takes twice the planned memory.max, until it ends.
+
+        UsageError for a container without one.
+        """
+        limit = self._planned(Knob.MEMORY_MAX)
+        self.run_beside(Anon(size=2 * limit))
+
+    def _planned(self, knob: Knob) -> int:
+        """A limit of the container, in bytes; UsageError for one without it."""
+        limit = self.premises.planned.cgroup.knobs.get(knob)
+        if limit is None or not isinstance(limit.value, Bytes):
+            raise UsageError(
+                f"the container {self.key} has no {knob}, which a program could pass.",
+                next_step="Take a kubelet and a pod whose container has one.",
+            )
+        return limit.value.count
+
+    def exceed_high(self) -> None:
+        """Have the workload take a fortieth more than its planned memory.high: so much that it sleeps, and gets there.
+
+        UsageError for a pod that is not steered, and for a container without a memory.high.
+        """
+        high = self._planned(Knob.MEMORY_HIGH)
+        self.do(Anon(size=max(1, high + high // 40 - self.last_usage(self.path)), step=SMALL_STEP))
+
+    def stay_below_high(self) -> None:
+        """Have it take three quarters of what its planned memory.high leaves; UsageError as of `exceed_high`."""
+        self.do(Anon(size=max(1, (self._planned(Knob.MEMORY_HIGH) - self.last_usage(self.path)) * 3 // 4)))
+
+    def run_beside(self, *commands: Command) -> None:
+        """Run a second program in the container until it has done these commands, or has ended with the container."""
+        with contextlib.suppress(RuntimeCallError):
+            # A container that ends with it may end the call with an error.
+            self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
+
+    def enter(self) -> Entering:
+        """Run a second program in the container that takes ENTRY bytes, and wait until it has them, or for a while."""
+        began, usage = SYSTEM_CLOCK.now(), self.last_usage(self.path)
+        text, is_late = "", False
+        try:
+            text = self._exec(self.handle, (PROGRAM, *arguments([Anon(size=ENTRY)])), ENTRY_SECONDS)
+        except DeadlineError:
+            is_late = True
+        except RuntimeCallError:
+            pass
+        took = [line.ms for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
+        waited = took[-1] / 1000 if took else ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
+        return Entering(size=ENTRY, seconds=waited, is_done=bool(took), usage=usage, is_late=is_late)
+
+    def take_a_third(self, *, beside: bool = False) -> int:
+        """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
+
+        beside: by a second program, which ends then. UsageError as of `overfill`, and as of `do` where it is steered.
+        """
+        used = self.last_usage(self.path)
+        command = Anon(size=(self._planned(Knob.MEMORY_MAX) - used) // 3)
+        if beside:
+            self.run_beside(command)
+        else:
+            self.do(command)
+        self.until_done()
+        return used + command.size
+
+    def leave_a_third(self, kind: str) -> int:
+        """Have a second program write as much to a new file, and end: what was used then at least.
+
+        kind: "file" of the container's own file system, "tmpfs" of its /dev. UsageError as of `overfill`, and for
+        another kind.
+        """
+        used = self.last_usage(self.path)
+        size = (self._planned(Knob.MEMORY_MAX) - used) // 3
+        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
+        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
+        if kind not in commands:
+            raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
+        self.run_beside(commands[kind])
+        self.until_done()
+        return used + size
+
+    @property
+    def now(self) -> float:
+        """When it was seen last, in seconds of the machine's clock."""
+        return self.samples[-1].reading.at
+
+    def rebind(self, zone: int) -> None:
+        """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""
+        self._change(bound_container(self.premises.planned, str(zone)))
+
+    def halve_limit(self) -> None:
+        """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing."""
+        half = self.last_usage(self.path) // 2
+        if not half and not self._is_past:
+            raise UsageError(
+                f"the container {self.key} uses no memory, of which half could be its limit.",
+                next_step="Wait until it does: until_done().",
+            )
+        self._change(limited_container(self.premises.planned, half))
+
+    def _change(self, planned: PlannedContainer) -> None:
+        """As `do`: not one that has ended, nor one of which a premise is broken."""
+        if self._is_past:
+            return
+        self._update(self.handle, planned.resources)
+        self.premises = dataclasses.replace(self.premises, planned=planned)
+        self.samples.clear()
+
+    def last_usage(self, path: CgroupPath) -> int:
+        """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""
+        for sample in reversed(self.samples):
+            text = sample.reading.file(path, "memory.current")
+            if isinstance(text, str):
+                return parse.number(text, path=f"{path}/memory.current")
+        return 0
+
+    @property
+    def work_is_done(self) -> bool:
+        """Whether all that the workload was told to do, and that comes to an end, is done."""
+        return bool(self.samples) and work_done(self._finite).holds(self.samples[-1])
+
+    @property
+    def _is_past(self) -> bool:
+        """Whether nothing that it does from now on says anything."""
+        return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the runtime says so."""
+        return self._status is not None and self._status.exit_code is not None
+
+    @property
+    def seems_ended(self) -> bool:
+        """Whether its cgroup says so, of which the runtime hears a moment later."""
+        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
+        if last is None:
+            return False
+        gone = all(isinstance(text, NoFile) for text in last.files.values())
+        return gone or "populated 0" in str(last.files.get("cgroup.events"))
+
+    def runs_from(self, at: float) -> None:
+        """From this time on it is known to run, whatever its workload says."""
+        self._runs_from = at
+
+    def heard(self, text: str) -> None:
+        """Its log has this more."""
+        self._log += text
+        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
+
+    def asked(self, status: ContainerStatus, reading: Reading) -> None:
+        """The runtime says this of it; what is new becomes a sample."""
+        if status != self._status or not self.samples:
+            self._status = status
+            self.seen(reading)
+
+    def seen(self, reading: Reading) -> None:
+        """One sample more, with what is known now; nothing before the runtime was first asked."""
+        if self._status is None:
+            return
+        self.samples.append(
+            Sample(
+                container=self.path,
+                pod=self.pod,
+                planned=self.premises.planned.cgroup.knobs,
+                reading=reading,
+                status=self._status,
+                report=self._report,
+                runs=bool(self._report) or reading.at >= self._runs_from,
+            )
+        )

@@ -1,0 +1,161 @@
+"""A daemon of the node beside its pods: it keeps a file in memory, and answers who asks from it.
+
+It is in a cgroup of its own below one that a kubelet may reserve memory for, as a service in system.slice is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memqos.cgroupfs import parse
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.engine.answer.behaviour import behaviour_reason
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
+from memqos.model.knob import MAX, Bytes, Max
+from memqos.model.path import CgroupPath
+from memqos.node.behaviour.conditions import SLACK
+from memqos.target.base import Target, checked
+
+__all__ = ["Daemon", "daemon_beside"]
+
+HOLDS = 48 << 20
+"""Bytes of its file."""
+
+NAME = "memqos-daemon"
+SUBJECT = "the daemon"
+SECONDS = 60.0
+PATIENCE = 20
+"""Seconds after which whoever asks gives up."""
+
+# The file is read anew for each answer. What stands above the daemon is left as it was found.
+_START = """\
+parent=$1 folder=$2 file=$3
+rm -rf -- "$folder"
+mkdir -p -- "$folder" "$parent"
+echo +memory >"$parent/cgroup.subtree_control"
+mkdir -- "$parent/$5"
+mkfifo -- "$folder/asked" "$folder/answered"
+(
+  echo 0 >"$parent/$5/cgroup.procs"
+  head -c "$4" /dev/urandom >"$file"
+  setsid sh -c 'while read -r word <"$1/asked"; do cat "$2" >"$1/read"; echo "$word" >"$1/answered"; done' \\
+    sh "$folder" "$file" </dev/null >/dev/null 2>&1 &
+)
+ln -sf /dev/null "$folder/read"
+sync
+"""
+_ASK = 'timeout "$2" sh -c \'echo ok >"$1/asked" && cat "$1/answered"\' sh "$1"'
+_END = """\
+echo 1 >"$1/$4/cgroup.kill"
+for again in 1 2 3 4 5 6 7 8 9 10; do rmdir -- "$1/$4" && break || sleep 0.2; done
+rm -rf -- "$2" "$3"
+[ "$5" = there ] || rmdir -- "$1"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A daemon that runs. before: bytes in use when its file was there and nobody was short of memory."""
+
+    tree: CgroupTree
+    path: CgroupPath
+    folder: str
+    before: int
+
+    @property
+    def exposed(self) -> int:
+        """Bytes that it can lose when the whole machine runs short: none where something protects it."""
+        return self.before if self._counts().shelter is Shelter.NONE else 0
+
+    def keeps_its_memory(self) -> Finding:
+        """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
+        now, counts = self._amount(self.path, "memory.current"), self._counts()
+        why = "" if counts.shelter is Shelter.HARD else f"not all of it is protected: {_told(counts)}"
+        expected = f"at least {self.before - SLACK} ({self.before} before, less {SLACK})"
+        return self._finding("memory.current", "kept", expected, now, now >= self.before - SLACK, why_not=why)
+
+    def gives_way(self) -> Finding:
+        """Some of it was taken; not observable where something protects it."""
+        now, counts = self._amount(self.path, "memory.current"), self._counts()
+        why = "" if counts.shelter is Shelter.NONE else f"something protects it: {_told(counts)}"
+        expected = f"less than {self.before - SLACK} ({self.before} before, less {SLACK})"
+        return self._finding("memory.current", "taken", expected, now, now < self.before - SLACK, why_not=why)
+
+    def swaps(self) -> Finding:
+        """More of it is in swap than one batch."""
+        swapped = self._amount(self.path, "memory.swap.current")
+        return self._finding("memory.swap.current", "used", f"more than {SLACK}", swapped, swapped > SLACK)
+
+    def answers(self) -> Finding:
+        """It answers who asks it now, within PATIENCE seconds."""
+        argv = ["sh", "-ec", _ASK, "memqos-ask", self.folder, str(PATIENCE)]
+        said = self.tree.target.run(argv, deadline=Deadline.after(SECONDS)).text.strip()
+        return self._finding("answer", "", "ok", said or "none", said == "ok")
+
+    def _counts(self) -> Effective:
+        """What counts of its protection and of what stands above it, when the whole machine runs short."""
+        above = {path: self._protected(path) for path in (self.path.parent, self.path)}
+        return effective(above, recursive=self.tree.hierarchy.is_recursive)[self.path]
+
+    def _protected(self, path: CgroupPath) -> Protected:
+        return Protected(usage=self.before, min=self._asked(path, "memory.min"), low=self._asked(path, "memory.low"))
+
+    def _asked(self, path: CgroupPath, file: str) -> Bytes | Max:
+        text = self._text(path, file)
+        return MAX if text == "max" else Bytes(int(text))
+
+    def _amount(self, path: CgroupPath, file: str) -> int:
+        return parse.number(self._text(path, file), path=f"{path}/{file}")
+
+    def _text(self, path: CgroupPath, file: str) -> str:
+        text = self.tree.read_text(path, file, deadline=Deadline.after(SECONDS))
+        return parse.present(text, path=f"{path}/{file}").strip()
+
+    def _finding(
+        self, file: str, key: str, expected: str, observed: object, holds: bool, *, why_not: str = ""
+    ) -> Finding:
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            subject=SUBJECT,
+            cgroup=str(self.path),
+            knob=file,
+            set_by=Setter.KERNEL,
+            expected=expected,
+            observed="" if why_not else str(observed),
+            reason=behaviour_reason(file, key, {}),
+            why_not=why_not,
+            evidence={"memory.current before": str(self.before)},
+            measured=key in {"kept", "taken"},
+        )
+
+
+def _told(counts: Effective) -> str:
+    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"
+
+
+@contextlib.contextmanager
+def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool) -> Iterator[Daemon]:
+    """A daemon below this cgroup, which is made if it is not there, until the context ends.
+
+    shared: whether its file is on a tmpfs, which is swapped out and not dropped. TargetError if it cannot be started.
+    """
+    target, above = tree.target, tree.hierarchy.folder(parent)
+    folder, file = f"/run/{NAME}", f"/{'dev/shm' if shared else 'var/tmp'}/{NAME}"
+    there = "there" if tree.exists(parent, deadline=Deadline.after(SECONDS)) else "made"
+    path = parent.child(NAME)
+    try:
+        _run(target, _START, "memqos-daemon", above, folder, file, str(HOLDS), NAME)
+        text = tree.read_text(path, "memory.current", deadline=Deadline.after(SECONDS))
+        before = parse.number(parse.present(text, path=str(path)), path=str(path))
+        yield Daemon(tree=tree, path=path, folder=folder, before=before)
+    finally:
+        _run(target, _END, "memqos-undaemon", above, folder, file, NAME, there)
+
+
+def _run(target: Target, script: str, *words: str) -> None:
+    checked(target.run(["sh", "-ec", script, *words], deadline=Deadline.after(SECONDS)), where=target.address)

@@ -1,0 +1,136 @@
+"""What was admitted: the plan, the pods with their handles, and the judgement of what the kernel holds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enactor.base import AdmittedPod
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files
+from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.errors import NonconformanceError
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod, QosClass
+from memqos.model.reading import CgroupReading, Reading
+from memqos.node.pods.tracing import Tracing
+
+__all__ = ["Population", "read_population"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """The pods of one plan on the node, and one reading of all their cgroups.
+
+    reading: taken when every pod had been started; init containers as they were read while they ran.
+    enacted_by: who made the plan true above containers. tracing: looks behind what deviates; None where there is
+    nothing but the reading.
+    """
+
+    plan: Plan
+    pods: Mapping[str, AdmittedPod]
+    reading: Reading
+    enacted_by: Setter
+    tracing: Tracing | None = None
+
+    def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
+        """The findings, of which those that deviate in a container's file say who lost the value."""
+        return tuple(findings) if self.tracing is None else self.tracing.traced(findings, self.pods.values())
+
+    def require(self, uid: str) -> AdmittedPod:
+        """A pod, if all of it was started.
+
+        Otherwise MachineryError; NonconformanceError, with its finding, for a runtime that refused what it has to take.
+        """
+        for finding in self._refusals(self.pods[uid]):
+            if finding.verdict is Verdict.DEVIATES:
+                said = f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}"
+                raise NonconformanceError(said, data={"finding": finding})
+        return self.pods[uid].require()
+
+    def alone(self, pod: Pod) -> Population:
+        """What there is of this pod, of the same plan; raises as `require` does."""
+        return replace(self, pods={pod.uid: self.require(pod.uid)})
+
+    def _refusals(self, pod: AdmittedPod) -> Iterator[Finding]:
+        """What the runtime's refusal says of it, if the pod met one."""
+        if self.tracing is not None and pod.refused is not None:
+            yield self.tracing.refusal(pod, pod.refused)
+
+    @property
+    def ids(self) -> dict[tuple[str, str], str]:
+        """Container ids by pod uid and container name."""
+        return {
+            (uid, name): handle.id
+            for uid, admitted in self.pods.items()
+            for name, handle in admitted.containers.items()
+        }
+
+    @property
+    def failures(self) -> tuple[AdmittedPod, ...]:
+        """The pods that did not come up."""
+        return tuple(admitted for admitted in self.pods.values() if admitted.failure is not None)
+
+    def judge(self, *, unsure: Unsure) -> Sequence[Finding]:
+        """The findings for everything that is planned, as far as it is there; unsure: as for `verdict.judge`."""
+        found = verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
+        return self.traced(found)
+
+    def judge_all(self) -> Sequence[Finding]:
+        """The findings for everything that is planned; MachineryError if a pod did not come up."""
+        for admitted in self.pods.values():
+            admitted.require()
+        return self.judge(unsure=lambda _cgroup, _knob: "")
+
+    def judge_pod(self, pod: Pod) -> Sequence[Finding]:
+        """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
+
+        One that did not because the runtime refused a request has that as its first finding.
+        """
+        refusals = list(self._refusals(self.pods[pod.uid]))
+        if not refusals:
+            self.pods[pod.uid].require()
+        found = verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
+        return [*refusals, *self.traced(found)]
+
+    def judge_class(self, qos: QosClass) -> Sequence[Finding]:
+        """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
+        return self._judge_above_pods([cgroup for cgroup in self.plan.qos if cgroup.qos is qos])
+
+    def judge_node(self) -> Sequence[Finding]:
+        """The findings for kubepods and for the reserved cgroups."""
+        return self._judge_above_pods([self.plan.node, *self.plan.reserved])
+
+    def _judge_above_pods(self, cgroups: Sequence[PlannedCgroup]) -> Sequence[Finding]:
+        paths = {str(cgroup.path) for cgroup in cgroups}
+        found = verdict.judge_node(self.plan, self.reading, enacted_by=self.enacted_by)
+        return [finding for finding in found if finding.cgroup in paths]
+
+    def path_of(self, pod: Pod, container: str) -> CgroupPath:
+        """The cgroup that holds a container's processes."""
+        admitted = self.pods[pod.uid]
+        return self.plan.layout.container(admitted.planned.cgroup.path, admitted.containers[container].id)
+
+
+def read_population(tree: CgroupTree, population: Population, *, deadline: Deadline) -> Reading:
+    """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
+
+    Containers' cgroups also have oom_score_adj, of their first process.
+    """
+    planned = [cgroup.path for cgroup in population.plan.cgroups()]
+    containers = [
+        population.path_of(admitted.pod, name) for admitted in population.pods.values() for name in admitted.containers
+    ]
+    files = judged_files(tree.hierarchy.version)
+    reading = tree.read_cgroups(dict.fromkeys([*planned, *containers]), files, deadline=deadline)
+    cgroups = dict(reading.cgroups)
+    scores = tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)
+    for path, text in scores.items():
+        cgroups[path] = CgroupReading(path=path, files={**cgroups[path].files, OOM_SCORE_ADJ: text})
+    for admitted in population.pods.values():
+        cgroups.update(admitted.early)
+    return replace(reading, cgroups=cgroups)

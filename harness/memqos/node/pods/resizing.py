@@ -1,0 +1,167 @@
+"""In-place resize on a node: the kubelet's steps through runtime and cgroups, with a look at the pod after each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
+from memqos.enactor.base import AdmittedPod, Enactment
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.plan import PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
+from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.pod import Container, Pod
+from memqos.model.reading import Reading
+from memqos.node.pods.population import Population
+from memqos.runtime.base import ContainerState, Runtime
+
+__all__ = ["Moment", "Resized", "Resizing", "with_resources_of"]
+
+ASKING_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One step that was done, the pod as it was right after it, and the ids of its containers then."""
+
+    step: ResizeStep
+    reading: Reading
+    ids: verdict.ContainerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized:
+    """A resize that was carried out. running: by container that no step restarts, whether it runs as it did before."""
+
+    plan: ResizePlan
+    resize: Resize
+    moments: Sequence[Moment]
+    running: Sequence[Finding]
+    population: Population
+
+    def judge(self) -> Sequence[Finding]:
+        """After every step: all files of the pod and its containers, as the steps until then leave them.
+
+        So a step that comes too early or too late deviates as one with a wrong value does. A container that was stopped
+        is left out until it is started again. Last, whether the others run as before, and the levels above the pod.
+        """
+        before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
+        found: list[Finding] = []
+        last: Sequence[Finding] = ()
+        for count, moment in enumerate(self.moments, 1):
+            done = self.resize.steps[:count]
+            planned = _without_stopped(standing_after(done, before, after), done)
+            when = f"after step {count} of {len(self.resize.steps)}, {_words(moment.step)}"
+            last = verdict.judge_pod(
+                dataclasses.replace(self.plan.before, pods=(planned,)),
+                self.resize.uid,
+                moment.reading,
+                enacted_by=self.population.enacted_by,
+                ids=moment.ids,
+            )
+            found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in last]
+        # What deviates still can be looked at; what a later step set right was too late or too early, and not lost.
+        lost = {(one.cgroup, one.knob): one.lost for one in self.population.traced(last) if one.lost is not None}
+        found = [
+            dataclasses.replace(one, lost=lost.get((one.cgroup, one.knob))) if one.verdict is Verdict.DEVIATES else one
+            for one in found
+        ]
+        above = verdict.judge_node(self.plan.after, self.population.reading, enacted_by=self.population.enacted_by)
+        return [*found, *self.running, *above]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """Has a resize carried out, and looks. read: reads a population's cgroups now."""
+
+    runtime: Runtime
+    standing: Enactment
+    read: Callable[[Population], Reading]
+
+    def carry_out(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Resized:
+        """Every step in its order, then the levels above the pod.
+
+        UsageError for a resize that the kubelet does not carry out; MachineryError for a step that fails.
+        """
+        if not resize.steps:
+            raise UsageError(
+                f"the kubelet does not carry this resize out: {resize.outcome}"
+                + (f", {resize.message}." if resize.message else "."),
+                where=f"pod {resize.namespace}/{resize.name}",
+                next_step="Ask for another size, or for a kubelet that does.",
+            )
+        admitted = population.require(resize.uid)
+        before = {name: handle.id for name, handle in admitted.containers.items()}
+        moments: list[Moment] = []
+
+        def after(step: ResizeStep) -> None:
+            moments.append(Moment(step=step, reading=self.read(population), ids=population.ids))
+
+        try:
+            self.standing.resize(plan, resize, desired, after=after)
+        except RuntimeCallError:
+            population.require(resize.uid)
+            raise
+        complete = dataclasses.replace(population, plan=plan.after)
+        running = [
+            self._runs(admitted, name, container_id, f"container {name} of pod {resize.namespace}/{resize.name}")
+            for name, container_id in before.items()
+            if not any(step.container == name and step.kind is StepKind.STOP_CONTAINER for step in resize.steps)
+        ]
+        return Resized(
+            plan=plan,
+            resize=resize,
+            moments=moments,
+            running=running,
+            population=dataclasses.replace(complete, reading=self.read(complete)),
+        )
+
+    def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: str) -> Finding:
+        handle = admitted.containers[name]
+        status = self.runtime.status(handle, deadline=Deadline.after(ASKING_SECONDS))
+        same = handle.id == container_id and status.state is ContainerState.RUNNING
+        return Finding(
+            verdict=Verdict.CONFORMS if same else Verdict.DEVIATES,
+            subject=subject,
+            cgroup="",
+            knob="restart",
+            set_by=Setter.RUNTIME,
+            expected="none: it runs on",
+            observed="none: it runs on" if same else f"{status.state} ({status.reason or 'no reason given'})",
+        )
+
+
+def with_resources_of(pod: Pod, other: Pod) -> Pod:
+    """The pod with the resources of another one's containers, by their names; UsageError if the names differ."""
+    sizes = {one.name: one.resources for one in other.all_containers}
+    if sizes.keys() != {one.name for one in pod.all_containers}:
+        raise UsageError(
+            f"the containers of '{other.name}' are not those of '{pod.name}', so it cannot be resized to it.",
+            next_step="Give a pod whose containers have the same names.",
+        )
+
+    def sized(containers: Sequence[Container]) -> tuple[Container, ...]:
+        return tuple(dataclasses.replace(one, resources=sizes[one.name]) for one in containers)
+
+    return dataclasses.replace(
+        pod,
+        containers=sized(pod.containers),
+        init_containers=sized(pod.init_containers),
+        ephemeral_containers=sized(pod.ephemeral_containers),
+        resources=other.resources,
+    )
+
+
+def _without_stopped(pod: PlannedPod, done: Sequence[ResizeStep]) -> PlannedPod:
+    started = {step.container for step in done if step.kind is StepKind.START_CONTAINER}
+    stopped = {step.container for step in done if step.kind is StepKind.STOP_CONTAINER} - started
+    return dataclasses.replace(pod, containers=tuple(one for one in pod.containers if one.name not in stopped))
+
+
+def _words(step: ResizeStep) -> str:
+    whom = f" of container {step.container}" if step.container else ""
+    return f"{step.kind}{f' ({step.resource})' if step.resource else ''}{whom}"

@@ -1,0 +1,252 @@
+"""Requests made of the runtime under test directly, in a pod that stands, and what must hold after them.
+
+No kubelet's rules are in it: a container is created with one request, updated with others, and judged as a whole. Its
+neighbours are judged as well. Nothing that is asked for one container may change another's files, or the pod's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memqos.catalog.requests import DockerRequestCase, RequestCase
+from memqos.clock import Deadline, wait
+from memqos.enactor.asking import start_container
+from memqos.enactor.base import AdmittedPod
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
+from memqos.engine.translate.requested import (
+    AnyRequest,
+    RequestedContainer,
+    oom_score_adj_of,
+    requested,
+    requested_again,
+    requested_cgroup,
+)
+from memqos.errors import MachineryError, RuntimeCallError, UsageError
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile
+from memqos.node.pods.refusing import (
+    NAME,
+    SUBJECT,
+    no_update,
+    refused_finding,
+    refused_next,
+    request_finding,
+    taken_finding,
+    taken_next,
+)
+from memqos.node.requests.beside import (
+    CONTROLLERS,
+    is_absent,
+    nobody_finding,
+    score_finding,
+    uncounted_findings,
+    written_by_others,
+)
+from memqos.node.requests.docker_stats import stats_findings
+from memqos.node.requests.surroundings import CPUSETS, Surroundings
+from memqos.node.requests.unnamed import UNNAMED, unnamed_findings
+from memqos.runtime.base import (
+    Capability,
+    ContainerHandle,
+    ContainerSpec,
+    ContainerState,
+    Runtime,
+    SandboxHandle,
+    SpeaksDocker,
+)
+
+__all__ = ["Requests"]
+
+REQUEST_SECONDS = 60.0
+_NOTHING = ContainerResources()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests(Surroundings):
+    """The verb of suites that ask the runtime itself. parallel: pods that are made at the same time (>= 1).
+
+    kubelet: the node's, of which only what concerns runtimes is used.
+    """
+
+    runtime: Runtime
+    parallel: int = 1
+
+    def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
+        """Make these requests for a new container, read everything, remove it, and judge what was read.
+
+        A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
+        takes does too. Updates are not observable of a runtime that has none. Raises MachineryError if it starts no
+        container at all.
+        """
+        if case.updates and Capability.UPDATE not in self.runtime.capabilities:
+            return [no_update(self.runtime.name)]
+        [pod] = self.population.pods.values()
+        above = pod.planned.cgroup.path.ancestors
+        before, below = self._neighbours(pod, above), self._below(pod)
+        with self._removing(pod):
+            findings = self._asked(case, pod, below)
+            findings += self._kept(before, self._neighbours(pod, above))
+            findings += written_by_others(pod.planned.cgroup, before)
+        return findings
+
+    def judge_stats(self, case: DockerRequestCase) -> Sequence[Finding]:
+        """What Docker tells of the memory of a new container that holds some, against its files; see `stats_findings`.
+
+        DeadlineError for one whose memory does not settle.
+        """
+        [pod] = self.population.pods.values()
+        with self._removing(pod):
+            handle = self._create(pod, case.create)
+            path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
+            page_size = self.kubelet.host.page_size
+            return stats_findings(self.runtime, self.tree, handle, path, page_size=page_size, deadline=_soon())
+
+    def _asked(self, case: RequestCase | DockerRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
+        """What comes of the requests, one after another, until one is refused or should have been."""
+        container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
+        handle, before = None, container
+        requests: Sequence[AnyRequest] = case.requests
+        for number, request in enumerate(requests):
+            why = case.refused if number == len(case.updates) else ""
+            try:
+                if handle is None:
+                    handle = self._create(pod, request)
+                else:
+                    before, container = container, requested_again(container, request)
+                    self._update(handle, request)
+            except RuntimeCallError as error:
+                told = refused_finding(error, container, why=why, update=bool(number))
+                if handle is not None:
+                    return [told, *self._shown(before, pod, handle), self._next_update(handle)]
+                self._remove(pod)
+                return [told, self._left(pod, below), self._next(pod, error, told)]
+            if must := why or container.refusal:
+                return [taken_finding(must, container, update=bool(number))]
+        assert handle is not None  # noqa: S101 - the first request creates it
+        taken = request_finding(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
+        return [taken, *self._shown(container, pod, handle)]
+
+    def _create(self, pod: AdmittedPod, request: AnyRequest) -> ContainerHandle:
+        template = dataclasses.replace(pod.pod.containers[0], name=NAME)
+        if isinstance(request, ContainerResources):
+            return start_container(self.runtime, pod, template, request, deadline=_soon())
+        engine = _in_docker_s_words(self.runtime)
+
+        def create(sandbox: SandboxHandle, spec: ContainerSpec, deadline: Deadline) -> ContainerHandle:
+            return engine.create_as(sandbox, spec, request, deadline=deadline)
+
+        return start_container(self.runtime, pod, template, _NOTHING, deadline=_soon(), create=create)
+
+    def _update(self, handle: ContainerHandle, request: AnyRequest) -> None:
+        if isinstance(request, ContainerResources):
+            self.runtime.update(handle, request, deadline=_soon())
+        else:
+            _in_docker_s_words(self.runtime).update_as(handle, request, deadline=_soon())
+
+    def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
+        """The files of the container's cgroup."""
+        parent = pod.planned.cgroup.path
+        named = {knob for held in container.held for knob in held.values}
+        knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *CPUSETS}]
+        planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
+        path = self.kubelet.layout.container(parent, handle.id)
+        self.recorder.plan(self.population.plan, requested=planned)
+        reading = self._read([path], [*(knob.value for knob in knobs), *UNNAMED])
+        findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        files = reading.cgroups[path].files
+        findings += unnamed_findings(path, files, subject=SUBJECT, asked=_named(container.requests))
+        score = self._score(oom_score_adj_of(container.requests[0]), path)
+        findings.append(score)
+        if score.verdict is Verdict.NOT_OBSERVABLE:
+            # Who has no process there is somewhere else, or ended.
+            state = self.runtime.status(handle, deadline=_soon()).state
+            absent = is_absent(path, reading)
+            findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=SUBJECT))
+            # Nor can it be killed there: only the runtime knows where it is.
+            self.runtime.stop(handle, grace=0, deadline=_soon())
+        elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
+            controllers = self._read([path, parent], [CONTROLLERS])
+            findings += uncounted_findings(path, parent, controllers, subject=SUBJECT)
+        asked = [request for request in container.requests if isinstance(request, ContainerResources)]
+        if not asked:
+            # Hops are looked at for what was asked in the words of CRI.
+            return findings
+        pod.asked[NAME] = tuple(asked)
+        return [*self.population.traced(findings)]
+
+    def _score(self, asked: int, path: CgroupPath) -> Finding:
+        """oom_score_adj of the container's first process, which its creation sets and no update changes."""
+        seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
+        return score_finding(path, str(asked), seen, subject=SUBJECT)
+
+    def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
+        """After a refusal the next request is taken; where the refusal was wrong, a second one is machinery's."""
+        try:
+            self._create(pod, _NOTHING)
+        except RuntimeCallError as again:
+            if told.verdict is Verdict.DEVIATES:
+                # A runtime that starts nothing says nothing about this request.
+                raise error from None
+            return refused_next(again, update=False)
+        return taken_next(update=False)
+
+    def _next_update(self, handle: ContainerHandle) -> Finding:
+        """After a refused update one that asks for nothing is taken, unless something of the refused one was kept."""
+        try:
+            self.runtime.update(handle, _NOTHING, deadline=_soon())
+        except RuntimeCallError as error:
+            return refused_next(error, update=True)
+        return taken_next(update=True)
+
+    @contextlib.contextmanager
+    def _removing(self, pod: AdmittedPod) -> Iterator[None]:
+        """The container that is made in this context is removed at its end; what failed there first is what is told."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(MachineryError):
+                self._remove(pod)
+            raise
+        self._remove(pod)
+
+    def _remove(self, pod: AdmittedPod) -> None:
+        """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""
+        handle = pod.containers.pop(NAME, None)
+        if handle is None:
+            return
+        deadline = _soon()
+        self.tree.kill([self.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)], deadline=deadline)
+        wait(
+            "the runtime knows that the container has ended",
+            lambda: self.runtime.status(handle, deadline=_soon()),
+            until=lambda status: status.state is not ContainerState.RUNNING,
+            deadline=deadline,
+        )
+        self.runtime.remove(handle, deadline=deadline)
+
+
+def _named(requests: Iterable[AnyRequest]) -> tuple[str, ...]:
+    """The files that requests named as they are, and the beginning of those that limits of huge pages become."""
+    asked = [request for request in requests if isinstance(request, ContainerResources)]
+    keys = {key for request in asked for key in request.unified}
+    return *keys, *(["hugetlb."] if any(request.hugepage_limits for request in asked) else ())
+
+
+def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:
+    if not isinstance(runtime, SpeaksDocker):
+        raise UsageError(
+            f"{runtime.name} takes no HostConfig.",
+            next_step="Let the claim need docker, or ask in the words of CRI.",
+        )
+    return runtime
+
+
+def _soon() -> Deadline:
+    return Deadline.after(REQUEST_SECONDS)
