@@ -75,7 +75,8 @@ _INHERITED = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 class FakeCgroups:
     """The tree. page_size: of the kernel it stands in for, in bytes. hierarchy: where its files are.
 
-    zones: the root's cpuset.mems, which shows on cgroup v1 only.
+    zones: the root's cpuset.mems, which shows on cgroup v1 only. Several threads may use it: whoever goes through the
+    cgroups goes through those of one moment.
     """
 
     def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, zones: str = "") -> None:
@@ -110,8 +111,8 @@ class FakeCgroups:
 
     def remove(self, path: CgroupPath) -> None:
         """Remove a cgroup and all below it; one that is not there is no error."""
-        for cgroup in [cgroup for cgroup in self._cgroups if cgroup == path or cgroup.below(path)]:
-            del self._cgroups[cgroup]
+        for cgroup in self._below(path):
+            self._cgroups.pop(cgroup, None)
 
     def __contains__(self, path: CgroupPath) -> bool:
         return path in self._cgroups
@@ -122,7 +123,7 @@ class FakeCgroups:
 
     def below(self, roots: Iterable[CgroupPath]) -> list[CgroupPath]:
         """Those of these cgroups that exist, and all below them."""
-        return sorted({path for root in roots for path, _ in self._below(root)})
+        return sorted({path for root in roots for path in self._below(root)})
 
     def texts(self, path: CgroupPath, names: Iterable[str]) -> dict[str, str | None]:
         """Files of a cgroup that exists, None for those that it has not."""
@@ -210,12 +211,13 @@ class FakeCgroups:
         return (123 if complaints else 0), b"".join(contents), b"".join(complaints)
 
     def _first_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-        places = {self.hierarchy.file(path, "cgroup.procs"): path for path in self._scores if path in self._cgroups}
+        inhabited = [path for path in tuple(self._scores) if path in self._cgroups]
+        places = {self.hierarchy.file(path, "cgroup.procs"): path for path in inhabited}
         lines = [f"{file}\0{self._scores[places[file]]}\n" for file in argv[5:] if file in places]
         return 0, "".join(lines).encode(), b""
 
-    def _below(self, root: CgroupPath) -> Iterator[tuple[CgroupPath, dict[str, str]]]:
-        return ((path, self._cgroups[path]) for path in sorted(self._cgroups) if path == root or path.below(root))
+    def _below(self, root: CgroupPath) -> Iterator[CgroupPath]:
+        return (path for path in tuple(self._cgroups) if path == root or path.below(root))
 
     @staticmethod
     def _lines(path: str, text: str) -> list[bytes]:
@@ -224,7 +226,8 @@ class FakeCgroups:
     def list(self, path: str) -> tuple[str, ...] | None:
         """The names in a cgroup's folder, as FakeTarget asks."""
         cgroup = self._cgroup(path)
-        if cgroup not in self._cgroups:
+        files = self._cgroups.get(cgroup)
+        if files is None:
             return None
-        children = [other.name for other in self._cgroups if other.parts and other.parent == cgroup]
-        return tuple(sorted([*self._cgroups[cgroup], *children]))
+        children = [other.name for other in tuple(self._cgroups) if other.parts and other.parent == cgroup]
+        return tuple(sorted([*files, *children]))

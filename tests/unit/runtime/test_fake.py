@@ -1,5 +1,8 @@
 """What the fake runtime writes, as literal text: the rules of containerd 1.7 with runc 1.1."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from memqos.clock import Deadline
@@ -9,7 +12,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, Runtime, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
-from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import RefusedError
 
 POD = CgroupPath.parse("/pod.slice")
@@ -152,3 +155,30 @@ def test_it_is_a_runtime(runtime: FakeRuntime) -> None:
 def test_the_kernels_own_files_cannot_be_written(cgroups: FakeCgroups) -> None:
     with pytest.raises(RefusedError, match="Permission denied"):
         cgroups.put(POD, "memory.current", "0")
+
+
+def test_cgroups_come_and_go_while_others_look(cgroups):
+    """Whoever looks sees the cgroups of one moment, however often threads take turns."""
+    for number in range(100):
+        cgroups.make(POD.child(f"stays-{number}"))
+    stays = cgroups.below([POD])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def come_and_go() -> None:
+        for number in range(100):
+            cgroups.make(POD.child(f"container-{number}"))
+            cgroups.remove(POD.child(f"container-{number}"))
+
+    def look() -> None:
+        for _ in range(100):
+            cgroups.below([POD])
+            cgroups.list(FAKE_HIERARCHY.folder(POD))
+
+    try:
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            for one in [pool.submit(work) for work in (come_and_go, look, come_and_go, look)]:
+                one.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert cgroups.below([POD]) == stays
