@@ -22,7 +22,7 @@ from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place import discovery, recording
 from memqos.place.fake import FAKE_FACTS, FakePlace
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from memqos.probe import facts
 from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.target.fake import FakeAnswer

@@ -25,8 +25,8 @@ from memqos.node.fake import fake_node
 from memqos.node.pods.population import Population
 from memqos.node.pods.resizing import Moment, Resized
 from memqos.node.under_test import NodeUnderTest
-from memqos.plugin.catalogue import Catalogue
-from memqos.plugin.evidence import Evidence
+from memqos.plugin.collection.catalogue import Catalogue
+from memqos.plugin.results.evidence import Evidence
 from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
 from memqos.workload.report import ReportLine

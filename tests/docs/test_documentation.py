@@ -14,7 +14,7 @@ from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.loss import Hop, HopHeld, first_lost
 from memqos.node.fake import fake_node
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from tests.docs import claims_page, settings_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 

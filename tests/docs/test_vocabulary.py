@@ -70,7 +70,7 @@ def test_every_group_of_modules_has_a_layer_on_the_page():
 
 def test_the_page_of_results_names_every_file_that_the_plugin_writes():
     page = (DOCS / "reference" / "results.md").read_text()
-    code = "".join(path.read_text() for path in (PACKAGE / "plugin").glob("*.py"))
+    code = "".join(path.read_text() for path in (PACKAGE / "plugin").rglob("*.py"))
     written = set(re.findall(r'"(\w+\.(?:jsonl?|txt|xml))"', code))
     assert "bundle.json" in written
     assert {name for name in written if f"`{name}`" not in page} == set()

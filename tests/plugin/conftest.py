@@ -14,10 +14,10 @@ import pytest
 import memqos.face.opening
 import memqos.face.stream
 import memqos.place.opening
+import memqos.plugin.collection.workers
 import memqos.plugin.entry
-import memqos.plugin.lane
-import memqos.plugin.populating
-import memqos.plugin.workers  # noqa: F401
+import memqos.plugin.machines.lane
+import memqos.plugin.machines.populating  # noqa: F401
 from tests.documents import assert_fits
 
 CLAIMS = """

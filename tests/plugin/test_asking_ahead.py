@@ -17,8 +17,8 @@ from memqos.errors import DeadlineError
 from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
-from memqos.plugin import lane
-from memqos.plugin.evidence import Folder, MachineLog
+from memqos.plugin.machines import lane
+from memqos.plugin.results.evidence import Folder, MachineLog
 
 NUMBERS = iter(range(100))
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from memqos.errors import MachineError
 from memqos.place.fake import FakePlace
-from memqos.plugin import lane
+from memqos.plugin.machines import lane
 
 NUMBERS = iter(range(100))
 

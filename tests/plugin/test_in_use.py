@@ -10,7 +10,7 @@ from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
 from memqos.place.opening import Places
 from memqos.place.vm import VmPlace
-from memqos.plugin.in_use import runtimes_in_use
+from memqos.plugin.machines.in_use import runtimes_in_use
 from memqos.runtime.base import RuntimeVersion
 from memqos.vm.contents import Contents, Told
 from memqos.vm.options import BootOptions, check_options

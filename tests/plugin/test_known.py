@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memqos.plugin import listed
+from memqos.plugin.collection import listed
 
 pytest_plugins = ["pytester"]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from memqos.place.fake import FakePlace
-from memqos.plugin import lane
+from memqos.plugin.machines import lane
 
 MACHINE = '{"id": "main-0", "profile": "trixie", "topology": "two-zones", "runtimes": ["runc 1.1"]}'
 

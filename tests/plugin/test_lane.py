@@ -12,11 +12,11 @@ from memqos.errors import DamagedOriginError, MachineError, MachineryError, Unfi
 from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace
 from memqos.place.fake import FakePlace
-from memqos.plugin import keeping
-from memqos.plugin import lane as module
-from memqos.plugin.evidence import Folder
 from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
-from memqos.plugin.lane import Lane
+from memqos.plugin.machines import keeping
+from memqos.plugin.machines import lane as module
+from memqos.plugin.machines.lane import Lane
+from memqos.plugin.results.evidence import Folder
 
 TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
 FORKY = SystemKey("forky", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)

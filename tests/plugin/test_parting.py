@@ -8,7 +8,7 @@ import pytest
 
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import read_results
-from memqos.plugin import durations
+from memqos.plugin.results import durations
 
 pytest_plugins = ["pytester"]
 

@@ -213,7 +213,7 @@ import contextlib
 from types import SimpleNamespace
 from memqos.errors import MachineError
 from memqos.place.fake import FakePlace
-from memqos.plugin import lane
+from memqos.plugin.machines import lane
 
 @contextlib.contextmanager
 def station(config, key):

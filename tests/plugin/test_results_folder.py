@@ -49,7 +49,7 @@ def pytest_run(pytester, *words, **options):
 
 ALWAYS_THE_SAME_SECOND = """
 import datetime
-from memqos.plugin import results_folder
+from memqos.plugin.results import results_folder
 now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 results_folder.utc_now = lambda: now
 """

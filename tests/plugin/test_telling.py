@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memqos.plugin.telling import Telling
+from memqos.plugin.face.telling import Telling
 
 pytest_plugins = ["pytester"]
 
@@ -20,7 +20,7 @@ def test_what_is_worth_knowing_is_told_once_a_run(monkeypatch):
 
 
 TELLS = """
-from memqos.plugin.telling import Telling
+from memqos.plugin.face.telling import Telling
 
 @pytest.fixture(scope="module")
 def slow(request):

@@ -12,8 +12,8 @@ import pytest
 from memqos.clock import Deadline, wait
 from memqos.config.settings import resolve
 from memqos.place import room
-from memqos.plugin import workers
-from memqos.plugin.collecting import _stretch
+from memqos.plugin.collection import workers
+from memqos.plugin.collection.collecting import _stretch
 from memqos.vm.host.capacity import Host
 
 pytest_plugins = ["pytester"]

@@ -15,17 +15,19 @@ from memqos import frame
 from memqos.config.kinds import Kind
 from memqos.config.table import SETTINGS
 from memqos.errors import UsageError
-from memqos.plugin import collecting, fixtures, hooks, outcomes
+from memqos.plugin import fixtures, hooks
 from memqos.plugin.budget import Budget
-from memqos.plugin.facing import Facing
+from memqos.plugin.collection import collecting
+from memqos.plugin.collection.sharing import CRASHES, Sharing
+from memqos.plugin.face.facing import Facing
+from memqos.plugin.face.telling import Relay
 from memqos.plugin.given import settings_given
 from memqos.plugin.interrupting import Interrupting
 from memqos.plugin.keys import BUILDS, INTERRUPTION, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
-from memqos.plugin.recording import Recording
-from memqos.plugin.recovery import Recovery
-from memqos.plugin.results_folder import chosen_folder
-from memqos.plugin.sharing import CRASHES, Sharing
-from memqos.plugin.telling import Relay
+from memqos.plugin.machines.recovery import Recovery
+from memqos.plugin.results import outcomes
+from memqos.plugin.results.recording import Recording
+from memqos.plugin.results.results_folder import chosen_folder
 
 __all__: list[str] = []
 
@@ -63,7 +65,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
         option.dist = "loadgroup"
         option.maxworkerrestart = str(CRASHES) if option.maxworkerrestart is None else option.maxworkerrestart
         # Profiles and the state of the cache are read only in a run that starts machines.
-        from memqos.plugin.workers import limit_workers
+        from memqos.plugin.collection.workers import limit_workers
 
         option.numprocesses, config.stash[WORKERS] = limit_workers(config, option.numprocesses)
         option.dist = option.dist if option.numprocesses else "no"
@@ -95,7 +97,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Workers are about to be started, here or elsewhere."""
     if is_run_of_suites(config):
-        from memqos.plugin.workers import check_copied
+        from memqos.plugin.collection.workers import check_copied
 
         try:
             check_copied(config, specs)
@@ -125,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
     if settings.shard is not None or settings.last_failed:
-        from memqos.plugin.parting import Parting
+        from memqos.plugin.collection.parting import Parting
 
         try:
             manager.register(Parting(config), "memqos-parting")

@@ -12,7 +12,7 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.plugin.citing import about_of, claim_of
+from memqos.plugin.collection.citing import about_of, claim_of
 from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, slug
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from memqos.node import NodeUnderTest, Population
     from memqos.node.requests.conversing import Conversation
     from memqos.node.requests.living import Life
-    from memqos.plugin.catalogue import Catalogue
-    from memqos.plugin.evidence import Evidence
-    from memqos.plugin.lane import Lane
+    from memqos.plugin.collection.catalogue import Catalogue
+    from memqos.plugin.machines.lane import Lane
+    from memqos.plugin.results.evidence import Evidence
 
 __all__ = [
     "qos_catalog",
@@ -50,7 +50,7 @@ __all__ = [
 @pytest.fixture(scope="session")
 def qos_lane(request: pytest.FixtureRequest) -> Iterator[Lane]:
     """This worker's machines: `qos_node` and `qos_fresh_node` are taken from here."""
-    from memqos.plugin.lane import Lane
+    from memqos.plugin.machines.lane import Lane
 
     with Lane(request.config) as lane:
         request.config.stash[LANE] = lane
@@ -83,7 +83,7 @@ def _system(request: pytest.FixtureRequest) -> SystemKey:
 @pytest.fixture(scope="session")
 def qos_catalog() -> Catalogue:
     """The pods and kubelets of the catalogue, by name."""
-    from memqos.plugin.catalogue import Catalogue
+    from memqos.plugin.collection.catalogue import Catalogue
 
     return Catalogue()
 
@@ -132,7 +132,7 @@ def qos_population(
 
     All of them, unless only tests of single pods were selected: then the pods of these tests.
     """
-    from memqos.plugin.populating import populated
+    from memqos.plugin.machines.populating import populated
 
     station = request.config.stash[LANE].station
     pods = _selected(request, qos_catalog.pods, qos_kubelet)
@@ -149,7 +149,7 @@ def qos_scene(
 
     Its evidence is that of each of them.
     """
-    from memqos.plugin.evidence import Folder
+    from memqos.plugin.results.evidence import Folder
 
     module = request.node
 
@@ -221,7 +221,7 @@ def qos_requests(
     The containers are made in pods that ask for nothing, under a kubelet whose rules are about none of it. The requests
     of the tests that come next are made as well, side by side.
     """
-    from memqos.plugin.ahead import asked_ahead
+    from memqos.plugin.machines.ahead import asked_ahead
 
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     with asked_ahead(request.node, pod, kubelet, qos_catalog.request, parameter="qos_request") as findings:
@@ -235,7 +235,7 @@ def qos_docker_requests(
     qos_catalog: Catalogue,
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """The same of the Docker Engine in its own words, with the name of a request of fixtures/docker.toml."""
-    from memqos.plugin.ahead import asked_ahead
+    from memqos.plugin.machines.ahead import asked_ahead
 
     pod, kubelet, asked = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), qos_catalog.docker_request
     with asked_ahead(request.node, pod, kubelet, asked, parameter="qos_docker_request") as findings:
@@ -265,8 +265,8 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
-    from memqos.plugin.evidence import Evidence, Folder
-    from memqos.plugin.listed import accepted_by, known_or_not
+    from memqos.plugin.collection.listed import accepted_by, known_or_not
+    from memqos.plugin.results.evidence import Evidence, Folder
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())

@@ -79,7 +79,7 @@ SCENE = pytest.StashKey[Path]()
 LANE = pytest.StashKey[Any]()
 INTERRUPTION = pytest.StashKey[Interruption]()
 """Of this process."""
-"""This worker's memqos.plugin.lane.Lane, once a test asked for a node; Any, since lane is too heavy to import here."""
+"""This worker's `machines.lane.Lane`, once a test asked for a node; Any, since it is too heavy to import here."""
 
 LEFT_OUT = pytest.StashKey[LeftOut]()
 """What the default leaves out of the suites of this run."""

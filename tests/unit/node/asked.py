@@ -15,7 +15,7 @@ from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests.requesting import Requests
 from memqos.place.fake import FakePlace
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from tests.unit.node.fakes import Log
 
 CATALOGUE = Catalogue()

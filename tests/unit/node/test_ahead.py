@@ -14,8 +14,8 @@ from memqos.model.knob import Knob
 from memqos.node.fake import fake_node
 from memqos.node.requests.ahead import Ahead, ahead_of
 from memqos.node.requests.requesting import Requests
-from memqos.plugin.ahead import alike
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
+from memqos.plugin.machines.ahead import alike
 
 CATALOGUE = Catalogue()
 SOON = 10.0

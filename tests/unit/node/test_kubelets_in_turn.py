@@ -10,7 +10,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UsageError
 from memqos.node.fake import fake_node
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
 PODS = [CATALOGUE.pod(name) for name in ("guaranteed-one", "burstable", "best-effort")]

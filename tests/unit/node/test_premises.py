@@ -19,9 +19,9 @@ from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.premises import Premises
-from memqos.plugin.catalogue import Catalogue
-from memqos.plugin.evidence import Evidence, Folder
+from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.keys import Notes
+from memqos.plugin.results.evidence import Evidence, Folder
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
 from tests.unit.node.chapters import called, given_to, scenes_of
 from tests.unit.node.fakes import FACTS, FAR, FOUR

@@ -13,7 +13,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.pod import Pod
 from memqos.node import NodeUnderTest
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from memqos.runtime.base import ContainerHandle
 from tests.unit.node.fakes import Bench, kubelet, pod
 

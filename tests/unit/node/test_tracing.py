@@ -21,7 +21,7 @@ from memqos.node import NodeUnderTest, ended
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FAKE_FACTS, FakePlace
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from memqos.runtime.base import ContainerHandle, Traces
 from memqos.runtime.fake import FakeRuntime
 from memqos.target.fake import FakeAnswer

@@ -16,7 +16,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.node import NodeUnderTest, ended
 from memqos.place.fake_guest import FakeSampler
-from memqos.plugin.catalogue import Catalogue
+from memqos.plugin.collection.catalogue import Catalogue
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 WEB = pod("web")

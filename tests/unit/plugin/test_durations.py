@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.plugin.durations import expected_durations
+from memqos.plugin.results.durations import expected_durations
 
 DOWN = "requests/test_requests.py::test_request[update-down"
 

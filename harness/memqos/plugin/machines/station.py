@@ -22,11 +22,11 @@ from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.place.opening import Places
-from memqos.plugin.evidence import Folder, MachineLog, capture
-from memqos.plugin.in_use import RuntimesInUse, runtimes_in_use
-from memqos.plugin.keeping import keep_chosen, leaves, lingers
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, worker_id
-from memqos.plugin.telling import Telling
+from memqos.plugin.machines.in_use import RuntimesInUse, runtimes_in_use
+from memqos.plugin.machines.keeping import keep_chosen, leaves, lingers
+from memqos.plugin.results.evidence import Folder, MachineLog, capture
 from memqos.runtime.base import Runtime
 from memqos.target.attended import attended
 from memqos.target.base import Target

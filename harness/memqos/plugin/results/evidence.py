@@ -22,7 +22,7 @@ from memqos.errors import MemqosError, NonconformanceError
 from memqos.model.reading import Reading
 from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
-from memqos.plugin.manifests import manifests_text
+from memqos.plugin.results.manifests import manifests_text
 from memqos.probe.looks import Look
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line

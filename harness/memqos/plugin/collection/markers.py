@@ -12,7 +12,7 @@ import pytest
 
 from memqos import claims
 from memqos.errors import UnknownNameError, UsageError
-from memqos.plugin.citing import claims_below
+from memqos.plugin.collection.citing import claims_below
 
 __all__ = ["check_markers", "has_empty_parameters", "kubelet_ids"]
 

@@ -11,10 +11,10 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import SYSTEM_CLOCK
 from memqos.model.pod import Pod
 from memqos.node.pods.population import Population
-from memqos.plugin.evidence import Folder
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import RESULTS, slug
-from memqos.plugin.station import Station
-from memqos.plugin.telling import Telling
+from memqos.plugin.machines.station import Station
+from memqos.plugin.results.evidence import Folder
 
 __all__ = ["populated"]
 

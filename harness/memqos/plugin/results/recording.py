@@ -15,10 +15,10 @@ from memqos.bundles import files
 from memqos.clock import utc_now
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
-from memqos.plugin import provenance
-from memqos.plugin.crashes import Crashes, worker_died
-from memqos.plugin.ending import Ending
-from memqos.plugin.evidence import Folder
+from memqos.plugin.results import provenance
+from memqos.plugin.results.crashes import Crashes, worker_died
+from memqos.plugin.results.ending import Ending
+from memqos.plugin.results.evidence import Folder
 from memqos.plugin.keys import (
     ATTRIBUTE,
     BUILDS,
@@ -31,11 +31,11 @@ from memqos.plugin.keys import (
     phase_of,
     plain_id,
 )
-from memqos.plugin.listed import not_seen
-from memqos.plugin.publishing import cited, publish, summary_shown
-from memqos.plugin.results_folder import for_good, make_folder
-from memqos.plugin.roster import Roster
-from memqos.plugin.sharing import GROUPS, OMITTED
+from memqos.plugin.collection.listed import not_seen
+from memqos.plugin.results.publishing import cited, publish, summary_shown
+from memqos.plugin.results.results_folder import for_good, make_folder
+from memqos.plugin.results.roster import Roster
+from memqos.plugin.collection.sharing import GROUPS, OMITTED
 from memqos.report import prow
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import TestResult

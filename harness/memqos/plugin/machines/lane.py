@@ -12,9 +12,9 @@ from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineryError, MemqosError, UnfitFileError
 from memqos.ownership import end_with_parent
 from memqos.place.base import Place
-from memqos.plugin.keeping import choose, is_for_keeps
-from memqos.plugin.station import Station, are_of_one_machine, open_station, turned_station
-from memqos.plugin.telling import Telling
+from memqos.plugin.face.telling import Telling
+from memqos.plugin.machines.keeping import choose, is_for_keeps
+from memqos.plugin.machines.station import Station, are_of_one_machine, open_station, turned_station
 
 __all__ = ["Lane"]
 

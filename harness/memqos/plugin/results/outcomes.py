@@ -13,8 +13,8 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.citing import claim_of, needs_of
-from memqos.plugin.collecting import system_of
+from memqos.plugin.collection.citing import claim_of, needs_of
+from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.keys import (
     AGAIN,
     ATTRIBUTE,
@@ -28,15 +28,15 @@ from memqos.plugin.keys import (
     phase_of,
     slug,
 )
-from memqos.plugin.text import error_text, failure_text
+from memqos.plugin.results.text import error_text, failure_text
 from memqos.repetition import is_as_before
 from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.phase import Phase
 from memqos.report.summary import finding_line, known_line
 
 if TYPE_CHECKING:
-    from memqos.plugin.lane import Lane
-    from memqos.plugin.station import Station
+    from memqos.plugin.machines.lane import Lane
+    from memqos.plugin.machines.station import Station
 
 __all__ = ["Outcomes"]
 

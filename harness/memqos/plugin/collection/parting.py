@@ -10,7 +10,7 @@ import pytest
 
 from memqos.config.settings import Settings
 from memqos.errors import UsageError
-from memqos.plugin.collecting import kubelet_id, system_of
+from memqos.plugin.collection.collecting import kubelet_id, system_of
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, USAGE, is_ours
 from memqos.report.outcome import Outcome
 
@@ -73,8 +73,8 @@ class Parting:
             output[SHARD_OUTPUT] = dict(told)
 
     def _shard_of(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        from memqos.plugin.durations import expected_durations
-        from memqos.plugin.shards import divided
+        from memqos.plugin.collection.shards import divided
+        from memqos.plugin.results.durations import expected_durations
 
         shard = self._settings.shard
         if shard is None:
@@ -96,7 +96,7 @@ class Parting:
 
 
 def _times(settings: Settings) -> dict[str, float]:
-    from memqos.plugin.durations import durations_for_shards
+    from memqos.plugin.results.durations import durations_for_shards
 
     return durations_for_shards() if settings.shard is not None else {}
 

@@ -18,11 +18,11 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.choosing import left_out, told_of
-from memqos.plugin.citing import cited_by, claims_below
+from memqos.plugin.collection.choosing import left_out, told_of
+from memqos.plugin.collection.citing import cited_by, claims_below
+from memqos.plugin.collection.markers import check_markers, has_empty_parameters, kubelet_ids
+from memqos.plugin.collection.sharing import tell_groups
 from memqos.plugin.keys import LEFT_OUT, RESULTS, SETTINGS_KEY, USAGE, is_ours, node_fixture
-from memqos.plugin.markers import check_markers, has_empty_parameters, kubelet_ids
-from memqos.plugin.sharing import tell_groups
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
@@ -57,7 +57,7 @@ def check_settings(settings: Settings) -> dict[str, str]:
     if settings.kubernetes:
         _kubelets(settings)
     if settings.known:
-        from memqos.plugin.listed import known_deviations
+        from memqos.plugin.collection.listed import known_deviations
 
         known_deviations(settings.known)
     if settings.baseline:
@@ -151,7 +151,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in ours:
             check_markers(item)
         if lists := config.stash[SETTINGS_KEY].known:
-            from memqos.plugin.listed import check_claims_of_lists
+            from memqos.plugin.collection.listed import check_claims_of_lists
 
             check_claims_of_lists(lists, ours[0].path.parent.parent)
     except UsageError as error:

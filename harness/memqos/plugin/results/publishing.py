@@ -14,7 +14,7 @@ from memqos.bundles import files
 from memqos.bundles.verifying import seal
 from memqos.catalog.data import data_root
 from memqos.errors import MemqosError
-from memqos.plugin.citing import claims_below
+from memqos.plugin.collection.citing import claims_below
 from memqos.report import summary
 from memqos.report.bundle import Bundle
 from memqos.report.causes import causes_of

@@ -15,7 +15,7 @@ import pytest
 
 from memqos import claims
 from memqos.config.systems import systems_of
-from memqos.plugin.heading import heading
+from memqos.plugin.face.heading import heading
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.report.outcome import TestResult
 from memqos.report.summary import shard_text
@@ -23,7 +23,7 @@ from memqos.report.summary import shard_text
 if TYPE_CHECKING:
     from memqos.face.showing import Face
     from memqos.face.stream import Output
-    from memqos.plugin.recording import Recording
+    from memqos.plugin.results.recording import Recording
 
 __all__ = ["Facing", "is_faced"]
 
@@ -78,7 +78,7 @@ class Facing:
         """Say how much there is to do; under xdist workers tell it."""
         if self.face is None or self._is_distributed:
             return
-        from memqos.plugin.collecting import system_of
+        from memqos.plugin.collection.collecting import system_of
 
         settings = self._config.stash[SETTINGS_KEY]
         ours = [item for item in session.items if is_ours(item)]
@@ -125,7 +125,7 @@ class Facing:
         """Nothing runs any more; what cases took is kept for the next run."""
         if self.face is None:
             return (yield)
-        from memqos.plugin.durations import keep_durations
+        from memqos.plugin.results.durations import keep_durations
 
         self.face.close()
         if session.shouldfail:
@@ -192,7 +192,7 @@ class Facing:
         if self.face is None:
             return
         from memqos.face.opening import outlook
-        from memqos.plugin.durations import expected_durations, stored_durations
+        from memqos.plugin.results.durations import expected_durations, stored_durations
 
         self._is_told = True
         option = self._config.option

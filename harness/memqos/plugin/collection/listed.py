@@ -17,13 +17,13 @@ from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UnknownNameError
 from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
-from memqos.plugin.citing import claims_below
+from memqos.plugin.collection.citing import claims_below
 from memqos.plugin.keys import SETTINGS_KEY
 from memqos.report.gone import known_gone
 from memqos.report.outcome import TestResult
 
 if TYPE_CHECKING:
-    from memqos.plugin.station import Station
+    from memqos.plugin.machines.station import Station
 
 __all__ = ["accepted_by", "check_claims_of_lists", "known_deviations", "known_or_not", "not_seen"]
 

@@ -16,11 +16,11 @@ from memqos.errors import MachineryError
 from memqos.model.pod import Pod
 from memqos.node.requests.ahead import ahead_of
 from memqos.node.requests.requesting import Requests
-from memqos.plugin.collecting import system_of
-from memqos.plugin.evidence import Folder
-from memqos.plugin.keeping import leaves
+from memqos.plugin.collection.collecting import system_of
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
-from memqos.plugin.telling import Telling
+from memqos.plugin.machines.keeping import leaves
+from memqos.plugin.results.evidence import Folder
 
 __all__ = ["asked_ahead"]
 

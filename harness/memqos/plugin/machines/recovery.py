@@ -17,7 +17,8 @@ from _pytest.runner import runtestprotocol
 
 from memqos.config.systems import SystemKey
 from memqos.errors import MemqosError
-from memqos.plugin.collecting import kubelet_id, system_of
+from memqos.plugin.collection.collecting import kubelet_id, system_of
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import (
     ASKING,
     LANE,
@@ -29,12 +30,11 @@ from memqos.plugin.keys import (
     outcome_of_phase,
     told_again,
 )
-from memqos.plugin.telling import Telling
 from memqos.repetition import ENOUGH, Repetition, as_before
 from memqos.report.outcome import Outcome
 
 if TYPE_CHECKING:
-    from memqos.plugin.lane import Lane
+    from memqos.plugin.machines.lane import Lane
 
 __all__ = ["Recovery"]
 

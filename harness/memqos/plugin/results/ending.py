@@ -12,7 +12,7 @@ import pytest
 from memqos import frame
 from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
-from memqos.plugin.text import error_text
+from memqos.plugin.results.text import error_text
 from memqos.report.outcome import TestResult, exit_code
 
 __all__ = ["Ending"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memqos.place.base import Place
-from memqos.plugin.evidence import Folder
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
-from memqos.plugin.telling import Telling
+from memqos.plugin.results.evidence import Folder
 
 __all__ = ["choose", "is_for_keeps", "keep_chosen", "leaves", "lingers"]
 
