@@ -7,8 +7,9 @@
 
 What the zone is short of, huge pages have taken, which nobody uses. What others have there may be swapped out or
 dropped, so that a program gets more of it; no more than what narrow_zone takes for narrow, which is less than the
-program writes. One that is killed may take memory anywhere until it is dead (kernel/cgroup/cpuset.c,
-cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then.
+program writes. What the program that is killed has cannot be swapped out, by its memory.swap.max. It may take memory
+anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and has no more than one batch of 64 pages
+elsewhere then.
 """
 
 import pytest
@@ -17,6 +18,7 @@ from memqos import Knob
 from memqos.testing import ended
 
 MEMS = [Knob.CPUSET_MEMS]
+NO_SWAP = [*MEMS, Knob.MEMORY_SWAP_MAX]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def narrow_zone(qos_node):
 @pytest.mark.claim("numa/full-zone-kills")
 def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
     """The program is killed, though the other zone has room for all that it wants."""
-    with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
+    with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, zone=narrow_zone) as container:
         course = container.until(ended())
 
     qos_evidence.settle(
