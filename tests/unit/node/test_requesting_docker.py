@@ -164,6 +164,13 @@ def test_a_request_in_the_words_of_cri_says_what_docker_cannot_be_asked_for() ->
     assert found["memory.low"].verdict is Verdict.CONFORMS
 
 
+def test_a_file_that_nobody_could_ask_for_is_not_observable_whichever_a_kubelet_would_plan() -> None:
+    """Huge pages, which no kubelet plans for Docker, are the whole of what is asked."""
+    found = {one.knob: one for one in asked("huge-pages")}
+    assert found["hugetlb.2MB.max"].verdict is Verdict.NOT_OBSERVABLE
+    assert "HostConfig has no field for huge page limits." in found["hugetlb.2MB.max"].why_not
+
+
 def test_a_refusal_that_nobody_could_ask_for_is_not_observable() -> None:
     [told, *_] = asked("refuses-missing-huge-pages")
     assert (told.verdict, told.why_not) == (

@@ -56,9 +56,10 @@ _DOCKER_FIELDS: Mapping[Knob, tuple[str, ...]] = {
 class _Held:
     """What one version of the runtimes has made of all requests.
 
-    created, stored: linux.resources of the first request, and of all so far. values: of the control files.
-    properties: of the systemd unit, by name. kept: what Docker keeps, if it was asked in its own words. unasked: what
-    could not be asked for, as there is no word for it, with the reason.
+    created, stored: linux.resources of the first request, and of all so far. values: what the control files must hold,
+    which is what was written, or what was asked for and the daemon leaves out. properties: of the systemd unit, by
+    name. kept: what Docker keeps, if it was asked in its own words. unasked: what could not be asked for, as there is
+    no word for it, with the reason. left_out: what the daemon leaves out of the last request for it, with the reason.
     """
 
     runtimes: Runtimes
@@ -68,6 +69,26 @@ class _Held:
     properties: Mapping[str, int | str]
     kept: HostConfig = field(default_factory=dict)
     unasked: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def after(self, made: _Made, writes: RuntimeWrites, host: RuntimeHost) -> _Held:
+        """The same with one request more; ValueError for what the runtime or the kernel refuses."""
+        if writes.refusal:
+            raise ValueError(writes.refusal)
+        written = values(writes.files)
+        left_out = [left for left in made.unsayable if not left.wordless and _has_file(left.knob, host)]
+        return replace(
+            self,
+            stored=made.resources,
+            values={**self.values, **written, **values((left.knob, left.value) for left in left_out)},
+            properties={**self.properties, **(writes.properties or {})},
+            kept=made.kept,
+            unasked={**self.unasked, **{left.knob: left.why for left in made.unsayable if left.wordless}},
+            left_out={
+                **{knob: why for knob, why in self.left_out.items() if knob not in written},
+                **{left.knob: left.why for left in left_out},
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +111,11 @@ class RequestedContainer:
         """The control files of which the runtime could not be asked what was wanted, with the reason."""
         return self.held[0].unasked if self.held else {}
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The control files that a request named, or that a runtime writes besides."""
+        return frozenset(knob for held in self.held for knob in (*held.values, *held.unasked))
+
 
 def oom_score_adj_of(request: AnyRequest) -> int:
     """What a creation asks for its first process; no update changes it."""
@@ -103,19 +129,7 @@ def requested(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> Req
     for one in runtimes.candidates:
         made, writes = _created(request, one, host)
         try:
-            if writes.refusal:
-                raise ValueError(writes.refusal)  # noqa: TRY301 - the kernel's refusals come in the same way
-            several.append(
-                _Held(
-                    one,
-                    made.resources,
-                    made.resources,
-                    values(writes.files),
-                    writes.properties or {},
-                    made.kept,
-                    _wordless(made.unsayable),
-                )
-            )
+            several.append(_Held(one, made.resources, made.resources, {}, {}).after(made, writes, host))
         except ValueError as refusal:
             refusals.append(str(refusal))
     return _answer(runtimes, host, (request,), several, refusals, of=len(runtimes.candidates))
@@ -130,18 +144,7 @@ def requested_again(before: RequestedContainer, request: AnyRequest) -> Requeste
     for held in before.held:
         made, writes = _updated(request, held, before.host)
         try:
-            if writes.refusal:
-                raise ValueError(writes.refusal)  # noqa: TRY301
-            several.append(
-                replace(
-                    held,
-                    stored=made.resources,
-                    values={**held.values, **values(writes.files)},
-                    properties={**held.properties, **(writes.properties or {})},
-                    kept=made.kept,
-                    unasked={**held.unasked, **_wordless(made.unsayable)},
-                )
-            )
+            several.append(held.after(made, writes, before.host))
         except ValueError as refusal:
             refusals.append(str(refusal))
             several.append(held)
@@ -183,8 +186,8 @@ def _passed_on(
     return runtime_writes(answer.resources, runtimes.oci, host, stored=stored)
 
 
-def _wordless(unsayable: Iterable[Unsayable]) -> dict[str, str]:
-    return {left.knob: left.why for left in unsayable if left.wordless}
+def _has_file(knob: str, host: RuntimeHost) -> bool:
+    return host.swap_file or knob != Knob.MEMORY_SWAP_MAX
 
 
 def _answer(
@@ -241,6 +244,8 @@ def _written(container: RequestedContainer, knob: Knob) -> Reason:
     what = "an update" if number else "its creation"
     words = "CRI" if isinstance(request, ContainerResources) else "Docker"
     stays = " and no later update names it" if number < len(container.requests) - 1 else ""
+    why = container.held[0].left_out.get(knob, "").removesuffix(".")
+    stays += f", though it is left out on the way: {why}" if why else ""
     return Reason(
         rule=f"{knob} is what {what} asked for{stays}" if named else f"{knob} is the runtime's own doing",
         revision=str(container.runtimes),

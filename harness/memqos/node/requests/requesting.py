@@ -153,8 +153,7 @@ class Requests(Surroundings):
     def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
         parent = pod.planned.cgroup.path
-        named = {knob for held in container.held for knob in held.values}
-        knobs = [knob for knob in Knob if knob in named or knob in {*self.kubelet.files.planned, *CPUSETS}]
+        knobs = [knob for knob in Knob if knob in container.named or knob in {*self.kubelet.files.planned, *CPUSETS}]
         planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
         self.recorder.plan(self.population.plan, requested=planned)
