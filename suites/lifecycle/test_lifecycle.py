@@ -3,46 +3,71 @@
 import pytest
 
 
+@pytest.fixture(scope="module")
+def reloaded(qos_life, qos_together):
+    """Containers through one systemctl daemon-reload."""
+    requests = {
+        "daemon-reload": "update-refuses-no-number",
+        "daemon-reload-no-swap": "no-swap",
+        "daemon-reload-unified-no-swap": "unified-no-swap",
+        "daemon-reload-oom-group": "unified-oom-group",
+    }
+    return qos_together(qos_life.systemd_reloaded, requests)
+
+
+@pytest.fixture(scope="module")
+def replaced(qos_life, qos_together):
+    """A container through one systemctl daemon-reexec."""
+    return qos_together(qos_life.systemd_replaced, {"daemon-reexec": "update-refuses-no-number"})
+
+
+@pytest.fixture(scope="module")
+def restarted(qos_life, qos_together):
+    """Containers through one restart of the runtime's daemon."""
+    requests = {"runtime-restart": "everything", "update-after-runtime-restart": "update-unified-high"}
+    return qos_together(qos_life.daemon_restarted, requests)
+
+
 @pytest.mark.claim("lifecycle/daemon-reload")
-def test_daemon_reload(qos_life, qos_catalog, qos_evidence):
+def test_daemon_reload(reloaded, qos_evidence):
     """Every value of a container holds after systemctl daemon-reload."""
-    qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("update-refuses-no-number")))
+    qos_evidence.settle(reloaded("daemon-reload"))
 
 
 @pytest.mark.claim("lifecycle/daemon-reload-no-swap")
-def test_daemon_reload_no_swap(qos_life, qos_catalog, qos_evidence):
+def test_daemon_reload_no_swap(reloaded, qos_evidence):
     """A container without swap, by its limit of memory and swap, has none after systemctl daemon-reload either."""
-    qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("no-swap")))
+    qos_evidence.settle(reloaded("daemon-reload-no-swap"))
 
 
 @pytest.mark.claim("lifecycle/daemon-reload-unified-no-swap")
-def test_daemon_reload_unified_no_swap(qos_life, qos_catalog, qos_evidence):
+def test_daemon_reload_unified_no_swap(reloaded, qos_evidence):
     """A container without swap, as the kubelet asks by unified, has none after systemctl daemon-reload either."""
-    qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("unified-no-swap")))
+    qos_evidence.settle(reloaded("daemon-reload-unified-no-swap"))
 
 
 @pytest.mark.claim("lifecycle/daemon-reload-oom-group")
-def test_daemon_reload_oom_group(qos_life, qos_catalog, qos_evidence):
+def test_daemon_reload_oom_group(reloaded, qos_evidence):
     """memory.oom.group of a container holds after systemctl daemon-reload."""
-    qos_evidence.settle(qos_life.systemd_reloaded(qos_catalog.request("unified-oom-group")))
+    qos_evidence.settle(reloaded("daemon-reload-oom-group"))
 
 
 @pytest.mark.claim("lifecycle/daemon-reexec")
-def test_daemon_reexec(qos_life, qos_catalog, qos_evidence):
+def test_daemon_reexec(replaced, qos_evidence):
     """Every value of a container holds after systemctl daemon-reexec."""
-    qos_evidence.settle(qos_life.systemd_replaced(qos_catalog.request("update-refuses-no-number")))
+    qos_evidence.settle(replaced("daemon-reexec"))
 
 
 @pytest.mark.claim("lifecycle/runtime-restart")
-def test_runtime_restart(qos_life, qos_catalog, qos_evidence):
+def test_runtime_restart(restarted, qos_evidence):
     """A container runs on through a restart of the runtime's daemon, with every value."""
-    qos_evidence.settle(qos_life.daemon_restarted(qos_catalog.request("everything")))
+    qos_evidence.settle(restarted("runtime-restart"))
 
 
 @pytest.mark.claim("lifecycle/update-after-runtime-restart")
-def test_update_after_runtime_restart(qos_life, qos_catalog, qos_evidence):
+def test_update_after_runtime_restart(restarted, qos_evidence):
     """The first update after the daemon's restart changes what it names, and nothing else."""
-    qos_evidence.settle(qos_life.updated_after_a_restart(qos_catalog.request("update-unified-high")))
+    qos_evidence.settle(restarted("update-after-runtime-restart"))
 
 
 @pytest.mark.claim("lifecycle/stays")

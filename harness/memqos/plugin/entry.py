@@ -15,7 +15,7 @@ from memqos import frame
 from memqos.config.kinds import Kind
 from memqos.config.table import SETTINGS
 from memqos.errors import UsageError
-from memqos.plugin import fixtures, hooks
+from memqos.plugin import asking, fixtures, hooks
 from memqos.plugin.budget import Budget
 from memqos.plugin.collection import collecting
 from memqos.plugin.collection.sharing import CRASHES, Sharing
@@ -126,6 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Relay(config), "memqos-relay")
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
+    manager.register(asking, "memqos-asking")
     if settings.shard is not None or settings.last_failed:
         from memqos.plugin.collection.parting import Parting
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from memqos.catalog.requests import RequestCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import TRIXIE
-from memqos.errors import MachineryError
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.fake import _NoRecorder
@@ -22,6 +23,7 @@ from memqos.node.on_place import node_on
 from memqos.node.requests import inventory
 from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requests.living import Life
+from memqos.node.requests.moment import Outcomes
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
 from tests.unit.node.asked import CATALOGUE, Asked, deviating
@@ -93,11 +95,16 @@ def asked(
         return verb(life)
 
 
+def alone(verb: Callable[[Mapping[str, RequestCase]], Outcomes], case: RequestCase) -> Sequence[Finding]:
+    """What comes of a case with which no other one waits."""
+    return verb({"alone": case})["alone"].result()
+
+
 VERBS: Mapping[str, Verb] = {
-    "daemon-reload": lambda it: it.systemd_reloaded(EVERYTHING),
-    "daemon-reexec": lambda it: it.systemd_replaced(EVERYTHING),
-    "runtime-restart": lambda it: it.daemon_restarted(EVERYTHING),
-    "update-after-runtime-restart": lambda it: it.updated_after_a_restart(CATALOGUE.request("update-unified-high")),
+    "daemon-reload": lambda it: alone(it.systemd_reloaded, EVERYTHING),
+    "daemon-reexec": lambda it: alone(it.systemd_replaced, EVERYTHING),
+    "runtime-restart": lambda it: alone(it.daemon_restarted, EVERYTHING),
+    "update-after-runtime-restart": lambda it: alone(it.daemon_restarted, CATALOGUE.request("update-unified-high")),
     "stays": lambda it: it.left_alone(CATALOGUE.request("update-unified-high")),
     "exec": lambda it: it.exec_in_it(EVERYTHING),
     "stats": lambda it: it.asked_for_stats(EVERYTHING),
@@ -133,7 +140,7 @@ class HasNoProcess(Lives):
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods in memory are not worth the time of fifty."""
     for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
-        monkeypatch.setattr(f"memqos.node.requests.living.{name}", value)
+        monkeypatch.setattr(f"memqos.node.requests.churning.{name}", value)
 
 
 @pytest.mark.usefixtures("fewer")
@@ -167,7 +174,7 @@ class NeedsTwoAtATime(Lives):
 
 
 def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.FEW", 4)
+    monkeypatch.setattr("memqos.node.requests.churning.FEW", 4)
     found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
     assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
 
@@ -193,6 +200,155 @@ class GroupOfTheNeighbourForgottenBySystemd(Lives):
 def test_what_systemd_resets_of_the_neighbour_is_a_claim_of_its_own() -> None:
     assert deviating(asked(VERBS["daemon-reload"], GroupOfTheNeighbourForgottenBySystemd)) == set()
     assert deviating(asked(VERBS["runtime-restart"], GroupOfTheNeighbourForgottenBySystemd)) == {"memory.oom.group"}
+
+
+class RefusesOneOfThree(Lives):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources == CATALOGUE.request("unified-high").create:
+            raise RuntimeCallError("it did not work.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+class ForgetsTheSecondOfThree(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[-2]), "memory.min", "0")
+
+
+class ClobbersWhatStands(Lives):
+    """A container that starts takes memory.low from the one before it."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if len(self.handles) > 2:
+            self.cgroups.put(self.path(self.handles[-2]), "memory.low", "0")
+
+
+TOGETHER = {name: CATALOGUE.request(name) for name in ("everything", "unified-high", "limit")}
+TOGETHER_RIGHT = {"everything": EVERYTHING, "everything again": EVERYTHING, "limit": CATALOGUE.request("limit")}
+SEVERAL: Mapping[str, Callable[[Life], Callable[[Mapping[str, RequestCase]], Outcomes]]] = {
+    "daemon-reload": lambda it: it.systemd_reloaded,
+    "daemon-reexec": lambda it: it.systemd_replaced,
+    "restart": lambda it: it.daemon_restarted,
+}
+
+
+def together(kind: type[Lives], verb: str, cases: Mapping[str, RequestCase], happened: list[str]) -> Outcomes:
+    """What comes of cases that wait together. happened: is told each time that something is restarted."""
+
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        def happened(self, words: Sequence[str]) -> None:
+            if words[1] in SEVERAL:
+                happened.append(words[1])
+            super().happened(words)
+
+    outcomes: list[Outcomes] = []
+
+    def ask(life: Life) -> Sequence[Finding]:
+        outcomes.append(SEVERAL[verb](life)(cases))
+        return []
+
+    asked(ask, Counted)
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_what_several_wait_for_happens_once(verb: str) -> None:
+    happened: list[str] = []
+    outcomes = together(Lives, verb, TOGETHER, happened)
+    assert happened == [verb]
+    for one in outcomes.values():
+        assert {finding.verdict for finding in one.result()} == {Verdict.CONFORMS}
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_a_refused_container_takes_no_other_along(verb: str) -> None:
+    happened: list[str] = []
+    outcomes = together(RefusesOneOfThree, verb, TOGETHER, happened)
+    assert isinstance(outcomes["unified-high"].exception(), RuntimeCallError)
+    assert happened == [verb]
+    for name in ("everything", "limit"):
+        assert {finding.verdict for finding in outcomes[name].result()} == {Verdict.CONFORMS}
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_what_a_restart_breaks_of_one_container_is_told_of_that_one(verb: str) -> None:
+    outcomes = together(ForgetsTheSecondOfThree, verb, TOGETHER_RIGHT, [])
+    assert {name: deviating(one.result()) for name, one in outcomes.items()} == {
+        "everything": set(),
+        "everything again": {"memory.min"},
+        "limit": set(),
+    }
+
+
+def test_what_another_container_broke_is_not_taken_for_the_restarts_doing() -> None:
+    happened: list[str] = []
+    outcomes = together(ClobbersWhatStands, "daemon-reload", {"everything": EVERYTHING, "again": EVERYTHING}, happened)
+    assert [one.knob for one in outcomes["everything"].result()] == ["memory.low"]
+    assert deviating(outcomes["again"].result()) == set()
+    assert happened == ["daemon-reload"]
+
+
+class ForgetsWhenAnotherGoes(Lives):
+    """As systemd writes the files of what stands beside a scope that goes, once it was loaded anew."""
+
+    def remove(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.remove(handle, deadline=deadline)
+        for path in {self.path(other) for other in self.handles[1:] if other.id in self.fake._containers}:
+            self.cgroups.put(path, "memory.min", "0")
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_all_are_judged_before_the_first_goes(verb: str) -> None:
+    outcomes = together(ForgetsWhenAnotherGoes, verb, TOGETHER_RIGHT, [])
+    assert [deviating(one.result()) for one in outcomes.values()] == [set(), set(), set()]
+
+
+class KeepsNames(Lives):
+    """As a runtime of CRI does, it has no two containers of a name in a sandbox."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.names: dict[str, tuple[str, str]] = {}
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        name = (sandbox.id, spec.name)
+        assert name not in self.names.values()
+        handle = super().create(sandbox, spec, deadline=deadline)
+        self.names[handle.id] = name
+        return handle
+
+    def remove(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.remove(handle, deadline=deadline)
+        del self.names[handle.id]
+
+
+def test_containers_that_stand_together_have_names_of_their_own() -> None:
+    outcomes = together(KeepsNames, "restart", TOGETHER, [])
+    assert [one.exception() for one in outcomes.values()] == [None, None, None]
+
+
+@pytest.mark.usefixtures("fewer")
+def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
+    made: list[int] = []
+
+    def ask(life: Life) -> Sequence[Finding]:
+        found = [*life.left_by_few("cgroups"), *life.left_by_few("mounts")]
+        made.append(len(life.runtime.handles))  # type: ignore[attr-defined]
+        found += [*life.left_by_many("cgroups"), *life.daemon_after_many()]
+        made.append(len(life.runtime.handles))  # type: ignore[attr-defined]
+        return found
+
+    assert deviating(asked(ask)) == set()
+    # One container is the pod's own.
+    assert made == [1 + 3, 1 + 7]
+
+
+@pytest.mark.usefixtures("fewer")
+def test_what_the_few_left_is_left_by_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
+    few, many = asked(lambda it: [*it.left_by_few("processes"), *it.left_by_many("processes")], Leaves)
+    assert few.observed.split(", ") == ["containerd-shim"] * 3
+    assert many.observed.split(", ") == ["containerd-shim"] * 7
 
 
 class Drifts(Lives):
@@ -275,7 +431,7 @@ class Leaves(Lives):
 def test_a_wrong_runtime_is_found_by_its_knob(
     kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
     assert deviating(asked(VERBS[name], kind)) == knobs
 
 
@@ -290,7 +446,7 @@ def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> No
 
 
 def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
     [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
     assert found.observed.split(", ") == ["containerd-shim"] * 50
 

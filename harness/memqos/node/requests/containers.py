@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 from memqos.clock import Deadline, wait
 from memqos.enactor.base import AdmittedPod
@@ -53,20 +54,29 @@ class Containers(Requests):
             raise UsageError(f"{self.runtime.name} is not spoken to over CRI.", next_step="Let the claim need CRI.")
         return self.runtime
 
+    def _apart(self) -> Self:
+        """The same pod, in which what this one makes stands beside what others make."""
+        pod = dataclasses.replace(self._pod, containers=dict(self._pod.containers), asked=dict(self._pod.asked))
+        population = dataclasses.replace(self.population, pods={pod.pod.uid: pod})
+        return dataclasses.replace(self, population=population)
+
     def _made(
-        self, resources: ContainerResources, *commands: Command, pod: AdmittedPod | None = None
+        self, resources: ContainerResources, *commands: Command, pod: AdmittedPod | None = None, name: str = NAME
     ) -> ContainerHandle:
-        """A container that is not started, of the pod or of another one beside it; removed with `_remove`."""
+        """A container that is not started, of the pod or of another one beside it; removed with `_remove`.
+
+        name: the runtime's for it, which no two of a sandbox may have at a time.
+        """
         pod = pod or self._pod
         spec = ContainerSpec(
-            name=NAME,
+            name=name,
             image=self._pod.pod.containers[0].image,
             args=arguments(commands or (Hold(),)),
             log=f"{NAME}-{uuid.uuid4().hex}.log",
             resources=resources,
         )
         assert pod.sandbox is not None  # noqa: S101 - the pod came up
-        handle = self.runtime.create(pod.sandbox, spec, deadline=soon())
+        handle = dataclasses.replace(self.runtime.create(pod.sandbox, spec, deadline=soon()), name=NAME)
         pod.containers[NAME] = handle
         return handle
 
@@ -85,12 +95,16 @@ class Containers(Requests):
 
     @contextlib.contextmanager
     def _running(
-        self, resources: ContainerResources, *commands: Command, sandbox: SandboxHandle | None = None
+        self,
+        resources: ContainerResources,
+        *commands: Command,
+        sandbox: SandboxHandle | None = None,
+        name: str = NAME,
     ) -> Iterator[ContainerHandle]:
         """A container in the pod, or in a further sandbox: several threads may have one in a sandbox each."""
         pod = self._pod if sandbox is None else dataclasses.replace(self._pod, sandbox=sandbox, containers={})
         with self._removing(pod):
-            handle = self._made(resources, *commands, pod=pod)
+            handle = self._made(resources, *commands, pod=pod, name=name)
             self.runtime.start(handle, deadline=soon())
             yield handle
 

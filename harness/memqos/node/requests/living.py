@@ -5,21 +5,20 @@ Every file must hold afterwards what was asked for, as before.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
-from memqos.engine.translate.versions import RuntimeName
-from memqos.errors import DeadlineError, MachineryError
+from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.node.pods.refusing import SUBJECT
-from memqos.node.requests.containers import Containers, observed, soon
-from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
+from memqos.node.pods.refusing import NAME, SUBJECT
+from memqos.node.requests.churning import Churning
+from memqos.node.requests.containers import observed, soon
+from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
 from memqos.workload.command import PROGRAM, Exit, arguments
@@ -31,46 +30,30 @@ RESETTLED_SECONDS = 3.0
 """After which systemd has written what it writes once it was loaded anew; it says so to nobody."""
 UNASKED_SECONDS = 3.0
 """How long a container is left alone, to see whether its values stay."""
-GONE_SECONDS = 15.0
 ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
-FEW, MANY = 3, 50
-"""Pods that come and go, as many at a time as are started at a time."""
-SETTLING, LAST = 20, 5
-"""During how many of the first a daemon comes to have all that it keeps, and how many of the last show what is more."""
-GROWTH = 8 << 20
-"""Bytes that it may have more at the end: a collector of garbage is not always of one mind."""
-
-DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
-    RuntimeName.CONTAINERD: ("containerd",),
-    RuntimeName.CRIO: ("crio",),
-    RuntimeName.DOCKER: ("dockerd", "containerd"),
-}
-"""The processes of a daemon, by the names that the kernel has for them."""
-
-_NOTHING = ContainerResources()
 
 
-class Life(Containers):
+class Life(Churning):
     """The verbs of suites about what a container lives through; each gives the findings of one claim."""
 
-    def systemd_reloaded(self, case: RequestCase) -> Sequence[Finding]:
-        """After systemctl daemon-reload: systemd writes the files of its units anew."""
-        return _without_groups_beside(self._through(case, lambda _: self._resettle("daemon-reload")))
+    def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
+        """After systemctl daemon-reload: systemd writes the files of its units anew. It is reloaded once for all cases.
 
-    def systemd_replaced(self, case: RequestCase) -> Sequence[Finding]:
+        within: see `memqos.node.requests.moment`; so it is in all verbs that take several cases.
+        """
+        return self._stood(cases, lambda: self._resettle("daemon-reload"), within)
+
+    def systemd_replaced(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After systemctl daemon-reexec, the same with systemd itself started anew."""
-        return _without_groups_beside(self._through(case, lambda _: self._resettle("daemon-reexec")))
+        return self._stood(cases, lambda: self._resettle("daemon-reexec"), within)
 
-    def daemon_restarted(self, case: RequestCase) -> Sequence[Finding]:
-        """After a restart of the runtime's daemon: the container still runs, and has its values."""
-        return self._through(case, self._restart_daemon)
+    def daemon_restarted(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
+        """After a restart of the runtime's daemon: each container still runs, and has its values.
 
-    def updated_after_a_restart(self, case: RequestCase) -> Sequence[Finding]:
-        """The first update after that changes what it names, and nothing that was asked for before."""
-        with self._running(case.create) as handle:
-            self._restart_daemon(handle)
-            return self._shown(self._updated(handle, case), self._pod, handle)
+        The updates of a case are the first that are asked for after it: they change what they name, and nothing else.
+        """
+        return self._together(Life._outlives, cases, self._restart, within)
 
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
         """Created, updated, and some seconds later, in which nobody asked for anything."""
@@ -123,73 +106,6 @@ class Life(Containers):
             found = observed("drift", Knob.MEMORY_HIGH, drifted, cgroup=str(path))
             return [found, *self._shown(container, self._pod, handle)]
 
-    def left_by_few(self, kind: str) -> Sequence[Finding]:
-        """What a few pods with a container each leave that came and went. kind: a field of Inventory."""
-        return [self._left_over(kind, self._after_few)]
-
-    def left_by_many(self, kind: str) -> Sequence[Finding]:
-        """The same of many."""
-        return [self._left_over(kind, self._after_many)]
-
-    def daemon_after_many(self) -> Sequence[Finding]:
-        """The daemon's anonymous memory while many pods came and went: it does not grow with them."""
-        cri = self.kubelet.runtimes.cri
-        if cri.called or cri.runtime not in DAEMONS:
-            return [_grown("", f"which processes are the daemon of {self.runtime.name} is not known")]
-        _, sizes = self._many
-        before = max(size for number, size in sizes.items() if number < SETTLING)
-        after = min(size for number, size in sizes.items() if number >= MANY - LAST)
-        if not before:
-            return [_grown("", f"no process is called {' or '.join(DAEMONS[cri.runtime])}")]
-        return [_grown("no" if after <= before + GROWTH else f"from {before} to {after} bytes")]
-
-    def _left_over(self, kind: str, left: Inventory) -> Finding:
-        return observed(kind, "nothing left", ", ".join(getattr(left, kind)) or "nothing left")
-
-    @cached_property
-    def _after_few(self) -> Inventory:
-        return self._churned(FEW)[0]
-
-    @property
-    def _after_many(self) -> Inventory:
-        return self._many[0]
-
-    @cached_property
-    def _many(self) -> tuple[Inventory, Mapping[int, int]]:
-        return self._churned(MANY)
-
-    def _churned(self, times: int) -> tuple[Inventory, Mapping[int, int]]:
-        """What so many sandboxes and containers left behind, and the daemon's size after the first and last of them."""
-        before, sizes = self._inventory(), dict[int, int]()
-        programs = DAEMONS.get(self.kubelet.runtimes.cri.runtime, ())
-
-        def comes_and_goes(number: int) -> None:
-            with self._second_sandbox(f"churn-{number}") as sandbox, self._running(_NOTHING, sandbox=sandbox):
-                pass
-            if programs and not SETTLING <= number < times - LAST:
-                sizes[number] = anonymous_memory_of(self.tree.target, programs)
-
-        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="churn") as pool:
-            try:
-                for one in [pool.submit(comes_and_goes, number) for number in range(times)]:
-                    one.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        try:
-            left = wait(
-                "nothing is left of pods that are gone",
-                lambda: self._inventory().beyond(before),
-                until=lambda left: not left,
-                deadline=Deadline.after(GONE_SECONDS),
-            )
-        except DeadlineError:
-            left = self._inventory().beyond(before)
-        return left, sizes
-
-    def _inventory(self) -> Inventory:
-        return inventory_of(self.tree.target, self.tree.hierarchy.folder(self._pod.planned.cgroup.path))
-
     def _through(self, case: RequestCase, happens: Callable[[ContainerHandle], object]) -> Sequence[Finding]:
         """A new container's files, and what stands beside it, after something happened."""
         with self._running(case.create) as handle:
@@ -199,17 +115,66 @@ class Life(Containers):
         self, container: RequestedContainer, handle: ContainerHandle, happens: Callable[[ContainerHandle], object]
     ) -> Sequence[Finding]:
         """The container's files, and what stands beside it, after something happened; they were right before it."""
+        one = self._right_before(container, handle, lambda: container)
+        return passed({SUBJECT: one}, lambda: happens(handle), _all_are_seen)[SUBJECT].result()
+
+    def _stood(self, cases: Mapping[str, RequestCase], happens: Callable[[], object], within: Within) -> Outcomes:
+        """A container of each case, and what stands beside them, after something happened to all."""
+        return self._together(Life._stands, cases, happens, within)
+
+    def _together(
+        self,
+        wait_with: Callable[[Life, RequestCase], Waiting],
+        cases: Mapping[str, RequestCase],
+        happens: Callable[[], object],
+        within: Within,
+    ) -> Outcomes:
+        """All stand before the first is seen, and are seen again before the first goes.
+
+        When something comes or goes beside a container, systemd may write its files anew.
+        """
+        each = {name: wait_with(self._apart(), case) for name, case in cases.items()}
+        return passed(each, _all_stand, happens, _all_are_seen, within=within)
+
+    def _stands(self, case: RequestCase) -> Waiting:
+        """A container that waits until those of other cases stand as well, and is then seen and waits again."""
+        with self._running(case.create, name=_one_of_several()) as handle:
+            yield
+            container = self._asked_for(case.create)
+            return _without_groups_beside((yield from self._right_before(container, handle, lambda: container)))
+
+    def _outlives(self, case: RequestCase) -> Waiting:
+        """The same, with the case's updates once the daemon answers again."""
+        with self._running(case.create, name=_one_of_several()) as handle:
+            yield
+
+            def updated() -> RequestedContainer:
+                self._let_answer(handle)
+                return self._updated(handle, case)
+
+            return (yield from self._right_before(self._asked_for(case.create), handle, updated))
+
+    def _right_before(
+        self, container: RequestedContainer, handle: ContainerHandle, after: Callable[[], RequestedContainer]
+    ) -> Waiting:
+        """The container's files, and what stands beside it, which were right before it waited.
+
+        after: what has to be there then. It waits once more before it goes.
+        """
         early = [one for one in self._shown(container, self._pod, handle) if one.verdict is Verdict.DEVIATES]
         if early:
             return early
         before = self._neighbours(self._pod)
-        happens(handle)
+        yield
+        container = after()
         state = self.runtime.status(handle, deadline=soon()).state
-        return [
+        found = [
             observed("state", ContainerState.RUNNING.value, state.value),
             *self._shown(container, self._pod, handle),
             *self._kept(before, self._neighbours(self._pod)),
         ]
+        yield
+        return found
 
     def _asked_for(self, resources: ContainerResources) -> RequestedContainer:
         return requested(resources, self.kubelet.runtimes, self.kubelet.host)
@@ -223,9 +188,12 @@ class Life(Containers):
         self._systemctl(verb)
         SYSTEM_CLOCK.sleep(RESETTLED_SECONDS)
 
-    def _restart_daemon(self, handle: ContainerHandle) -> None:
-        """Restart the service of the CRI runtime, and wait until it answers again."""
+    def _restart(self) -> None:
+        """Restart the service of the CRI runtime."""
         self._systemctl("restart", self.kubelet.runtimes.cri.runtime.value.replace("-", ""))
+
+    def _let_answer(self, handle: ContainerHandle) -> None:
+        """Wait until the daemon answers for a container again."""
         deadline = Deadline.after(RESTART_SECONDS)
 
         def answers() -> bool:
@@ -239,9 +207,17 @@ class Life(Containers):
         wait("the runtime's daemon answers again", answers, deadline=deadline)
 
 
-def _grown(seen: str, why_not: str = "") -> Finding:
-    expected = f"no, or by {GROWTH >> 20} MiB at most"
-    return observed("growth of the daemon", expected, expected if seen == "no" else seen, why_not=why_not)
+def _all_stand() -> None:
+    """Nothing happens but that."""
+
+
+def _all_are_seen() -> None:
+    """Nor here."""
+
+
+def _one_of_several() -> str:
+    """A name that no other container of the pod has."""
+    return f"{NAME}-{uuid.uuid4().hex[:8]}"
 
 
 def _without_groups_beside(findings: Sequence[Finding]) -> Sequence[Finding]:

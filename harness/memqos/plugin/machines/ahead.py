@@ -11,6 +11,7 @@ import pytest
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import DockerRequestCase, RequestCase
+from memqos.config.systems import SystemKey
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.model.pod import Pod
@@ -22,7 +23,7 @@ from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
 from memqos.plugin.machines.keeping import leaves
 from memqos.plugin.results.evidence import Folder
 
-__all__ = ["asked_ahead"]
+__all__ = ["alike", "asked_ahead", "tests_of"]
 
 
 @contextlib.contextmanager
@@ -45,13 +46,9 @@ def asked_ahead(
     station, telling = config.stash[LANE].station, Telling(config)
     cases = {
         str(item.callspec.params[parameter]): item
-        for item in module.session.items
-        if item.getparent(pytest.Module) is module
-        and isinstance(item, pytest.Function)
-        and parameter in getattr(item, "fixturenames", ())
-        and system_of(item, settings) == station.key
+        for item in tests_of(module, station.key)
+        if parameter in getattr(item, "fixturenames", ())
     }
-
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
     begun: set[str] = set()
 
@@ -73,6 +70,18 @@ def asked_ahead(
         ahead_of(askers, list(cases), judge, again=again, leaves=lambda: leaves(config, station.place)) as ahead,
     ):
         yield ahead.findings
+
+
+def tests_of(module: pytest.Module, key: SystemKey) -> Sequence[pytest.Function]:
+    """The tests of a module that were chosen, in their order, as far as they run on this system."""
+    settings = module.config.stash[SETTINGS_KEY]
+    return [
+        item
+        for item in module.session.items
+        if item.getparent(pytest.Module) is module
+        and isinstance(item, pytest.Function)
+        and system_of(item, settings) == key
+    ]
 
 
 def alike(pod: Pod, number: int) -> Sequence[Pod]:

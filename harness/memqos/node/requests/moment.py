@@ -1,0 +1,69 @@
+"""What happens once for all that wait for it: each is made ready, it happens, and each is judged by itself.
+
+A restart takes seconds, whether one container stands there or ten do. A case is a generator, which yields where it has
+to wait for the others and returns its findings; what a container needs to be removed stands in its `with`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeAlias
+
+from memqos.engine.answer.finding import Finding
+from memqos.errors import MemqosError
+
+__all__ = ["Outcomes", "Waiting", "Within", "anywhere", "passed"]
+
+Findings: TypeAlias = Sequence[Finding]
+Waiting: TypeAlias = Generator[None, None, Findings]
+Outcomes: TypeAlias = Mapping[str, Future[Findings]]
+"""By the names of cases their findings, or the error in which each ended; all are done."""
+
+Within: TypeAlias = Callable[[str], contextlib.AbstractContextManager[None]]
+"""In what is done whatever concerns the case of a name."""
+
+
+def anywhere(_name: str) -> contextlib.AbstractContextManager[None]:
+    """In nothing."""
+    return contextlib.nullcontext()
+
+
+def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within: Within = anywhere) -> Outcomes:
+    """Lead these cases through moments that they share, one for each time that they yield.
+
+    A case that ends before, in findings or in an error, waits no longer and is in nobody's way. Nothing happens that
+    nobody waits for. An error of what happens is that of every case that waited.
+    """
+    outcomes: dict[str, Future[Findings]] = {name: Future() for name in cases}
+    try:
+        for happens in moments:
+            _go_on(cases, outcomes, within)
+            waiting = [name for name in cases if not outcomes[name].done()]
+            try:
+                if waiting:
+                    happens()
+            except MemqosError as error:
+                for name in waiting:
+                    outcomes[name].set_exception(error)
+        _go_on(cases, outcomes, within)
+    finally:
+        for name, case in cases.items():
+            with within(name):
+                case.close()
+    return outcomes
+
+
+def _go_on(cases: Mapping[str, Waiting], outcomes: Mapping[str, Future[Findings]], within: Within) -> None:
+    """Let every case that has not ended do what it does up to the next moment."""
+    for name, case in cases.items():
+        if outcomes[name].done():
+            continue
+        try:
+            with within(name):
+                next(case)
+        except StopIteration as end:
+            outcomes[name].set_result(end.value)
+        except MemqosError as error:
+            outcomes[name].set_exception(error)

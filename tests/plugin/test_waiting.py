@@ -1,0 +1,170 @@
+"""What happens once for all tests that wait for it: each has its own outcome and evidence, whichever were chosen."""
+
+import gzip
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = """
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.node.requests import living
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.plugin.machines import lane
+from memqos.plugin.results.evidence import Folder, MachineLog
+
+living.RESETTLED_SECONDS = 0.0
+NUMBERS = iter(range(100))
+
+
+class Refuses:
+    def __init__(self, runtime):
+        self.runtime = runtime
+
+    def __getattr__(self, name):
+        return getattr(self.runtime, name)
+
+    def create(self, sandbox, spec, *, deadline):
+        if spec.resources.unified == {"memory.high": "50331648"}:
+            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+        return self.runtime.create(sandbox, spec, deadline=deadline)
+
+
+@contextlib.contextmanager
+def open_station(config, key):
+    place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
+    log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
+
+    def systemctl(words, stdin, deadline):
+        with open("happened", "a") as file:
+            file.write(f"{words[1]} on {name}\\n")
+        return 0, b"", b""
+
+    place.target.on(("systemctl",), systemctl)
+    node = node_on(place, Refuses(place.runtime(driver)), recorder=log, driver=driver, runtimes=TRIXIE, parallel=2)
+    node.why_not = lambda need: "the machine has no psi" if need == "psi" else ""
+    yield SimpleNamespace(
+        id=name, key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"], log=log,
+        node=node,
+    )
+
+
+lane.open_station = open_station
+"""
+
+MODULE = """
+REQUESTS = {"one": "limit", "wrong": "unified-high", "two": "limit", "three": "everything", "four": "limit"}
+
+
+@pytest.fixture(scope="module")
+def reloaded(qos_life, qos_together):
+    return qos_together(qos_life.systemd_reloaded, REQUESTS)
+
+
+@pytest.mark.claim("demo/one")
+def test_one(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("one"))
+
+
+@pytest.mark.claim("demo/two")
+def test_two(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("two"))
+
+
+@pytest.mark.claim("demo/wrong")
+def test_wrong(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("wrong"))
+
+
+@pytest.mark.claim("demo/three")
+def test_three(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("three"))
+
+
+@pytest.mark.claim("demo/four")
+def test_four(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("four"))
+
+
+@pytest.mark.claim("demo/five")
+def test_five(reloaded, qos_evidence):
+    qos_evidence.settle(reloaded("five"))
+"""
+
+
+@pytest.fixture
+def found(suite, run, pytester):
+    """The results of a chapter of these tests by the names of their claims, with these options."""
+
+    def of(*options):
+        suite(MODULE)
+        folder = pytester.path / "suites"
+        one, _, two = (folder / "demo" / "claims.toml").read_text().partition("[two]")
+        names = ["wrong", "three", "four", "five"]
+        (folder / "demo" / "claims.toml").write_text(
+            one + f"[two]{two}" + "".join(one.replace("[one]", f"[{name}]") for name in names)
+        )
+        (folder / "conftest.py").write_text(CONFTEST)
+        run(*options)
+        results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+        return {one["claim"].partition("/")[2]: one for one in results}
+
+    return of
+
+
+def lines(file):
+    """What is in it, also where a longer one was compressed."""
+    return (
+        file.read_text() if file.exists() else gzip.decompress(file.with_suffix(".jsonl.gz").read_bytes()).decode()
+    ).splitlines()
+
+
+def test_it_happens_once_for_all_that_wait_and_again_for_those_after_a_failure(found, pytester):
+    results = found("-k", "not five")
+    outcomes = {name: one["outcome"] for name, one in results.items()}
+    assert outcomes == {
+        "one": "conforms",
+        "two": "not observable",
+        "wrong": "machinery",
+        "three": "conforms",
+        "four": "conforms",
+    }
+    assert results["two"]["reason"] == "the machine has no psi"
+    # After machinery the pod is not used any more, and its machine neither.
+    assert (pytester.path / "happened").read_text().splitlines() == [
+        "daemon-reload on main-0",
+        "daemon-reload on main-1",
+    ]
+
+
+def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
+    results = found("-k", "one or three or four")
+    for name in ("one", "three", "four"):
+        folder = pytester.path / "out" / results[name]["folder"]
+        assert json.loads((folder / "together.json").read_text()) == {"waited": ["one", "three", "four"]}
+        readings = [json.loads(line) for line in lines(folder / "readings.jsonl")]
+        # Of the container, and of what is beside it; before it happened, and after it.
+        assert len(readings) == 4
+        [container] = readings[0]["cgroups"]
+        assert readings[2]["cgroups"].keys() == {container}
+    assert (pytester.path / "happened").read_text() == "daemon-reload on main-0\n"
+
+
+def test_one_case_alone_is_judged(found, pytester):
+    results = found("-k", "three")
+    assert [one["outcome"] for one in results.values()] == ["conforms"]
+    assert (pytester.path / "happened").read_text() == "daemon-reload on main-0\n"
+
+
+def test_a_claim_that_waits_for_nothing_is_said_to(found):
+    [five] = found("-k", "five").values()
+    assert five["outcome"] == "usage"
+    assert "no test of test_demo.py cites a claim 'five' that waits with others" in str(five)
