@@ -84,6 +84,10 @@ class Hierarchy(Protocol):
         """The command that kills every process in these cgroups and below; a cgroup that is gone has none."""
         ...
 
+    def kill_files(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
+        """The files of these cgroups into which a 1 does the same; none where the version has no such file."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Unified:
@@ -128,7 +132,11 @@ class Unified:
 
     def kill_command(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
         """A write to each cgroup.kill."""
-        return ("sh", "-c", _KILL_UNIFIED, "sh", *(self.file(path, "cgroup.kill") for path in paths))
+        return ("sh", "-c", _KILL_UNIFIED, "sh", *self.kill_files(paths))
+
+    def kill_files(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
+        """Each cgroup.kill."""
+        return tuple(self.file(path, "cgroup.kill") for path in paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +189,10 @@ class Legacy:
     def kill_command(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
         """A signal to every process, as there is no cgroup.kill."""
         return ("sh", "-c", _KILL_LEGACY, "sh", *map(self.folder, paths))
+
+    def kill_files(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:  # noqa: ARG002 - it has none
+        """None: there is no cgroup.kill."""
+        return ()
 
     @property
     def _memory(self) -> CgroupMount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,13 @@ from memqos.clock import Deadline
 from memqos.errors import TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.target.base import CommandResult, ReadsMany, Target, checked
+from memqos.target.base import CommandResult, ManyAtOnce, Target, checked
 
 __all__ = ["CgroupTree"]
 
 # xargs says 123 when grep did not find everything, which each file's own answer tells better.
 _XARGS_SOME_FAILED = 123
+_WRITTEN_OR_GONE = {0, errno.ENOENT, errno.ENODEV}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class CgroupTree:
 
     def _read_many(self, files: Sequence[str], deadline: Deadline) -> Mapping[str, bytes | int] | None:
         """What a target that can read without a command says of these files; None of one that cannot."""
-        return self.target.read_many(files, deadline=deadline) if isinstance(self.target, ReadsMany) else None
+        return self.target.read_many(files, deadline=deadline) if isinstance(self.target, ManyAtOnce) else None
 
     def read_text(self, path: CgroupPath, name: str, *, deadline: Deadline) -> FileText:
         """One file of one cgroup; NoFile if it or its cgroup is not there."""
@@ -107,6 +109,12 @@ class CgroupTree:
 
     def kill(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
         """Kill every process in these cgroups and below, with one command; a cgroup that is gone has none."""
+        files = self.hierarchy.kill_files(paths)
+        if files and isinstance(self.target, ManyAtOnce):
+            done = self.target.write_many(files, b"1\n", deadline=deadline)
+            if done is not None and not {*done.values()} - _WRITTEN_OR_GONE:
+                return
+        # Of what is refused the command says more.
         self._run(self.hierarchy.kill_command(paths), deadline)
 
     def _run(self, argv: Sequence[str], deadline: Deadline) -> CommandResult:

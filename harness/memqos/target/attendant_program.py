@@ -1,9 +1,10 @@
-"""The program that an AttendedTarget keeps on its target: it reads files, lists folders and runs programs of Python.
+"""The program that an AttendedTarget keeps on its target: it reads and writes files, and runs programs of Python.
 
 Its source is sent to the target's python3 whole; it imports nothing but the standard library of Python 3.9. Each line
 of its input is a request, a JSON object, and each line of its output the answer to one:
 
     {"read": [path, ...]}   {path: the file's bytes as the characters of their numbers, or an errno, ...}
+    {"write": [path, ...], "text": bytes}  {path: 0 or an errno, ...}
     {"list": path}          {"names": [name, ...]}, or {"names": null} if there is no such folder
     {"python": source, "stdin": bytes}  {"status": number, "stdout": bytes, "stderr": bytes}
 
@@ -27,6 +28,21 @@ def read(path: str) -> str | int:
         return Path(path).read_bytes().decode("latin-1")
     except OSError as error:
         return error.errno or errno.EIO
+
+
+def written(path: str, text: bytes) -> int:
+    """Put text into a file that is there, at once, as control files need it; 0, or the errno."""
+    try:
+        file = os.open(path, os.O_WRONLY)
+    except OSError as error:
+        return error.errno or errno.EIO
+    try:
+        os.write(file, text)
+    except OSError as error:
+        return error.errno or errno.EIO
+    finally:
+        os.close(file)
+    return 0
 
 
 def listed(path: str) -> list[str] | None:
@@ -81,6 +97,8 @@ def main() -> None:
         answer: dict[str, object]
         if "list" in asked:
             answer = {"names": listed(asked["list"])}
+        elif "write" in asked:
+            answer = {path: written(path, asked["text"].encode("latin-1")) for path in asked["write"]}
         elif "python" in asked:
             answer = ran(asked["python"], asked["stdin"].encode("latin-1"))
         else:

@@ -95,6 +95,12 @@ class AttendedTarget:
         """See the port."""
         self._target.write(path, data, deadline=deadline, mode=mode)
 
+    def write_many(self, paths: Sequence[str], data: bytes, *, deadline: Deadline) -> Mapping[str, int] | None:
+        """By path 0, or the errno with which it could not be written; None if there is no attendant."""
+        with contextlib.suppress(_LostError):
+            return self._asked({"write": list(paths), "text": data.decode("latin-1")}, deadline)
+        return None
+
     def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
         """See the port."""
         with contextlib.suppress(_LostError):

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from memqos.clock import Deadline
 from memqos.errors import TargetError
 
-__all__ = ["CommandResult", "ReadsMany", "Target", "checked", "same_socket"]
+__all__ = ["CommandResult", "ManyAtOnce", "Target", "checked", "same_socket"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,18 @@ class Target(Protocol):
 
 
 @runtime_checkable
-class ReadsMany(Protocol):
-    """A target that reads many files at once without starting a program for it."""
+class ManyAtOnce(Protocol):
+    """A target that reads and writes many files at once without starting a program for it."""
 
     def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:
         """By path a file's bytes, or the errno with which it could not be read; None if it cannot do that now."""
+        ...
+
+    def write_many(self, paths: Sequence[str], data: bytes, *, deadline: Deadline) -> Mapping[str, int] | None:
+        """Put these bytes into each of these files that are there, in a single system call.
+
+        By path 0, or the errno with which it could not be written; None if it cannot do that now, or did it in part.
+        """
         ...
 
 

@@ -104,3 +104,5 @@ def test_what_runs_in_a_cgroup_v1_is_killed_by_signals(tmp_path: Path, sleeper: 
 
 def test_a_cgroup_v2_is_killed_by_its_own_file() -> None:
     assert found(V2).kill_command([POD])[-1] == "/sys/fs/cgroup/kubepods/pod1/cgroup.kill"
+    assert found(V2).kill_files([POD]) == ("/sys/fs/cgroup/kubepods/pod1/cgroup.kill",)
+    assert found(V1).kill_files([POD]) == ()

@@ -60,12 +60,34 @@ def test_many_files_are_read_by_one_program_that_stays(tmp_path: Path) -> None:
     assert host.opened[0].poll() is not None
 
 
+def test_many_files_are_written_by_one_program_that_stays(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("-")
+    host = Host()
+    with attended(host) as target:
+        paths = [f"{tmp_path}/{name}" for name in ("one", "two", "missing", "missing/below")]
+        seen = target.write_many([*paths, str(tmp_path), "/dev/full"], b"\xff\n", deadline=soon())
+        assert seen == {
+            paths[0]: 0,
+            paths[1]: 0,
+            paths[2]: errno.ENOENT,
+            paths[3]: errno.ENOENT,
+            str(tmp_path): errno.EISDIR,
+            "/dev/full": errno.ENOSPC,
+        }
+        assert {(tmp_path / name).read_bytes() for name in ("one", "two")} == {b"\xff\n"}
+        assert not (tmp_path / "missing").exists()
+    assert len(host.opened) == 1
+    assert host.ran == []
+
+
 @pytest.mark.parametrize("program", ["exit 127", "echo nonsense", "exec cat >/dev/null", "read line; printf '{'"])
 def test_without_an_attendant_that_answers_the_target_does_it_itself(tmp_path: Path, program: str) -> None:
     (tmp_path / "file").write_bytes(b"text")
     host = Host(program)
     with attended(host) as target:
         assert target.read_many([f"{tmp_path}/file"], deadline=Deadline.after(0.2)) is None
+        assert target.write_many([f"{tmp_path}/file"], b"other", deadline=soon()) is None
         assert target.read(f"{tmp_path}/file", deadline=soon()) == b"text"
         assert target.list(str(tmp_path), deadline=soon()) == ("file",)
     assert len(host.opened) == 1
@@ -142,6 +164,9 @@ class ReadsByItself(FakeTarget):
     def read_many(self, paths, *, deadline):  # type: ignore[no-untyped-def]  # noqa: ARG002 - the port's signature
         return {path: self.seen.get(path, errno.ENOENT) for path in paths}
 
+    def write_many(self, paths, data, *, deadline):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        raise AssertionError("nothing is written")
+
 
 def test_a_tree_reads_without_a_command_what_it_can() -> None:
     pod, gone = CgroupPath.parse("/kubepods/pod1"), CgroupPath.parse("/gone")
@@ -180,3 +205,43 @@ def test_a_tree_finds_first_processes_without_a_command() -> None:
     tree = CgroupTree(target, FAKE_HIERARCHY)
     assert tree.read_first_processes(pods, "oom_score_adj", deadline=soon()) == {pods[0]: "-997\n"}
     assert target.ran == []
+
+
+class KillsByItself(FakeTarget):
+    """A target that writes without commands. refused: errnos by path."""
+
+    refused: dict[str, int]
+    is_lost = False
+
+    def write_many(self, paths, data, *, deadline):  # type: ignore[no-untyped-def]  # noqa: ARG002 - the port's signature
+        assert data == b"1\n"
+        return None if self.is_lost else {path: self.refused.get(path, 0) for path in paths}
+
+    def read_many(self, paths, *, deadline):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        raise AssertionError("nothing is read")
+
+
+@pytest.fixture
+def kills() -> KillsByItself:
+    target = KillsByItself()
+    target.refused = {}
+    target.on(("sh", "-c"), lambda *_: (0, b"", b""))
+    return target
+
+
+@pytest.mark.parametrize("refused", [{}, {"/gone": errno.ENOENT}, {"/gone": errno.ENODEV}])
+def test_a_tree_kills_without_a_command(refused: dict[str, int], kills: KillsByItself) -> None:
+    pods = [CgroupPath.parse("/kubepods/pod1"), CgroupPath.parse("/gone")]
+    kills.refused = {FAKE_HIERARCHY.file(CgroupPath.parse(path), "cgroup.kill"): why for path, why in refused.items()}
+    CgroupTree(kills, FAKE_HIERARCHY).kill(pods, deadline=soon())
+    assert kills.ran == []
+
+
+@pytest.mark.parametrize("how", ["refused", "lost"])
+def test_what_cannot_be_killed_so_is_killed_by_a_command(how: str, kills: KillsByItself) -> None:
+    pod = CgroupPath.parse("/kubepods/pod1")
+    file = FAKE_HIERARCHY.file(pod, "cgroup.kill")
+    kills.refused, kills.is_lost = {file: errno.EACCES}, how == "lost"
+    CgroupTree(kills, FAKE_HIERARCHY).kill([pod], deadline=soon())
+    [argv] = kills.ran
+    assert argv[-1] == file
