@@ -9,11 +9,12 @@ pytest_plugins = ["pytester"]
 
 CONFTEST = """
 import contextlib
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 from memqos.engine.translate.versions import TRIXIE
-from memqos.errors import RuntimeCallError
+from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.node.requests import living
 from memqos.node.on_place import node_on
@@ -23,6 +24,7 @@ from memqos.plugin.results.evidence import Folder, MachineLog
 
 living.RESETTLED_SECONDS = 0.0
 NUMBERS = iter(range(100))
+FAULTS = os.environ.get("FAULTS", "")
 
 
 class Refuses:
@@ -34,6 +36,8 @@ class Refuses:
 
     def create(self, sandbox, spec, *, deadline):
         if spec.resources.unified == {"memory.high": "50331648"}:
+            if "hangs" in FAULTS:
+                raise DeadlineError("waited 60.0 s for an answer to create.")
             raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
         return self.runtime.create(sandbox, spec, deadline=deadline)
 
@@ -46,7 +50,7 @@ def open_station(config, key):
     def systemctl(words, stdin, deadline):
         with open("happened", "a") as file:
             file.write(f"{words[1]} on {name}\\n")
-        return 0, b"", b""
+        return int("systemd" in FAULTS), b"", b"systemd does not answer"
 
     place.target.on(("systemctl",), systemctl)
     node = node_on(place, Refuses(place.runtime(driver)), recorder=log, driver=driver, runtimes=TRIXIE, parallel=2)
@@ -168,3 +172,40 @@ def test_a_claim_that_waits_for_nothing_is_said_to(found):
     [five] = found("-k", "five").values()
     assert five["outcome"] == "usage"
     assert "no test of test_demo.py cites a claim 'five' that waits with others" in str(five)
+
+
+def test_a_runtime_that_hangs_with_one_case_is_not_asked_for_the_next(found, pytester, monkeypatch):
+    """The next one is asked for on another machine."""
+    monkeypatch.setenv("FAULTS", "hangs")
+    results = found("-k", "one or wrong or three or four")
+    assert {name: one["outcome"] for name, one in results.items()} == {
+        "one": "conforms",
+        "wrong": "machinery",
+        "three": "conforms",
+        "four": "conforms",
+    }
+    assert {name: one["machine"] for name, one in results.items()} == {
+        "one": "main-0",
+        "wrong": "main-0",
+        "three": "main-1",
+        "four": "main-1",
+    }
+
+
+def test_what_does_not_happen_is_every_cases_own_error(found, pytester, monkeypatch):
+    monkeypatch.setenv("FAULTS", "systemd")
+    results = found("-k", "one or three")
+    assert {one["outcome"] for one in results.values()} == {"machinery"}
+    for one in results.values():
+        assert "systemd does not answer" in one["reason"]
+    # The second one is tried on a machine of its own.
+    assert (pytester.path / "happened").read_text().splitlines() == [
+        "daemon-reload on main-0",
+        "daemon-reload on main-1",
+    ]
+
+
+def test_what_waits_alone_and_has_not_what_it_needs_has_nothing_happen(found, pytester):
+    results = found("-k", "two")
+    assert [one["outcome"] for one in results.values()] == ["not observable"]
+    assert not (pytester.path / "happened").exists()

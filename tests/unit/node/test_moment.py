@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from memqos.engine.answer.finding import Finding
-from memqos.errors import MachineryError, UsageError
+from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.node.requests.containers import observed
 from memqos.node.requests.moment import Waiting, passed
 
@@ -120,6 +120,20 @@ def test_a_case_that_cannot_be_asked_for_is_in_nobodys_way(told: Told) -> None:
     outcomes = passed({"a": unsayable(), "b": told.case("b")}, told.happens)
     assert isinstance(outcomes["a"].exception(), UsageError)
     assert outcomes["b"].result() == found("b")
+
+
+def test_after_a_case_that_does_not_begin_in_time_none_is_begun(told: Told) -> None:
+    """Each of them might take as long, and in vain."""
+
+    def hangs() -> Waiting:
+        raise DeadlineError("waited 60.0 s for an answer to create.")
+        yield
+
+    outcomes = passed({"a": told.case("a"), "b": hangs(), "c": told.case("c")}, told.happens)
+    assert outcomes["a"].result() == found("a")
+    assert isinstance(outcomes["b"].exception(), DeadlineError)
+    assert "c" not in outcomes
+    assert told.lines == ["a is made", "it happens", "a is removed"]
 
 
 def test_whatever_concerns_a_case_is_done_within_its_own(told: Told) -> None:

@@ -12,14 +12,14 @@ from concurrent.futures import Future
 from typing import TypeAlias
 
 from memqos.engine.answer.finding import Finding
-from memqos.errors import MemqosError
+from memqos.errors import DeadlineError, MemqosError
 
 __all__ = ["Outcomes", "Waiting", "Within", "anywhere", "passed"]
 
 Findings: TypeAlias = Sequence[Finding]
 Waiting: TypeAlias = Generator[None, None, Findings]
 Outcomes: TypeAlias = Mapping[str, Future[Findings]]
-"""By the names of cases their findings, or the error in which each ended; all are done."""
+"""By the names of cases that were begun their findings, or the error in which each ended; all are done."""
 
 Within: TypeAlias = Callable[[str], contextlib.AbstractContextManager[None]]
 """In what is done whatever concerns the case of a name."""
@@ -34,20 +34,27 @@ def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within:
     """Lead these cases through moments that they share, one for each time that they yield.
 
     A case that ends before, in findings or in an error, waits no longer and is in nobody's way. Nothing happens that
-    nobody waits for. An error of what happens is that of every case that waited.
+    nobody waits for. An error of what happens is that of every case that waited. After a case that does not begin in
+    time none is begun, since a runtime that hangs would do so with each: those have no outcome.
     """
-    outcomes: dict[str, Future[Findings]] = {name: Future() for name in cases}
+    outcomes: dict[str, Future[Findings]] = {}
     try:
+        for name in cases:
+            outcomes[name] = Future()
+            _go_on(name, cases, outcomes, within)
+            if outcomes[name].done() and isinstance(outcomes[name].exception(), DeadlineError):
+                break
         for happens in moments:
-            _go_on(cases, outcomes, within)
-            waiting = [name for name in cases if not outcomes[name].done()]
+            waiting = [name for name, outcome in outcomes.items() if not outcome.done()]
             try:
                 if waiting:
                     happens()
             except MemqosError as error:
                 for name in waiting:
                     outcomes[name].set_exception(error)
-        _go_on(cases, outcomes, within)
+                break
+            for name in waiting:
+                _go_on(name, cases, outcomes, within)
     finally:
         for name, case in cases.items():
             with within(name):
@@ -55,15 +62,12 @@ def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within:
     return outcomes
 
 
-def _go_on(cases: Mapping[str, Waiting], outcomes: Mapping[str, Future[Findings]], within: Within) -> None:
-    """Let every case that has not ended do what it does up to the next moment."""
-    for name, case in cases.items():
-        if outcomes[name].done():
-            continue
-        try:
-            with within(name):
-                next(case)
-        except StopIteration as end:
-            outcomes[name].set_result(end.value)
-        except MemqosError as error:
-            outcomes[name].set_exception(error)
+def _go_on(name: str, cases: Mapping[str, Waiting], outcomes: Mapping[str, Future[Findings]], within: Within) -> None:
+    """Let a case do what it does up to the next moment."""
+    try:
+        with within(name):
+            next(cases[name])
+    except StopIteration as end:
+        outcomes[name].set_result(end.value)
+    except MemqosError as error:
+        outcomes[name].set_exception(error)

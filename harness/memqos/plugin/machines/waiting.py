@@ -50,7 +50,7 @@ def found_together(
                 folder.clear()
                 folder.write("together.json", {"waited": chosen})
             found = verb({one: cases[one] for one in chosen}, lambda one: station.log.apart(folders[one]))
-            outcomes.update(dict.fromkeys(chosen, found))
+            outcomes.update(dict.fromkeys(found, found))
         return outcomes[name][name].result()
 
     return findings
