@@ -16,16 +16,22 @@ Change = Callable[[dict[str, Any]], None]
 def copied(to: Path, *, change: Change | None = None, killed: bool = False) -> Path:
     """A copy of the recorded results. change: done to each case. killed: as a run leaves it that had no end."""
     shutil.copytree(TRIXIE, to)
-    bundle = json.loads((to / "bundle.json").read_text())
-    for case in bundle["results"]:
+    cases = cases_of(to)
+    for case in cases:
         if change is not None:
             change(case)
-    (to / "findings.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in bundle["results"]))
+    (to / "findings.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
     if killed:
         (to / "bundle.json").unlink()
     else:
-        (to / "bundle.json").write_text(json.dumps(bundle))
+        bundle = json.loads((to / "bundle.json").read_text())
+        (to / "bundle.json").write_text(json.dumps({**bundle, "reasons": [], "results": cases}))
     return to
+
+
+def cases_of(folder: Path) -> list[dict[str, Any]]:
+    """The cases of findings.jsonl, each finding with its reason."""
+    return [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
 
 
 def deviating(case: dict[str, Any]) -> None:

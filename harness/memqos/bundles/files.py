@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "BEGUN",
     "BUNDLE",
     "COMPRESSED",
+    "EVIDENCE",
     "FINDINGS",
+    "RUN",
     "compress_evidence",
     "compress_findings",
-    "keep_machine_files",
-    "machine_files",
+    "evidence_files",
+    "keep_evidence",
     "machines",
     "write",
 ]
 
+BEGUN = "begun.txt"
+"""The cases that were begun, a line each; a run that comes to its end removes it."""
 BUNDLE = "bundle.json"
 FINDINGS = "findings.jsonl"
+RUN = "run.json"
 COMPRESSED = ".gz"
+EVIDENCE = ("machines", "populations", "tests")
+"""The folders that have a folder for each machine, population and case."""
 _WORTH_IT = 4 << 10
 """Smaller files take a block of the disk (4 KiB) all the same."""
 _MANY_FINDINGS = 1 << 20
@@ -80,25 +88,29 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
 _BESIDE = ("kept", "timing", "overhead")
 
 
-def machine_files(folder: Path) -> dict[str, str]:
-    """What machines say of themselves, as the texts of their files by "ID/NAME": for a results folder elsewhere."""
+def evidence_files(folder: Path) -> dict[str, bytes]:
+    """The evidence in a results folder, by "KIND/ID/NAME": for a results folder on another host."""
     found = {}
-    for file in sorted(folder.glob("machines/*/*.json")):
-        if file.stem in ("machine", *_BESIDE):
-            with contextlib.suppress(OSError, ValueError):
-                found[f"{file.parent.name}/{file.name}"] = file.read_text(encoding="utf-8")
+    for kind in EVIDENCE:
+        for file in sorted(folder.glob(f"{kind}/*/*")):
+            with contextlib.suppress(OSError):
+                if file.is_file() and not file.is_symlink():
+                    found[file.relative_to(folder).as_posix()] = file.read_bytes()
     return found
 
 
-def keep_machine_files(folder: Path, told: Mapping[str, str]) -> None:
-    """Write what machine_files() of another host told; what is here already, or cannot be written, stays as it is."""
-    for name, text in told.items():
-        machine, _, file = name.partition("/")
-        place = folder / "machines" / Path(machine).name / Path(file).name
-        with contextlib.suppress(OSError):
-            if not place.exists():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write(place, text)
+def keep_evidence(folder: Path, told: Mapping[str, bytes]) -> None:
+    """Write what evidence_files() of another host told; what is here already stays as it is.
+
+    Raises OSError for what cannot be written. A name that leads elsewhere is left out.
+    """
+    for name, content in told.items():
+        kind, *more = name.split("/")
+        place = folder / name
+        leads_elsewhere = kind not in EVIDENCE or not more or not all(part.strip(".") for part in more)
+        if not (leads_elsewhere or place.exists()):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
 
 
 def machines(folder: Path) -> list[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[st
     shards = [(name, shard) for name, shard in parts if shard]
     wholes: dict[tuple[str, ...], list[str]] = {}
     for name, shard in shards:
-        whole = tuple(str(shard.get(key, "?")) for key in ("of", "cases", "division"))
+        whole = _whole_of(shard, [other for _, other in shards])
         wholes.setdefault(whole, []).append(name)
     lacking = {whole: missing for whole, names in wholes.items() if (missing := _missing(whole[0], names, parts))}
     if len(lacking) > 1:
@@ -28,6 +28,16 @@ def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[st
         return
     for (of, _, _), missing in lacking.items():
         yield f"of {of} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+
+
+def _whole_of(shard: Mapping[str, Any], shards: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a shard is part of; of one that was killed before it divided its cases, the only one that it can be of."""
+    known = {_told(one) for one in shards if one.get("division") and one.get("of") == shard.get("of")}
+    return known.pop() if not shard.get("division") and len(known) == 1 else _told(shard)
+
+
+def _told(shard: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(shard.get(key, "?")) for key in ("of", "cases", "division"))
 
 
 def _missing(of: str, names: Sequence[str], parts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:

@@ -32,8 +32,16 @@ def _with_setters(case: _Case) -> _Case:
     return {"runtime": "", "driver": "", **case, "findings": findings}
 
 
+def _as_it_is(case: _Case) -> _Case:
+    """The second format has each reason with its finding, as a line of findings.jsonl has it to this day."""
+    return case
+
+
 _SERIES = SCHEMA.rpartition("/")[0]
-_STEPS = {f"{_SERIES}/1": _Step(case=_with_setters, unsaid="who set what was observed")}
+_STEPS = {
+    f"{_SERIES}/1": _Step(case=_with_setters, unsaid="who set what was observed"),
+    f"{_SERIES}/2": _Step(case=_as_it_is, unsaid=""),
+}
 FORMATS = (*_STEPS, SCHEMA)
 """Every format that is read, oldest first."""
 
@@ -52,7 +60,7 @@ def upgraded(case: Any, since: str) -> Any:
 
 def lost_by(since: str) -> str:
     """What a bundle of this format does not say, as people read it; "" for one of today."""
-    return ", nor ".join(step.unsaid for step in _steps(since))
+    return ", nor ".join(step.unsaid for step in _steps(since) if step.unsaid)
 
 
 def _steps(since: str) -> Iterator[_Step]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memqos.bundles.evidence import inside
-from memqos.bundles.files import write
+from memqos.bundles.files import EVIDENCE, write
 from memqos.bundles.fitting import misfit_shards
 from memqos.bundles.reading import Results
 from memqos.errors import ExitCode, UsageError
@@ -23,7 +23,6 @@ from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["merge"]
 
-_EVIDENCE = ("machines", "populations", "tests")
 _TROUBLES = (ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY)
 
 
@@ -89,7 +88,7 @@ def _own(part: str, name: str) -> str:
 
 def _renamed(result: TestResult, part: str) -> TestResult:
     kind, _, name = result.folder.partition("/")
-    folder = f"{kind}/{_own(part, name)}" if kind in _EVIDENCE and name else ""
+    folder = f"{kind}/{_own(part, name)}" if kind in EVIDENCE and name else ""
     return dataclasses.replace(result, machine=_own(part, result.machine), folder=folder)
 
 
@@ -133,7 +132,9 @@ def _bundle(
         exit_code=int(code),
         interrupted=interrupted,
         error="\n".join(
-            f"{name}: {line}" for name, one in zip(names, bundles, strict=True) for line in one.error.splitlines()
+            f"{name}: {line}"
+            for name, part in zip(names, parts, strict=True)
+            for line in (*part.unended, *part.bundle.error.splitlines())
         ),
         versions=_common([one.versions for one in bundles]),
         host=_common([one.host for one in bundles]),
@@ -181,7 +182,7 @@ def _parts(name: str, bundle: Bundle) -> Iterator[Part]:
 
 
 def _copy_evidence(source: Path, folder: Path, part: str) -> None:
-    for kind in _EVIDENCE:
+    for kind in EVIDENCE:
         for own in _folders(source / kind):
             kept = inside(source, f"{kind}/{own.name}")
             if kept is not None:

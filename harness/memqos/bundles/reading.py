@@ -9,14 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos import claims
 from memqos.bundles import formats, shapes
-from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, machines
+from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, machines
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
@@ -25,8 +25,6 @@ from memqos.report.bundle import SCHEMA, Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["Results", "read_results"]
-
-RUN = "run.json"
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
@@ -39,11 +37,13 @@ class Results:
     """One run, read back.
 
     folder: where it is. missing: what cannot be said of it, a sentence each; nothing for a run that is whole.
+    unended: the one of these that says how far a run came that had no end.
     """
 
     folder: Path
     bundle: Bundle
     missing: tuple[str, ...] = ()
+    unended: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ def read_results(place: Path) -> Results:
     try:
         if not folder.is_dir():
             raise UsageError(f"'{place}' is no folder of results.", next_step="Name the folder that a run wrote.")
-        if not any((folder / name).exists() for name in (BUNDLE, *_OF_FINDINGS)):
+        if not any((folder / name).exists() for name in (BUNDLE, *_OF_FINDINGS, RUN)):
             raise UsageError(
                 f"'{folder}' holds no results of memqos: it has neither {BUNDLE} nor {FINDINGS}.",
                 next_step="Name the folder that a run wrote, such as results/TIME.",
@@ -73,13 +73,9 @@ def read_results(place: Path) -> Results:
 def _read(folder: Path) -> Results:
     missing: list[str] = []
     head = _document(folder / BUNDLE, missing)
-    if head is None:
+    if is_unended := head is None:
         head = _document(folder / RUN, missing) or {}
-        missing.append(
-            f"There is no whole {BUNDLE}: the run was killed or still goes on, "
-            "so that its end, and how many cases are missing, is not known."
-        )
-    told = _Told(_format(head, folder))
+    told = _Told(_format(head, folder), reasons=head.pop("reasons", ()))
     whole = head.pop("results", ())
     results = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
     if not isinstance(whole, list | tuple):
@@ -88,8 +84,9 @@ def _read(folder: Path) -> Results:
         kept, results = len(results), max(results, tuple(told.results(whole, BUNDLE, missing)), key=len)
         missing.append(f"{FINDINGS} has {kept} of the {len(whole)} cases of {BUNDLE}.")
     bundle = _bundle(head, results, folder)
-    missing += _not_said(head, bundle)
-    return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)))
+    unended = (_unended(head, results, folder),) if is_unended else ()
+    missing = [*unended, *missing, *_not_said(head, bundle)]
+    return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)), unended=unended)
 
 
 def _refuse(word: str) -> None:
@@ -149,14 +146,34 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
         missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
 
 
+def _unended(head: Mapping[str, Any], results: Sequence[TestResult], folder: Path) -> str:
+    """How far a run came that left no bundle, as far as its folder says."""
+    said = f"There is no whole {BUNDLE}: the run was killed or still goes on"
+    if not shapes.count_of(head.get("cases")):
+        return f"{said}, so that its end, and how many cases are missing, is not known."
+    begun = _begun(folder, {result.id for result in results})
+    during = f", while it ran {_listed(begun)}" if begun else ""
+    return f"{said}, after {len(results)} of its {head['cases']} cases{during}."
+
+
+def _begun(folder: Path, ended: Set[str]) -> list[str]:
+    """The cases that were begun, and did not end; the last line may have been cut off."""
+    try:
+        lines = (folder / BEGUN).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    except OSError:
+        return []
+    return [case for case in dict.fromkeys(lines) if case not in ended]
+
+
 class _Told:
     """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once.
 
-    since: the format of the documents.
+    since: the format of the documents. reasons: those that findings may have by their places.
     """
 
-    def __init__(self, since: str) -> None:
+    def __init__(self, since: str, *, reasons: object) -> None:
         self._since = since
+        self._by_place = dict(enumerate(reasons)) if isinstance(reasons, list) else {}
         self._reasons: dict[str, Reason | None] = {}
         self._texts: dict[str, str] = {}
 
@@ -193,13 +210,15 @@ class _Told:
     def _reason(self, document: Any) -> Reason | None:
         if document is None:
             return None
+        if isinstance(document, int) and not isinstance(document, bool):
+            document = self._by_place[document]
         key = json.dumps(document)
         if key not in self._reasons:
             self._reasons[key] = shapes.reason_of(document)
         return self._reasons[key]
 
 
-_TEXTS = ("id", "claim", "chapter", "reason", "text", "machine", "profile", "runtime", "driver", "folder")
+_TEXTS = ("id", "claim", "chapter", "reason", "text", "machine", "profile", "runtime", "driver", "host", "folder")
 
 
 def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path) -> Bundle:
@@ -218,12 +237,12 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
         settings=shapes.given_settings(head.get("settings")),
         machines=tuple(shapes.machine_of(one) for one in said if isinstance(one, dict)),
         results=results,
-        not_run=shapes.count_of(counts.get("not_run")),
+        not_run=shapes.count_of(counts.get("not_run")) or max(0, shapes.count_of(head.get("cases")) - len(results)),
         known_gone=shapes.texts_of(head.get("known_gone")),
         left_out=LeftOut(claims=shapes.count_of(left.get("claims")), cases=shapes.count_of(left.get("cases"))),
         claims=shapes.claims_of(head.get("claims")) or _claims_brought(results),
         merged=shapes.merged_of(head.get("merged")),
-        shard=shapes.shard_of(head.get("shard")),
+        shard=shapes.shard_of(head.get("shard")) or shapes.shard_asked(head.get("settings")),
     )
 
 
@@ -268,9 +287,9 @@ def _at_lines(numbers: list[int]) -> str:
     return f"line {numbers[0]}" if len(numbers) == 1 else f"lines {_listed(numbers)}"
 
 
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"  # noqa: PLR2004 - the five shown
+def _listed(some: Sequence[object]) -> str:
+    shown = ", ".join(map(str, some[:5]))
+    return shown if len(some) <= 5 else f"{shown} and {len(some) - 5} more"  # noqa: PLR2004 - the five shown
 
 
 def _first_line(error: Exception) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "reason_of",
     "said_text",
     "seconds_of",
+    "shard_asked",
     "shard_of",
     "texts_of",
 ]  # fmt: skip
@@ -117,6 +118,16 @@ def shard_of(value: object) -> dict[str, Any]:
     """Which part of several a run had; empty for what does not say all of it."""
     said = object_of(value)
     return said if {"number", "of", "cases", "division"} <= set(said) else {}
+
+
+def shard_asked(settings: object) -> dict[str, Any]:
+    """Which part of several was asked for, of a run that did not come to divide its cases; empty for none."""
+    number, of = (part.isdigit() and int(part) for part in _asked(settings).partition("/")[::2])
+    return {"number": number, "of": of, "cases": 0, "division": ""} if number and of else {}
+
+
+def _asked(settings: object) -> str:
+    return said_text(object_of(object_of(settings).get("shard")).get("value"))
 
 
 def merged_of(value: object) -> Merged | None:

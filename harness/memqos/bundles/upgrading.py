@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, write
-from memqos.bundles.reading import RUN, Results
+from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, write
+from memqos.bundles.reading import Results
 from memqos.bundles.verifying import SIGNATURE, SUMS
 from memqos.errors import UsageError
 

@@ -38,6 +38,8 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
     with written(str(output)):
         merged = merge([read_results(place) for place in results], output)
         _finish(merged, output)
+    for one in merged.missing:
+        say(f"memqos: note: {one}", err=True)
     told = merged.bundle.merged
     if told is not None:
         for line in told.doubles:

@@ -68,7 +68,7 @@ def _case(result: TestResult, named: str) -> ET.Element:
     file, _, name = named.partition("::")
     classname = file.removesuffix(".py").replace("/", ".")
     case = ET.Element("testcase", classname=_xml(classname), name=_xml(name or file), time=f"{result.seconds:.3f}")
-    told = [("claim", result.claim), ("machine", result.machine)]
+    told = [("claim", result.claim), ("machine", result.machine), ("host", result.host)]
     told += [("runtime", result.runtime), ("driver", result.driver)]
     told += [(f"findings.{setter}", str(count)) for setter, count in result.set_by.items()]
     told += [("known", "; ".join(map(known_line, result.known)))]

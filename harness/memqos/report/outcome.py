@@ -41,6 +41,7 @@ class TestResult:
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
     test needed none. profile, runtime, driver: the system under test, also of one that did not come up, "" as for
     machine.
+    host: where its worker ran, as ssh is told of it; "" for the host that the run was started on.
     folder: evidence, relative to the results folder, "" if none was kept.
     untried: whether it was given up as *machinery* without an attempt, because several before it had failed alike.
     """
@@ -61,6 +62,7 @@ class TestResult:
     profile: str = ""
     runtime: str = ""
     driver: str = ""
+    host: str = ""
     folder: str = ""
     untried: bool = False
 
@@ -81,9 +83,10 @@ class TestResult:
         return {setter: counted[setter] for setter in Setter if counted[setter]}
 
     def to_json(self) -> dict[str, Any]:
-        """The result as it is in bundle.json, and in a line of findings.jsonl."""
+        """The result as it is in bundle.json, and in a line of findings.jsonl; no host for the run's own."""
+        names = (field.name for field in fields(self))
         return {
-            **{field.name: getattr(self, field.name) for field in fields(self)},
+            **{name: getattr(self, name) for name in names if name != "host" or self.host},
             "outcome": self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
         }

@@ -43,6 +43,7 @@ class Phase:
     profile: str = ""
     runtime: str = ""
     driver: str = ""
+    host: str = ""
     folder: str = ""
     untried: bool = False
     repeated: bool = False
@@ -94,6 +95,7 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
         profile=deciding.profile,
         runtime=deciding.runtime,
         driver=deciding.driver,
+        host=deciding.host,
         untried=deciding.untried,
         folder=next((phase.folder for _, phase in reversed(telling) if phase.folder), ""),
     )

@@ -19,7 +19,7 @@ from memqos.report.timing import overhead_text, timing_text
 from memqos.report.verdict import setter_lines, verdict_line
 from memqos.report.words import how_many, plain
 
-__all__ = ["finding_line", "known_line", "shard_text", "summary_lines"]
+__all__ = ["finding_line", "host_text", "known_line", "shard_text", "summary_lines"]
 
 _COLUMNS = (
     Outcome.CONFORMS,
@@ -107,8 +107,14 @@ def machine_line(machine: Mapping[str, Any]) -> str:
     parts.append(f"QEMU {machine['qemu']}" if machine.get("qemu") else "")
     parts.append(str(machine.get("accelerator") or ""))
     words = (machine.get("profile", "?"), machine.get("topology", "?"))
-    name = "/".join(str(word) for word in words if word)
+    name = "/".join(str(word) for word in words if word) + (f" on {host}" if (host := host_text(machine)) else "")
     return f"{machine.get('id', '?')} ({name}): {', '.join(part for part in parts if part)}"
+
+
+def host_text(machine: Mapping[str, Any]) -> str:
+    """The host that a machine was on by its own name and as ssh is told of it; "" for the run's own."""
+    host = machine.get("host")
+    return f"{host.get('name', '?')} ({host.get('address', '?')})" if isinstance(host, dict) else ""
 
 
 def _timing(bundle: Bundle) -> list[str]:
@@ -191,6 +197,8 @@ def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tup
                 f"  alike    {findings}{how_many(len(cause.results), 'case')}: {_examples(cause.results, names)}"
             )
         lines.append(f"  case     {names[id(first)]}")
+        if first.host:
+            lines.append(f"  host     {first.host}")
         lines.append(f"  again: {again(bundle, first, suites=suites)}")
         if first.folder:
             lines.append(f"  evidence: {results_folder}/{first.folder}")

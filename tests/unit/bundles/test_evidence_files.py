@@ -1,19 +1,21 @@
-"""What machines on other hosts say of themselves reaches the results folder, and leads nowhere else."""
+"""Evidence of another host reaches the results folder, and leads nowhere else."""
 
-from memqos.bundles.files import keep_machine_files, machine_files, machines
+from memqos.bundles.files import evidence_files, keep_evidence
 
 
-def test_what_is_told_of_machines_elsewhere_is_kept(tmp_path):
+def test_evidence_that_is_handed_over_is_kept(tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "machines" / "gw0-0").mkdir(parents=True)
     (there / "machines" / "gw0-0" / "machine.json").write_text('{"id": "gw0-0"}')
-    (there / "machines" / "gw0-0" / "timing.json").write_text('{"create": 1}')
-    (there / "machines" / "gw0-0" / "other.json").write_text("{}")
+    (there / "tests" / "one").mkdir(parents=True)
+    (there / "tests" / "one" / "console.log").write_bytes(b"\xff")
+    (there / "tests" / "one" / "link").symlink_to("/etc/passwd")
+    (there / "elsewhere").write_text("")
 
-    keep_machine_files(here, machine_files(there))
+    keep_evidence(here, evidence_files(there))
 
-    assert machines(here) == [{"id": "gw0-0", "timing": {"create": 1}}]
-    assert sorted(file.name for file in here.glob("machines/*/*")) == ["machine.json", "timing.json"]
+    kept = {file.relative_to(here).as_posix(): file.read_bytes() for file in here.rglob("*") if file.is_file()}
+    assert kept == {"machines/gw0-0/machine.json": b'{"id": "gw0-0"}', "tests/one/console.log": b"\xff"}
 
 
 def test_nothing_that_is_there_is_replaced_and_nothing_outside_is_written(tmp_path):
@@ -21,7 +23,10 @@ def test_nothing_that_is_there_is_replaced_and_nothing_outside_is_written(tmp_pa
     (folder / "machines" / "gw0-0").mkdir(parents=True)
     (folder / "machines" / "gw0-0" / "machine.json").write_text('{"id": "ours"}')
 
-    keep_machine_files(folder, {"gw0-0/machine.json": "{}", "gw1-0/../../../machine.json": '{"id": "led out"}'})
+    names = ("machines/gw0-0/machine.json", "machines/../../out.json", "bundle.json", "tests//one", "/etc/one", "tests")
+    keep_evidence(folder, dict.fromkeys(names, b"{}"))
 
-    assert machines(folder) == [{"id": "ours"}, {"id": "led out"}]
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()] == [
+        "out/machines/gw0-0/machine.json"
+    ]
+    assert (folder / "machines" / "gw0-0" / "machine.json").read_text() == '{"id": "ours"}'

@@ -25,6 +25,8 @@ def shard(number, of=3, division="abc"):
         ([shard(1, 2), shard(2, 2), shard(1, 2, "xyz"), shard(2, 2, "xyz"), {}], []),
         ([shard(1, 2), shard(2, 2), shard(2, 2, "xyz")], ["of 2 shards 1 is missing"]),
         ([{"number": 1}], []),
+        ([shard(1, 2), {"number": 2, "of": 2, "cases": 0, "division": ""}], []),
+        ([shard(1, 3), {"number": 2, "of": 3, "cases": 0, "division": ""}], ["of 3 shards 3 is missing"]),
     ],
     ids=[
         "whole",
@@ -35,6 +37,8 @@ def shard(number, of=3, division="abc"):
         "two whole ones",
         "one whole and one not",
         "damaged",
+        "one killed before it divided its cases",
+        "one killed so, and one missing",
     ],
 )
 def test_what_does_not_fit_is_told(parts, told):

@@ -13,9 +13,9 @@ from memqos.bundles.verifying import verify
 from memqos.cli.main import run
 from memqos.report.bundle import SCHEMA
 from tests.documents import misfits
-from tests.recorded import TRIXIE, copied
+from tests.recorded import TRIXIE, cases_of, copied
 
-FORMAT_1 = TRIXIE.with_name("format-1")
+FORMAT_1, FORMAT_2 = TRIXIE.with_name("format-1"), TRIXIE.with_name("format-2")
 
 
 def test_every_format_that_was_is_kept_and_read() -> None:
@@ -63,6 +63,44 @@ def test_it_is_written_again_as_one_of_today(tmp_path: Path, capsys: pytest.Capt
     assert sorted(path.name for path in (tmp_path / "new/tests").iterdir()) == sorted(
         path.name for path in (old / "tests").iterdir()
     )
+
+
+def test_the_second_format_is_read_whole_with_its_reasons(tmp_path: Path) -> None:
+    results = read_results(FORMAT_2)
+
+    assert results.missing == (
+        "The claims' sentences are those of the memqos that made this report: the run did not keep its own.",
+    )
+    [case] = results.bundle.results
+    assert [one.reason.rule for one in case.findings if one.reason is not None] == [
+        "the container is bound to the NUMA zone that the test asks for",
+        "every page of a program that starts inside is taken from the zones of cpuset.mems",
+    ]
+
+
+def test_a_bundle_has_each_reason_once_and_findings_name_its_place() -> None:
+    """Reasons were half of a bundle: each stood with every finding that it explains."""
+    document = read_results(TRIXIE).bundle.to_json()
+
+    findings = [one for case in document["results"] for one in case["findings"] if one["reason"] is not None]
+    assert (len(findings), len(document["reasons"])) == (42, 28)
+    assert {one["reason"] for one in findings} == set(range(28))
+    whole = [one for case in cases_of(TRIXIE) for one in case["findings"] if one["reason"] is not None]
+    assert [document["reasons"][one["reason"]] for one in findings] == [one["reason"] for one in whole]
+
+
+@pytest.mark.parametrize("place", [28, -1, True, 1.5, "0"])
+def test_a_finding_whose_reason_is_at_no_place_is_no_finding(tmp_path: Path, place: object) -> None:
+    folder = copied(tmp_path / "odd")
+    document = json.loads((TRIXIE / "bundle.json").read_text())
+    document["results"][0]["findings"][0]["reason"] = place
+    (folder / "bundle.json").write_text(json.dumps(document))
+    (folder / "findings.jsonl").unlink()
+
+    results = read_results(folder)
+
+    assert len(results.bundle.results) == 3
+    assert "bundle.json has something else than a case as number 1." in results.missing
 
 
 def test_an_older_run_and_one_of_today_are_compared(capsys: pytest.CaptureFixture[str]) -> None:

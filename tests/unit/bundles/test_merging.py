@@ -60,6 +60,27 @@ def test_shards_of_which_one_is_missing_are_a_run_that_was_not_ended(tmp_path):
     assert merged.merged.contradictions == ("of 3 shards 3 is missing",)
 
 
+def test_a_shard_that_was_killed_is_told_as_that_and_is_not_missing(tmp_path):
+    """It was told as a shard of which there are no results."""
+    division = {"of": 2, "cases": 4, "division": "abc"}
+    whole = shard(tmp_path, "one", [0, 1])
+    whole.bundle.shard.update(number=1, **division)
+    killed = shard(tmp_path, "two", [2], killed=True)
+    begun = [f"{killed.bundle.results[0].id}\n", "values/test_values.py::test_it[a]\n", "values/test_val"]
+    (killed.folder / "begun.txt").write_text("".join(begun))
+    head = {"schema": "memqos-bundle/3", "started": "2026-01-02T03:04:05+00:00", "cases": 2}
+    (killed.folder / "run.json").write_text(json.dumps({**head, "shard": {"number": 2, **division}}))
+
+    merged = merge([whole, read_results(killed.folder)], tmp_path / "all").bundle
+
+    assert merged.merged.contradictions == ()
+    assert (merged.interrupted, merged.exit_code, merged.not_run) == (True, ExitCode.INTERRUPTED, 1)
+    assert merged.error == (
+        "two: There is no whole bundle.json: the run was killed or still goes on, after 1 of its 2 cases, "
+        "while it ran values/test_values.py::test_it[a]."
+    )
+
+
 def test_nothing_is_merged_into_one_of_the_parts(tmp_path):
     parts = [shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1])]
 

@@ -30,7 +30,7 @@ def test_a_file_of_the_folder_means_the_folder():
 
 def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
     folder = copied(tmp_path / "killed", change=deviating, killed=True)
-    (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/2", "started": "2026-01-02T03:04:05+00:00"}))
+    (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "started": "2026-01-02T03:04:05+00:00"}))
 
     results = read_results(folder)
 
@@ -40,6 +40,33 @@ def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
     assert [machine["id"] for machine in results.bundle.machines] == ["main-0"]
     assert results.missing[0].startswith("There is no whole bundle.json: the run was killed or still goes on")
     assert "The settings of the run, and where each came from, are not known." in results.missing
+
+
+def test_a_killed_run_says_how_far_it_came_and_what_it_was_at(tmp_path):
+    folder = copied(tmp_path / "killed", killed=True)
+    ids = [json.loads(line)["id"] for line in (folder / "findings.jsonl").read_text().splitlines()]
+    (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "cases": 9}))
+    (folder / "begun.txt").write_text("".join(f"{case}\n" for case in [*ids, "a/test_a.py::test_it", "cut"])[:-2])
+
+    results = read_results(folder)
+
+    [said] = results.unended
+    assert said.endswith(
+        "the run was killed or still goes on, after 4 of its 9 cases, while it ran a/test_a.py::test_it."
+    )
+    assert results.missing[0] == results.unended[0]
+    assert (results.bundle.not_run, results.bundle.interrupted) == (5, True)
+
+
+def test_a_shard_that_was_killed_before_it_knew_its_cases_is_known_by_its_settings(tmp_path):
+    (tmp_path / "killed").mkdir()
+    settings = {"shard": {"value": "2/5", "origin": "--shard"}}
+    (tmp_path / "killed" / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "settings": settings}))
+
+    results = read_results(tmp_path / "killed")
+
+    assert results.bundle.shard == {"number": 2, "of": 5, "cases": 0, "division": ""}
+    assert results.unended[0].endswith("so that its end, and how many cases are missing, is not known.")
 
 
 def test_a_run_that_was_killed_before_a_deviation_is_interrupted(tmp_path):
@@ -63,8 +90,8 @@ def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
         (b"", "bundle.json is damaged: Expecting value: line 1 column 1 (char 0)."),
         (b"[1]", "bundle.json is damaged: it holds no JSON object."),
         (b"{" * 5000, "bundle.json is damaged: "),
-        (b'{"schema": "memqos-bundle/2", "results": {"a": 1}}', "The results in bundle.json are damaged."),
-        (b'{"schema": "memqos-bundle/2", "results": [1, {}, 2, 3, 4]}', "bundle.json has something else than"),
+        (b'{"schema": "memqos-bundle/3", "results": {"a": 1}}', "The results in bundle.json are damaged."),
+        (b'{"schema": "memqos-bundle/3", "results": [1, {}, 2, 3, 4]}', "bundle.json has something else than"),
         (b"\xff\xfe", "bundle.json is damaged: "),
     ],
 )  # fmt: skip
@@ -110,7 +137,7 @@ def test_the_older_format_is_read_and_said(tmp_path):
 
     folder = copied(tmp_path / "older", change=older)
     text = (folder / "bundle.json").read_text()
-    (folder / "bundle.json").write_text(text.replace("memqos-bundle/2", "memqos-bundle/1"))
+    (folder / "bundle.json").write_text(text.replace("memqos-bundle/3", "memqos-bundle/1"))
 
     results = read_results(folder)
 
