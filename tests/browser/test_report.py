@@ -15,6 +15,13 @@ from tests.unit.report.sample import BUNDLE
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
+def made_of(*results, folder):
+    """The report of a run with these results."""
+    file = folder / "made.html"
+    file.write_text(page_html(Results(folder=folder, bundle=dataclasses.replace(BUNDLE, results=results))))
+    return file
+
+
 def case_of(page, words):
     return page.locator("#cases-table tbody tr", has_text=words).get_by_role("link")
 
@@ -46,6 +53,40 @@ def test_filters_choose_by_outcome_chapter_file_and_words(opened):
     assert rows.count() == 0
     page.locator("#by-words").fill("CROSSING")
     assert rows.count() == 1
+
+
+def test_a_count_of_the_overview_leads_to_its_cases(opened):
+    page = opened()
+    rows = page.locator("#cases-table tbody tr")
+    page.locator("#by-words").fill("nowhere")
+
+    page.locator(".keys").get_by_role("link", name="1 deviates").click()
+
+    rows.first.wait_for()
+    assert rows.count() == 1
+    assert rows.first.inner_text().startswith("deviates")
+    assert page.evaluate("location.hash") == "#cases"
+
+
+def test_a_long_reason_is_cut_where_a_word_ends_and_says_so(opened, tmp_path):
+    long = dataclasses.replace(BUNDLE.results[0], outcome=Outcome.DEVIATES, reason="expected " * 60)
+
+    said = opened(file=made_of(long, folder=tmp_path)).locator("#cases-table .why").inner_text()
+
+    assert said.endswith("expected …")
+    assert len(said) < 410
+
+
+def test_tables_of_counts_are_whole_on_a_phone(opened, tmp_path):
+    """Their last columns were cut off, and nothing said so."""
+    results = (
+        dataclasses.replace(BUNDLE.results[0], id=f"case-{outcome.value}", chapter="throttling", outcome=outcome)
+        for outcome in (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN, Outcome.NOT_OBSERVABLE)
+    )
+    page = opened(file=made_of(*results, folder=tmp_path), viewport={"width": 400, "height": 800})
+
+    over = "[...document.querySelectorAll('.numbers')].map((one) => one.scrollWidth - one.parentElement.clientWidth)"
+    assert max(page.evaluate(over)) <= 0
 
 
 def test_a_cell_leads_to_its_case_and_back(opened):
@@ -86,10 +127,7 @@ def test_a_deviation_shows_why_and_the_others_on_demand(opened):
 def test_one_case_that_went_wrong_leads_to_the_next(opened, tmp_path):
     wrong = [dataclasses.replace(one, outcome=Outcome.DEVIATES, id=f"case-{number}") for number, one in
              enumerate([*BUNDLE.results] * 3) if number in (0, 1, 4)]  # fmt: skip
-    file = tmp_path / "wrong.html"
-    file.write_text(page_html(Results(folder=tmp_path, bundle=dataclasses.replace(BUNDLE, results=tuple(wrong)))))
-
-    page = opened("#case-1", file=file)
+    page = opened("#case-1", file=made_of(*wrong, folder=tmp_path))
 
     assert "2 of 3 that went wrong" in page.locator("#case").inner_text()
     page.get_by_role("link", name="Next").click()

@@ -100,7 +100,7 @@ LAYERS: dict[str, frozenset[str]] = {
             "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
             "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
             "known", "baseline", "node", "place", "report", "bundles", "face", "page",
-            "third:pytest", "third:_pytest", "third:xdist", "third:pluggy", "third:click",
+            "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),

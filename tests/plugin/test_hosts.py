@@ -2,14 +2,30 @@
 
 import json
 import os
+import re
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.documents import assert_fits
 
 pytest_plugins = ["pytester"]
 
 CASES = """
+import json
 import os
+from pathlib import Path
+from memqos.plugin.keys import RESULTS
+
+@pytest.fixture(autouse=True)
+def machine(request):
+    # A machine's folder is on the disk of the host that it is on.
+    config = request.config
+    name = config.workerinput["workerid"] + "-0"
+    folder = config.stash[RESULTS] / "machines" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "machine.json").write_text(json.dumps({"id": name, "profile": "", "topology": "", "kernel": "6.1"}))
 
 @pytest.mark.claim("demo/one")
 @pytest.mark.xdist_group("first")
@@ -18,32 +34,16 @@ def test_one(qos_evidence):
 
 @pytest.mark.claim("demo/one")
 @pytest.mark.xdist_group("second")
-def test_two(qos_evidence):
+def test_two(qos_evidence, request):
+    qos_evidence.attach("where.txt", str(request.config.stash[RESULTS]))
     qos_evidence.settle(finding("deviates", evidence={"host": os.getcwd()}))
-"""
-
-ELSEWHERE = """
-import json
-from pathlib import Path
-
-from memqos.plugin.keys import RESULTS
-
-def pytest_sessionstart(session):
-    # Another host has another disk, on which its machines' folders are.
-    if hasattr(session.config, "workerinput"):
-        session.config.stash[RESULTS] = Path.cwd() / "its-own"
-        name = session.config.workerinput["workerid"] + "-0"
-        folder = Path.cwd() / "its-own" / "machines" / name
-        folder.mkdir(parents=True)
-        said = {"id": name, "kernel": "6.1", "runtimes": ["containerd 1.6.20", "runc 1.1.5"]}
-        (folder / "machine.json").write_text(json.dumps(said))
-        (folder / "timing.json").write_text(json.dumps({"create": {"median": 0.1}}))
 """
 
 SSH = """#!/bin/sh
 # ssh [-C] HOST COMMAND
 while [ $# -gt 2 ]; do shift; done
-mkdir -p "$HOSTS/$1" && cd "$HOSTS/$1" && exec sh -c "$2"
+case "$1" in away*) exit 255;; esac
+mkdir -p "$HOSTS/$1" && cd "$HOSTS/$1" && PYTHONPATH="$HOSTS/$1/lib" exec sh -c "$2"
 """
 
 
@@ -58,24 +58,97 @@ def hosts(tmp_path, monkeypatch):
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path / "cache"))
 
 
-def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(suite, pytester, hosts):
-    suite(CASES)
-    (pytester.path / "suites" / "conftest.py").write_text(ELSEWHERE)
-    places = [f"ssh=node{number}//python={sys.executable}" for number in (1, 2)]
-    words = [word for place in places for word in ("--tx", place)]
-    suites = str(pytester.path / "suites")
-    result = pytester.runpytest_subprocess(
-        suites, "--memqos-results=out", "--dist=loadgroup", *words, f"--rsyncdir={suites}"
-    )
+@pytest.fixture
+def run_on(suite, pytester, hosts):
+    """Run the cases on hosts by these names, and what more words say."""
+
+    def go(*names, more=("--dist=loadgroup",), cases=CASES):
+        suite(cases)
+        suites = str(pytester.path / "suites")
+        words = [word for name in names for word in ("--tx", f"ssh={name}//python={sys.executable}")]
+        return pytester.runpytest_subprocess(suites, "--memqos-results=out", f"--rsyncdir={suites}", *more, *words)
+
+    return go
+
+
+def has_memqos(tmp_path, host, version, more=""):
+    """On this host Python finds another memqos before ours."""
+    package = tmp_path / "hosts" / host / "lib" / "memqos"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "version.py").write_text(f'__version__ = "{version}"\n' if version else "")
+
+
+@pytest.mark.parametrize("more", [("--dist=loadgroup",), ()], ids=["as the manual says", "with --tx alone"])
+def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(run_on, pytester, more):
+    result = run_on("node1", "node2", more=more)
 
     assert result.ret == 1
     bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert_fits(pytester.path / "out")
     seen = {one["findings"][0]["evidence"]["host"].split("/hosts/")[1].split("/")[0] for one in bundle["results"]}
     assert (seen, bundle["counts"]["not_run"]) == ({"node1", "node2"}, 0)
-    assert [(one["id"], one["kernel"], one["timing"]["create"]["median"]) for one in bundle["machines"]] == [
-        ("gw0-0", "6.1", 0.1), ("gw1-0", "6.1", 0.1)
-    ]  # fmt: skip
+    assert [(one["id"], one["kernel"]) for one in bundle["machines"]] == [("gw0-0", "6.1"), ("gw1-0", "6.1")]
     result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])
+
+
+def test_each_case_says_which_host_it_ran_on(run_on, pytester):
+    result = run_on("node1", "node2")
+
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    for one in bundle["results"]:
+        assert one["findings"][0]["evidence"]["host"].split("/hosts/")[1].startswith(f"{one['host']}/")
+    assert re.search(r"^    host     node[12]$", result.stdout.str(), re.MULTILINE)
+    assert re.search(r'<property name="host" value="node[12]" */>', (pytester.path / "out/junit_01.xml").read_text())
+
+
+def test_evidence_of_another_host_comes_to_the_results_and_none_stays_there(run_on, pytester):
+    """It stayed on its host, under the path of the results here, where later runs came upon it."""
+    run_on("node1", "node2")
+
+    there = (pytester.path / "out/tests/demo_test_demo.py_test_two/where.txt").read_text()
+    assert re.fullmatch(r"/var/tmp/memqos-results-[0-9a-f]{8}-gw[01]", there)
+    assert not Path(there).exists()
+
+
+def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_runs(run_on, pytester, tmp_path):
+    has_memqos(tmp_path, "node2", "0.9.7")
+
+    result = run_on("node1", "node2")
+
+    assert result.ret == 4
+    [said] = [line for line in result.stdout.lines + result.errlines if line.startswith("ERROR: --tx")]
+    assert "node2 has memqos 0.9.7; this host has memqos 0.1.0 on Python" in said
+    assert not list((tmp_path / "hosts" / "node1").glob("**/test_demo.py"))
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("0.1.0", "node2 has another build of memqos 0.1.0"), ("", "node2 has no memqos for its Python")],
+)
+def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version, said):
+    """Without memqos a worker refused the options, and the run waited for ever."""
+    has_memqos(tmp_path, "node2", version)
+
+    result = run_on("node1", "node2")
+
+    assert result.ret == 4
+    assert said in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("ssh=away//python=python3", "--tx away: there is no way to the Python 'python3' of this host: ssh did not"),
+        ("ssh=node2//python=/nowhere", "--tx node2: there is no way to the Python '/nowhere' of this host: it ended"),
+    ],
+)
+def test_a_host_that_cannot_be_reached_is_told_as_that(run_on, pytester, place, said):
+    result = run_on("node1", more=("--tx", place))
+
+    assert result.ret == 3
+    assert f"memqos: error: {said}" in result.stderr.str()
+    assert not (pytester.path / "out/crash.txt").exists()
 
 
 def test_a_folder_that_is_not_copied_to_the_hosts_is_refused_before_any_is_asked(suite, pytester, hosts, tmp_path):

@@ -169,7 +169,7 @@ def test_a_run_says_what_it_is_to_be_before_its_first_case(suite, run, pytester)
     run()
 
     written = json.loads((pytester.path / "out/run.json").read_text())
-    assert written["schema"] == "memqos-bundle/2"
+    assert written["schema"] == "memqos-bundle/3"
     assert written["settings"] == bundle(pytester)["settings"]
 
 
@@ -217,3 +217,36 @@ def test_a_worker_that_dies_is_machinery_of_the_case_that_it_ran(suite, run, pyt
     written = bundle(pytester)
     assert [entry["outcome"] for entry in written["results"]] == ["conforms", "machinery", "conforms", "conforms"]
     assert written["counts"]["not_run"] == 0
+
+
+KILLED = """
+import os
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.parametrize("number", range(4))
+def test_it(qos_evidence, number):
+    if number == 2:
+        os.kill(os.getpid(), 9)
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+def test_a_run_that_is_killed_has_kept_how_many_cases_it_had_and_which_were_begun(suite, run_apart, pytester):
+    suite(KILLED)
+
+    run_apart("--memqos-shard=1/1")
+
+    begun = (pytester.path / "out/begun.txt").read_text()
+    assert begun == "".join(f"demo/test_demo.py::test_it[{number}]\n" for number in range(3))
+    told = json.loads((pytester.path / "out/run.json").read_text())
+    assert (told["cases"], told["shard"]["number"], told["shard"]["of"]) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_run_that_ends_keeps_no_second_account_of_what_it_began(suite, run, pytester, arguments):
+    suite(MANY)
+
+    run(*arguments)
+
+    assert json.loads((pytester.path / "out/run.json").read_text())["cases"] == 9
+    assert not (pytester.path / "out/begun.txt").exists()

@@ -128,7 +128,7 @@ memqos.caseView = (index) => {
     section.replaceChildren(element("p", { class: "ways" }, element("a", { href: "#cases" }, "Back to the cases"), beside(one)), title, ...[
       claim || !one.claim ? element("p", { class: "sentence" }, claim ? claim.sentence : "It cites no claim.") : null,
       claim ? element("p", { class: "source" }, `Source: ${claim.source}`) : null,
-      element("p", { class: "hint" }, [one.claim && `claim ${one.claim}`, one.machine && `machine ${one.machine}`,
+      element("p", { class: "hint" }, [one.claim && `claim ${one.claim}`, one.machine && `machine ${one.machine}`, one.host && `on ${one.host}`,
         column && [column.profile, column.runtime, column.driver && `${column.driver} driver`, column.release && `Kubernetes ${column.release}`].filter(Boolean).join(", "),
         `${one.seconds.toFixed(1)} s`].filter(Boolean).join(" · ")),
       one.reason ? element("p", { class: `note${TONES[index.outcomes[one.outcome]] || ""}` }, one.reason) : null,

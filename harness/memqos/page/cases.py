@@ -33,7 +33,9 @@ def columns_of(results: Iterable[TestResult]) -> dict[_Column, str]:
 
     The columns of a system that has but one release, beside what is of any, have one name: they are shown as one.
     """
-    columns = dict.fromkeys(_column(result) for result in results if result.profile or release_of(result))
+    found = dict.fromkeys(_column(result) for result in results if result.profile or release_of(result))
+    systems = list(dict.fromkeys(column[:3] for column in found))
+    columns = sorted(found, key=lambda column: (systems.index(column[:3]), _version(column[3])))
     releases = Counter(column[:3] for column in columns if column[3])
     varies = [len(set(parts)) > 1 for parts in zip(*columns, strict=True)][:3]
     named = {}
@@ -43,6 +45,11 @@ def columns_of(results: Iterable[TestResult]) -> dict[_Column, str]:
             words.append(f"v{column[3]}" if column[3] else "any release")
         named[column] = " ".join(words) or " ".join(filter(None, column[:2])) or "all"
     return named
+
+
+def _version(release: str) -> tuple[int, ...]:
+    """1.36 comes after 1.9, and what is of any release before both."""
+    return tuple(map(int, release.split("."))) if release else ()
 
 
 def _column(result: TestResult) -> _Column:
@@ -76,6 +83,7 @@ def case_document(result: TestResult, columns: Sequence[_Column], *, name: str, 
         "seconds": result.seconds,
         "reason": result.reason,
         "machine": result.machine,
+        "host": result.host,
         "knobs": sorted({finding.knob for finding in result.findings}),
         "findings": [verdicts[verdict] for verdict in Verdict],
         "folder": result.folder,

@@ -37,6 +37,7 @@ memqos.lists = (index) => {
   const WORST = ["deviates", "machinery", "usage", "known", "not observable", "conforms"].map((name) => index.outcomes.indexOf(name));
   const AT_ONCE = 200;
   const form = byId("filters");
+  const LONGEST = 400;
   let most = AT_ONCE;
 
   // Columns are those of systems, and of releases where a system has several; a case may be of none.
@@ -57,7 +58,7 @@ memqos.lists = (index) => {
     const words = byId("by-words").value.toLowerCase().split(/\s+/).filter(Boolean);
     return index.cases.filter((one) => outcomes.has(one.outcome) && (!chapter || one.chapter === chapter)
       && (!column || systemOf(one) === column) && (!knob || one.knobs.includes(knob))
-      && words.every((word) => `${one.id} ${one.claim} ${one.reason}`.toLowerCase().includes(word)));
+      && words.every((word) => `${one.id} ${one.claim} ${one.reason} ${one.host}`.toLowerCase().includes(word)));
   };
 
   const showMatrix = (cases) => {
@@ -95,12 +96,14 @@ memqos.lists = (index) => {
     });
   };
 
+  const shortened = (reason) => reason.length <= LONGEST ? reason : `${reason.slice(0, LONGEST).replace(/\s+\S*$/, "")} …`;
+
   const showCases = (cases) => {
     const order = (one) => WORST.indexOf(one.outcome);
     const sorted = [...cases].sort((one, other) => order(one) - order(other) || one.number - other.number);
     byId("cases-table").tBodies[0].replaceChildren(...sorted.slice(0, most).map((one) => element("tr", {},
       element("td", {}, badge(index, one.outcome)),
-      element("td", {}, element("a", { href: `#case-${one.number}` }, one.id), one.reason ? element("span", { class: "why" }, one.reason.slice(0, 400)) : null),
+      element("td", {}, element("a", { href: `#case-${one.number}` }, one.id), one.reason ? element("span", { class: "why" }, shortened(one.reason)) : null),
       element("td", {}, one.findings.reduce((sum, count) => sum + count, 0)),
       element("td", {}, one.seconds.toFixed(1)))));
     byId("more").hidden = sorted.length <= most;
@@ -113,6 +116,13 @@ memqos.lists = (index) => {
     showMatrix(cases);
     showCases(cases);
   };
+  // A count in the overview leads to the cases that it counts.
+  for (const link of document.querySelectorAll("a[data-outcome]")) link.addEventListener("click", () => {
+    form.reset();
+    for (const box of form.querySelectorAll("input[name=outcome]")) box.checked = box.value === link.dataset.outcome;
+    most = AT_ONCE;
+    setTimeout(show);
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { most = AT_ONCE; show(); });
   form.addEventListener("reset", () => setTimeout(() => { most = AT_ONCE; show(); }));

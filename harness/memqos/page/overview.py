@@ -16,6 +16,7 @@ from memqos.report.bundle import Bundle, Part
 from memqos.report.causes import Cause, causes_of
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
+from memqos.report.summary import host_text
 from memqos.report.verdict import verdict_line
 from memqos.report.words import how_many
 
@@ -56,11 +57,22 @@ def overview(results: Results) -> Values:
             for title, of in _WRONG
             if (shown := [_cause(one, numbers, names, bundle) for one in causes if one.outcome in of])
         ],
+        "reasons": list(_reasons(bundle, names)),
         "known_gone": bundle.known_gone,
         "parts": [_part(part) for part in bundle.merged.parts] if bundle.merged else [],
         "doubles": bundle.merged.doubles if bundle.merged else (),
         "contradictions": bundle.merged.contradictions if bundle.merged else (),
     }
+
+
+def _reasons(bundle: Bundle, names: Mapping[int, str]) -> Iterator[tuple[str, int, list[tuple[str, int, int, str]]]]:
+    """What is known, and what was not observable: how many cases, and by reason how many, with the first of them."""
+    for title, outcome in (("Known deviations", Outcome.KNOWN), ("Not observable", Outcome.NOT_OBSERVABLE)):
+        cases = [(number, result) for number, result in enumerate(bundle.results) if result.outcome is outcome]
+        counted = Counter(result.reason for _, result in cases)
+        first = {result.reason: (number, names[id(result)]) for number, result in reversed(cases)}
+        if cases:
+            yield title, len(cases), [(reason, count, *first[reason]) for reason, count in counted.most_common()]
 
 
 def _cause(cause: Cause, numbers: Mapping[int, int], names: Mapping[int, str], bundle: Bundle) -> Values:
@@ -158,7 +170,7 @@ def _shares(bundle: Bundle) -> Iterator[tuple[int, str, int, float, float]]:
 
 
 def _tables(bundle: Bundle) -> Iterator[Values]:
-    """Counts of cases by chapter and by system, and of findings by who set what was observed."""
+    """Counts of cases by chapter, by system and by host, and of findings by who set what was observed."""
     results = bundle.results
     chapters = _tallied(results, [result.chapter for result in results])
     yield {"title": "Chapters", "name": "chapter", "more": ("seconds",), **chapters}
@@ -166,6 +178,9 @@ def _tables(bundle: Bundle) -> Iterator[Values]:
     if len(set(systems)) > 1:
         named = [system or "no system" for system in systems]
         yield {"title": "Systems", "name": "system", "more": ("seconds",), **_tallied(results, named)}
+    if any(hosts := [result.host for result in results]):
+        named = [host or "where it was started" for host in hosts]
+        yield {"title": "Hosts", "name": "host", "more": ("seconds",), **_tallied(results, named)}
     setters = {setter: counts for setter, counts in bundle.set_by.items() if any(counts.values())}
     if setters:
         seen = [one for one in Verdict if one in _ALWAYS_TOLD or any(counts[one.value] for counts in setters.values())]
@@ -198,7 +213,7 @@ def _part(part: Part) -> tuple[str, ...]:
 
 def _machine(machine: Mapping[str, Any]) -> Values:
     """A machine: what tells it at a glance, and everything that it told, which is folded by name."""
-    short = [("runs", ", ".join(map(str, machine.get("runtimes", ()))))]
+    short = [("runs", ", ".join(map(str, machine.get("runtimes", ())))), ("host", host_text(machine))]
     short += [(name, _text(machine[name])) for name in _AT_A_GLANCE if machine.get(name)]
     folded: list[tuple[str, list[tuple[str, str]]]] = [("everything that it told", [])]
     for name, value in machine.items():

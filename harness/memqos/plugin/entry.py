@@ -6,8 +6,7 @@ and changes nothing for tests that are not memqos tests.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator
 
 import pytest
 
@@ -26,6 +25,7 @@ from memqos.plugin.interrupting import Interrupting
 from memqos.plugin.keys import BUILDS, INTERRUPTION, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
 from memqos.plugin.machines.recovery import Recovery
 from memqos.plugin.results import outcomes
+from memqos.plugin.results.beginning import Beginning
 from memqos.plugin.results.recording import Recording
 from memqos.plugin.results.results_folder import chosen_folder
 
@@ -56,19 +56,25 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n alone, keep tests together that share what stands on a machine; start no more workers than fit here."""
+    """With -n or --tx alone, keep tests together that share what stands on a machine.
+
+    With -n start no more workers than fit here.
+    """
     option = config.option
     asked = getattr(option, "numprocesses", None)
     if isinstance(asked, int) and asked < 0:
         raise pytest.UsageError(f"-n: {asked} is not a number of workers.")
-    if getattr(option, "numprocesses", None) and option.dist == "no" and is_run_of_suites(config):
+    number, workers = getattr(option, "numprocesses", None), getattr(option, "tx", None)
+    is_controller = not hasattr(config, "workerinput")
+    if (number or workers) and is_controller and option.dist == "no" and is_run_of_suites(config):
         option.dist = "loadgroup"
         option.maxworkerrestart = str(CRASHES) if option.maxworkerrestart is None else option.maxworkerrestart
-        # Profiles and the state of the cache are read only in a run that starts machines.
-        from memqos.plugin.collection.workers import limit_workers
+        if number:
+            # Profiles and the state of the cache are read only in a run that starts machines.
+            from memqos.plugin.collection.workers import limit_workers
 
-        option.numprocesses, config.stash[WORKERS] = limit_workers(config, option.numprocesses)
-        option.dist = option.dist if option.numprocesses else "no"
+            option.numprocesses, config.stash[WORKERS] = limit_workers(config, number)
+            option.dist = option.dist if option.numprocesses else "no"
     error: BaseException | None = None
     code: object = None
     try:
@@ -93,18 +99,6 @@ def pytest_report_header(config: pytest.Config) -> str:
     return config.stash.get(WORKERS, "")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Workers are about to be started, here or elsewhere."""
-    if is_run_of_suites(config):
-        from memqos.plugin.collection.workers import check_copied
-
-        try:
-            check_copied(config, specs)
-        except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Settings are resolved, and every usage error that needs no machine is told, before anything else happens."""
@@ -127,6 +121,10 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
     manager.register(asking, "memqos-asking")
+    if is_worker or config.getoption("tx", None):
+        from memqos.plugin.collection.hosts import Hosts
+
+        manager.register(Hosts(config), "memqos-hosts")
     if settings.shard is not None or settings.last_failed:
         from memqos.plugin.collection.parting import Parting
 
@@ -140,6 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not is_worker:
         recording = Recording(config, interrupting.interruption)
         manager.register(recording, "memqos-recording")
+        manager.register(Beginning(config, recording), "memqos-beginning")
         manager.register(Facing(config, recording), "memqos-facing")
     if config.getoption("dist", "no") == "loadgroup" and not is_worker:
         manager.register(Sharing(), "memqos-sharing")

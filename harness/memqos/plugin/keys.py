@@ -24,6 +24,7 @@ __all__ = [
     "ASKING",
     "ATTRIBUTE",
     "BUILDS",
+    "HOST",
     "INTERRUPTION",
     "LANE",
     "LEFT_OUT",
@@ -37,6 +38,7 @@ __all__ = [
     "USAGE",
     "WORKERS",
     "Notes",
+    "host_of",
     "is_ours",
     "is_run_of_suites",
     "node_fixture",
@@ -75,6 +77,9 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 NOTES = pytest.StashKey[Notes]()
 SCENE = pytest.StashKey[Path]()
 """Of a module: the evidence of what its tests look at together just now."""
+
+HOST = "memqos_host"
+"""The name under which a worker is told what its host is called."""
 
 LANE = pytest.StashKey[Any]()
 INTERRUPTION = pytest.StashKey[Interruption]()
@@ -164,6 +169,15 @@ def worker_id(config: pytest.Config) -> str:
     """gw0, gw1 … in an xdist worker, "main" without xdist."""
     workerinput: dict[str, str] = getattr(config, "workerinput", {})
     return workerinput.get("workerid", "main")
+
+
+def host_of(process: object) -> str:
+    """What the host of a worker is called, as ssh is told of it; "" for the one where the run was started.
+
+    process: a worker's own configuration, or what its controller has of it; any other is the controller itself.
+    """
+    told: dict[str, str] = getattr(process, "workerinput", {})
+    return told.get(HOST, "")
 
 
 def slug(text: str) -> str:

@@ -76,6 +76,32 @@ def test_the_overview_says_verdict_machines_settings_and_chapters(recorded):
         assert text in recorded.text, text
 
 
+def test_what_was_not_observable_is_told_by_reason(tmp_path):
+    def change(case):
+        if not case["id"].startswith("values"):
+            case.update(
+                outcome="not observable", reason="no such zone" if "numa" in case["id"] else "the kernel is old"
+            )
+
+    reasons = overview(read_results(copied(tmp_path / "few", change=change)))["reasons"]
+
+    first = "throttling/test_throttling.py::test_crossing_memory_high_throttles_and_does_not_kill[v1.37-tiered]"
+    last = "numa/test_numa.py::test_anonymous_memory_is_on_the_zone_of_cpuset_mems[v1.37-tiered-last]"
+    assert reasons == [("Not observable", 3, [("the kernel is old", 2, 1, first), ("no such zone", 1, 0, last)])]
+
+
+def test_cases_of_several_hosts_say_which_was_whose(tmp_path):
+    hosts = iter(("root@node1", "root@node2", "root@node2", "root@node2"))
+    folder = copied(tmp_path / "two", change=lambda case: case.update(host=next(hosts)))
+
+    page = Page(page_html(read_results(folder)))
+
+    assert [case["host"] for case in page.data("index")["cases"]] == ["root@node1", *["root@node2"] * 3]
+    rows = re.findall(r"root@node(\d)(\d)(\d)", page.text[page.text.index("Hosts") :])
+    assert rows == [("1", "1", "0"), ("2", "3", "0")]  # host, cases that conform, and that deviate
+    assert "Hosts" not in Page(page_html(read_results(TRIXIE))).text
+
+
 def test_each_case_has_claim_findings_with_reasons_and_evidence(recorded):
     index = recorded.data("index")
     case = next(one for one in index["cases"] if "crossing" in one["id"])
@@ -245,7 +271,9 @@ def test_columns_are_named_by_what_tells_them_apart():
 
     assert list(columns_of(cases).values()) == ["containerd+runc", "oci:runc", "oci:runc"]
     assert list(columns_of([*cases, later]).values()) == [
-        "containerd+runc", "oci:runc v1.36", "oci:runc any release", "oci:runc v1.37"
+        "containerd+runc", "oci:runc any release", "oci:runc v1.36", "oci:runc v1.37"
     ]  # fmt: skip
     assert list(columns_of(cases[:1]).values()) == ["trixie containerd+runc"]
+    mixed = [result(f"v{release}-a", Outcome.CONFORMS) for release in ("1.37", "1.9", "1.22")]
+    assert list(columns_of(mixed).values()) == ["v1.9", "v1.22", "v1.37"]
     assert columns_of(cases[3:]) == {}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memqos.plugin.results.durations import expected_durations
+from memqos.plugin.results.durations import expected_durations, keep_durations, stored_durations
+from memqos.report.outcome import Outcome, TestResult
 
 DOWN = "requests/test_requests.py::test_request[update-down"
 
@@ -49,3 +50,56 @@ def test_another_case_says_nothing(other):
     found = expected_durations([case], {case.replace("update-down]", other): 40.0, case.replace("requests", "x"): 4.0})
 
     assert (found.seconds, found.elsewhere) == ({}, 0)
+
+
+POPULATION = "values/test_values.py[v1.36]"
+FIRST, SECOND, OTHER = (f"values/test_values.py::test_it[{name}]" for name in ("v1.36-one", "v1.36-two", "v1.37-one"))
+
+
+def test_what_cases_share_is_expected_once_whichever_of_them_are_chosen():
+    """Of one population the second case alone was expected to take the tenth of a second that its own look took."""
+    before = {FIRST: 0.5, SECOND: 0.1, OTHER: 2.0, POPULATION: 30.0}
+    shared_by = {FIRST: POPULATION, SECOND: POPULATION}
+
+    assert expected_durations([SECOND], before, shared_by=shared_by).seconds == {SECOND: 30.1}
+    both = expected_durations([FIRST, SECOND, OTHER], before, shared_by=shared_by)
+    assert both.seconds == {FIRST: 30.5, SECOND: 0.1, OTHER: 2.0}
+
+
+def test_what_cases_share_is_added_to_the_first_of_which_something_is_known():
+    shared_by = {FIRST: POPULATION, SECOND: POPULATION}
+
+    found = expected_durations([FIRST, SECOND], {SECOND: 0.1, POPULATION: 30.0}, shared_by=shared_by)
+
+    assert found.seconds == {SECOND: 30.1}
+
+
+def test_what_was_shared_only_on_another_system_counts_as_well():
+    before = {SECOND: 0.1, "values/test_values.py[v1.36-bookworm]": 30.0}
+
+    found = expected_durations([SECOND], before, shared_by={SECOND: POPULATION})
+
+    assert (found.seconds, found.elsewhere) == ({SECOND: 30.1}, 0)
+
+
+def result(case, seconds):
+    return TestResult(id=case, claim="", chapter="values", outcome=Outcome.CONFORMS, seconds=seconds, machine="main-0")
+
+
+def test_what_is_shared_is_kept_apart_from_the_cases_that_came_first_and_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    around = {FIRST: 29.0, SECOND: 1.0}
+
+    keep_durations([result(FIRST, 29.5), result(SECOND, 1.25)], around=around, shared={POPULATION: 30.0}, is_whole=True)
+
+    assert stored_durations() == {FIRST: 0.5, SECOND: 0.25, POPULATION: 30.0}
+
+
+def test_a_run_of_some_cases_does_not_say_what_all_of_them_share(tmp_path, monkeypatch):
+    """It makes the pods of its own cases alone."""
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    for seconds, is_whole in ((30.0, True), (4.0, False)):
+        around, shared = {FIRST: seconds}, {POPULATION: seconds}
+        keep_durations([result(FIRST, seconds + 0.5)], around=around, shared=shared, is_whole=is_whole)
+
+    assert stored_durations() == {FIRST: 0.5, POPULATION: 30.0}

@@ -349,3 +349,12 @@ def test_what_no_rule_computes_is_one_cause_where_a_chapter_expects_the_same_wor
     assert [[case.claim for case in cause.results] for cause in causes_of(cases)] == [
         ["values/a", "values/b"], ["values/c"], ["values/d"], ["values/e"]
     ]  # fmt: skip
+
+
+def test_a_machine_on_another_host_is_told_with_the_host_and_how_it_was_reached():
+    host = {"address": "root@10.0.0.7", "name": "node1", "cpus": 8}
+
+    line = summary.machine_line({"id": "gw0-0", "profile": "local://", "topology": "", "kernel": "6.1", "host": host})
+
+    assert line == "gw0-0 (local:// on node1 (root@10.0.0.7)): kernel 6.1"
+    assert summary.machine_line({"id": "gw0-0", "profile": "trixie", "host": "damaged"}) == "gw0-0 (trixie/?): "

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memqos import claims
-from memqos.bundles.files import machine_files
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UsageError
@@ -22,12 +21,12 @@ from memqos.plugin.collection.choosing import left_out, told_of
 from memqos.plugin.collection.citing import cited_by, claims_below
 from memqos.plugin.collection.markers import check_markers, has_empty_parameters, kubelet_ids
 from memqos.plugin.collection.sharing import tell_groups
-from memqos.plugin.keys import LEFT_OUT, RESULTS, SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
 
-__all__ = ["check_settings", "kubelet_id", "system_of"]
+__all__ = ["check_settings", "kubelet_id", "shared_by", "system_of"]
 
 _OF_MACHINES = frozenset(
     {
@@ -178,7 +177,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         chosen = [item for item in ours if item not in without]
         groups = _groups(chosen, settings, workers=config.workerinput["workercount"])
-        tell_groups(config, groups, left_out=config.stash[LEFT_OUT])
+        tell_groups(config, groups, left_out=config.stash[LEFT_OUT], shares=shared_by(chosen, settings))
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
@@ -212,15 +211,11 @@ def _ranks(values: Iterable[Hashable]) -> dict[Hashable, int]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker hands its usage error to the controller, and what its machines say: it may be on another host."""
+    """A worker hands its usage error to the controller."""
     error = session.config.stash.get(USAGE, None)
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
-    if output is None:
-        return
-    if error is not None:
+    if output is not None and error is not None:
         output["memqos_usage"] = str(error)
-    if RESULTS in session.config.stash:
-        output["memqos_machines"] = machine_files(session.config.stash[RESULTS])
 
 
 def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -> dict[str, str]:
@@ -250,6 +245,19 @@ def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -
         return " ".join(word for word in (*system, item.path.parent.name, kubelet) if word)
 
     return {item.nodeid: group(item) for item in items}
+
+
+def shared_by(items: Sequence[pytest.Item], settings: Settings) -> dict[str, str]:
+    """What each case shares with others, by its id: named by file, kubelet and system, as no case is."""
+    return {item.nodeid: name for item in items if is_ours(item) and (name := _shared(item, settings))}
+
+
+def _shared(item: pytest.Item, settings: Settings) -> str:
+    if not {"qos_population", *ASKING} & set(getattr(item, "fixturenames", ())):
+        return ""
+    systems = _systems_of(item, settings)
+    system = system_of(item, settings).named(apart_from=systems) if len(systems) > 1 else ""
+    return f"{item.nodeid.partition('::')[0]}[{'-'.join(filter(None, (kubelet_id(item), system)))}]"
 
 
 def _stretch(place: int, count: int, stretches: int) -> int:

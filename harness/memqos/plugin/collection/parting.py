@@ -10,7 +10,7 @@ import pytest
 
 from memqos.config.settings import Settings
 from memqos.errors import UsageError
-from memqos.plugin.collection.collecting import kubelet_id, system_of
+from memqos.plugin.collection.collecting import kubelet_id, shared_by, system_of
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, USAGE, is_ours
 from memqos.report.outcome import Outcome
 
@@ -80,7 +80,8 @@ class Parting:
         if shard is None:
             return items
         cases = [(item.nodeid, _unit(item, self._settings)) for item in items]
-        expected = expected_durations([case for case, _ in cases], self._times)
+        names = [case for case, _ in cases]
+        expected = expected_durations(names, self._times, shared_by=shared_by(items, self._settings))
         division = divided(cases, shard.of, seconds=expected.seconds)
         own = set(division.shards[shard.number - 1])
         self._config.stash[SHARD] = {

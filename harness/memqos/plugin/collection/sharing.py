@@ -17,7 +17,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import
 from memqos.plugin.keys import plain_id
 from memqos.report.bundle import LeftOut
 
-__all__ = ["CRASHES", "GROUPS", "OMITTED", "Sharing", "tell_groups"]
+__all__ = ["CRASHES", "GROUPS", "OMITTED", "SHARES", "Sharing", "tell_groups"]
 
 CRASHES = 3
 """How many workers that crash are replaced; what kills every worker would cost a machine for each of its cases."""
@@ -29,8 +29,14 @@ OMITTED = "memqos_left_out"
 """The name under which it carries what the default leaves out."""
 
 
-def tell_groups(config: pytest.Config, groups: Mapping[str, str], *, left_out: LeftOut) -> None:
-    """In a worker: tell the controller the group of each test, by node id, and what was left out.
+SHARES = "memqos_shares"
+"""The name under which it carries what its tests share."""
+
+
+def tell_groups(
+    config: pytest.Config, groups: Mapping[str, str], *, left_out: LeftOut, shares: Mapping[str, str]
+) -> None:
+    """In a worker: tell the controller the group of each test, by node id, what was left out, and what tests share.
 
     It travels as a report of collecting, which is neither good nor bad: xdist hands those on at once.
     """
@@ -38,6 +44,7 @@ def tell_groups(config: pytest.Config, groups: Mapping[str, str], *, left_out: L
         report = pytest.CollectReport(nodeid="", outcome="told", longrepr=None, result=None)  # type: ignore[arg-type]
         setattr(report, GROUPS, dict(groups))
         setattr(report, OMITTED, dataclasses.asdict(left_out))
+        setattr(report, SHARES, dict(shares))
         config.hook.pytest_collectreport(report=report)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memqos.face.showing import Face
     from memqos.face.stream import Output
     from memqos.plugin.results.recording import Recording
+    from memqos.plugin.results.timekeeping import Timekeeping
 
 __all__ = ["Facing", "is_faced"]
 
@@ -43,6 +44,7 @@ class Facing:
         self._recording = recording
         self._silenced: Any = None
         self._output: Output | None = None
+        self._times: Timekeeping | None = None
         self._is_told = False
         self.face: Face | None = None
 
@@ -58,7 +60,10 @@ class Facing:
         # Rich and the screens are imported only in a run that has a face.
         from memqos.face.opening import opened_face
         from memqos.face.stream import Output
+        from memqos.plugin.results.timekeeping import Timekeeping
 
+        self._times = Timekeeping(self._config)
+        self._config.pluginmanager.register(self._times, "memqos-timekeeping")
         option = self._config.option
         self._output = Output(sys.stdout)
         self.face = opened_face(
@@ -123,17 +128,15 @@ class Facing:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """Nothing runs any more; what cases took is kept for the next run."""
-        if self.face is None:
+        if self.face is None or self._times is None:
             return (yield)
-        from memqos.plugin.results.durations import keep_durations
-
         self.face.close()
         if session.shouldfail:
             self.face.note(f"ended early: {session.shouldfail}")
         result = yield
         # The parts of a run divide by the same times: what the first took must not move the cases of the next.
         if SHARD not in self._config.stash:
-            keep_durations(self._recording.results)
+            self._times.keep(self._recording.results)
         return result
 
     @pytest.hookimpl(tryfirst=True, specname="pytest_terminal_summary")
@@ -189,16 +192,15 @@ class Facing:
 
     def _tell(self, rows: Mapping[str, str]) -> None:
         """Cases, machines, and the time that they took before."""
-        if self.face is None:
+        if self.face is None or self._times is None:
             return
         from memqos.face.opening import outlook
-        from memqos.plugin.results.durations import expected_durations, stored_durations
 
         self._is_told = True
         option = self._config.option
         chapters = len({Path(case.partition("::")[0]).parent for case in rows})
         workers = sum(map(_gateways, getattr(option, "tx", None) or ())) or 1
-        expected = expected_durations(rows, stored_durations())
+        expected = self._times.expected(rows)
         self.face.expects(rows, expected=expected.seconds, workers=workers)
         systems = systems_of(self._config.stash[SETTINGS_KEY])
         machines = tuple(dict.fromkeys("/".join(filter(None, system.place)) for system in systems))

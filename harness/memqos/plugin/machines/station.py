@@ -7,6 +7,7 @@ kept of them can be mixed up.
 from __future__ import annotations
 
 import contextlib
+import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,11 @@ from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.place.opening import Places
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, worker_id
+from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, host_of, worker_id
 from memqos.plugin.machines.in_use import RuntimesInUse, runtimes_in_use
 from memqos.plugin.machines.keeping import keep_chosen, leaves, lingers
 from memqos.plugin.results.evidence import Folder, MachineLog, capture
+from memqos.plugin.results.provenance import host
 from memqos.runtime.base import Runtime
 from memqos.target.attended import attended
 from memqos.target.base import Target
@@ -118,7 +120,9 @@ def _station(
             Telling(config).note(in_use.doubt)
         node = _node(config, place, runtime, target=target, log=log, in_use=in_use, key=key)
         shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
-        folder.write("machine.json", {**_provenance(station_id, place, node, in_use, key), **shared})
+        folder.write(
+            "machine.json", {**_provenance(station_id, place, node, in_use, key, address=host_of(config)), **shared}
+        )
         try:
             yield Station(
                 id=station_id,
@@ -180,9 +184,9 @@ def _next_id(config: pytest.Config) -> str:
 
 
 def _provenance(
-    station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey
+    station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey, *, address: str
 ) -> dict[str, Any]:
-    """What a bundle says of a machine."""
+    """What a bundle says of a machine; of its host where that is another than the run's."""
     return {
         **place.provenance,
         "id": station_id,
@@ -194,4 +198,5 @@ def _provenance(
         "runtimes": in_use.shown,
         "cri": in_use.cri.api_version if in_use.cri else "",
         "facts": node.facts,
+        **({"host": {"address": address, "name": platform.node(), **host()}} if address else {}),
     }

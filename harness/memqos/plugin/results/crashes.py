@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import ExitCode, MachineryError
+from memqos.plugin.keys import host_of
 from memqos.report.outcome import Outcome
 from memqos.report.phase import Phase
 
@@ -31,14 +32,18 @@ class Crashes:
         """Whether somebody interrupted the worker that ended last."""
         return self._reasons[-1:] == [_INTERRUPTED]
 
-    def too_many(self, config: pytest.Config, missing: int) -> MachineryError | None:
-        """Why this many cases are missing, if that is because too many workers crashed."""
+    def too_many(self, config: pytest.Config, *, chosen: int, missing: int) -> MachineryError | None:
+        """Why this many of the cases are missing, if that is because too many workers crashed.
+
+        chosen: how many were to be run; none where the workers did not live to tell them.
+        """
         limit = config.getoption("maxworkerrestart", None)
         crashed = [reason for reason in self._reasons if reason != _INTERRUPTED]
-        if limit is None or len(crashed) <= int(limit) or not missing:
+        if limit is None or len(crashed) <= int(limit) or (chosen and not missing):
             return None
+        lost = f"and {missing} cases were not run" if chosen else "before they knew of a case"
         return MachineryError(
-            f"{len(crashed)} workers crashed, and {missing} cases were not run.",
+            f"{len(crashed)} workers crashed, {lost}.",
             next_step="Run them alone, without -n, to see what ends their process.",
         )
 
@@ -47,6 +52,7 @@ def worker_died(report: pytest.TestReport) -> Phase:
     """The phase of a test during which its worker's process ended."""
     return Phase(
         outcome=Outcome.MACHINERY,
+        host=host_of(getattr(report, "node", None)),
         chapter=Path(report.nodeid.partition("::")[0]).parent.name,
         reason=str(report.longrepr).strip().partition("\n")[0],
         text=report.longreprtext,

@@ -9,7 +9,7 @@ import os
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,23 +51,34 @@ class ExpectedDurations:
     elsewhere: int
 
 
-def expected_durations(cases: Iterable[str], before: Mapping[str, float]) -> ExpectedDurations:
+def expected_durations(
+    cases: Iterable[str], before: Mapping[str, float], *, shared_by: Mapping[str, str] | None = None
+) -> ExpectedDurations:
     """What each case took before; of one that never ran on its system the median of what it took on others.
 
-    before: seconds by id, of this run's systems and of others.
+    before: seconds by id, of this run's systems and of others. shared_by: by case what it shares with others, which
+    took what `before` has under that name: the first case of which something is known takes as much longer.
     """
-    cases = list(cases)
-    own = {case: before[case] for case in cases if case in before}
-    if len(own) == len(cases):
-        return ExpectedDurations(seconds=own, elsewhere=0)
+    cases, shared_by = list(cases), shared_by or {}
+    told = _told([*cases, *{shared_by[case] for case in cases if case in shared_by}], before)
+    seconds = {case: told[case][0] for case in cases if case in told}
+    first = {shared_by[case]: case for case in reversed(seconds) if case in shared_by}
+    for shared, case in first.items():
+        seconds[case] += told[shared][0] if shared in told else 0.0
+    return ExpectedDurations(seconds=seconds, elsewhere=sum(told[case][1] for case in seconds))
+
+
+def _told(names: Sequence[str], before: Mapping[str, float]) -> Mapping[str, tuple[float, bool]]:
+    """By name what it took, and whether that was on other systems alone."""
+    own = {name: (before[name], False) for name in names if name in before}
+    if len(own) == len(names):
+        return own
     without = _without_systems()
     others = defaultdict[str, list[float]](list)
-    for case, taken in before.items():
-        others[without(case)].append(taken)
-    alike = {
-        case: statistics.median(others[name]) for case in cases if case not in own and (name := without(case)) in others
-    }
-    return ExpectedDurations(seconds={**own, **alike}, elsewhere=len(alike))
+    for name, taken in before.items():
+        others[without(name)].append(taken)
+    alike = {name: others[without(name)] for name in names if name not in own and without(name) in others}
+    return {**own, **{name: (statistics.median(taken), True) for name, taken in alike.items()}}
 
 
 def _without_systems() -> Callable[[str], str]:
@@ -128,12 +139,24 @@ def read_durations(text: str) -> dict[str, float]:
     }
 
 
-def keep_durations(results: Iterable[TestResult]) -> None:
-    """Keep what these cases took, beside what others did; a cache that cannot be written is no matter for a verdict."""
-    taken: Mapping[str, float] = {one.id: one.seconds for one in results if one.outcome in _TOLD and one.machine}
+def keep_durations(
+    results: Iterable[TestResult],
+    *,
+    around: Mapping[str, float],
+    shared: Mapping[str, float],
+    is_whole: bool,
+) -> None:
+    """Keep what these cases took, beside what others did; a cache that cannot be written is no matter for a verdict.
+
+    around: by case what of it was for something that it shares with others. shared: what that took, by its name; of a
+    run that has not all cases, is_whole, only what is not known, since it may share less.
+    """
+    told = [one for one in results if one.outcome in _TOLD and one.machine]
+    taken = {one.id: max(0.0, one.seconds - around.get(one.id, 0.0)) for one in told}
     if not taken:
         return
     file, before = durations_file(), stored_durations()
+    taken |= {name: seconds for name, seconds in shared.items() if is_whole or name not in before}
     kept = {**{case: seconds for case, seconds in before.items() if case not in taken}, **taken}
     with contextlib.suppress(OSError):
         _write(file, dict(sorted(list(kept.items())[-_MOST:])))

@@ -23,6 +23,7 @@ from memqos.plugin.keys import (
     RESULTS,
     SETTINGS_KEY,
     Notes,
+    host_of,
     is_ours,
     node_fixture,
     phase_of,
@@ -78,6 +79,7 @@ class Outcomes:
             error_code=int(error.exit_code) if isinstance(error, MemqosError) else 0,
             findings=tuple(notes.findings) if report.when == "call" else (),
             machine=notes.machine,
+            host=host_of(self._config),
             untried=is_as_before(error),
         )
         phase = self._with_system(item, phase)

@@ -46,6 +46,7 @@ def publish(bundle: Bundle, folder: Path) -> None:
         files.compress_evidence([*map(folder.joinpath, not_wrong), *shared])
         files.compress_evidence(map(folder.joinpath, _repeated(bundle)), with_logs=True)
         files.compress_findings(folder)
+        (folder / files.BEGUN).unlink(missing_ok=True)
         seal(folder)
         if summary_file := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary_file).open("a", encoding="utf-8", errors="backslashreplace") as stream:

@@ -58,7 +58,7 @@ class Recording:
         self._phases: dict[str, list[Phase]] = {}
         self._seconds: dict[str, float] = {}
         self._results: list[TestResult] = []
-        self._roster = Roster(in_suites=is_run_of_suites(config))
+        self.roster = Roster(in_suites=is_run_of_suites(config))
         self._made = self._is_told = False
         self._others_failed = False
         self._usage = ""
@@ -70,7 +70,7 @@ class Recording:
     @property
     def is_responsible(self) -> bool:
         """Whether this is a run of memqos tests; any other is pytest's own matter."""
-        return self._roster.has_ours or bool(self._results) or is_run_of_suites(self._config)
+        return self.roster.has_ours or bool(self._results) or is_run_of_suites(self._config)
 
     @property
     def results(self) -> tuple[TestResult, ...]:
@@ -102,23 +102,22 @@ class Recording:
             self._crashes.add(str(error))
         output = getattr(node, "workeroutput", None) or {}
         self._usage = self._usage or output.get("memqos_usage", "")
-        files.keep_machine_files(self._folder, output.get("memqos_machines", {}))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Under xdist only the workers collect, each the same."""
-        self._roster.choose_by_worker(ids)
+        self.roster.choose_by_worker(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember which tests were to run, so that a run that was broken off says how many are missing."""
-        self._roster.choose(item.nodeid for item in session.items if is_ours(item))
-        if self._roster.chosen:
+        self.roster.choose(item.nodeid for item in session.items if is_ours(item))
+        if self.roster.chosen:
             self._make_folder()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
         if groups := getattr(report, GROUPS, {}):
-            self._roster.offer(groups)
+            self.roster.offer(groups)
             self._config.stash[LEFT_OUT] = LeftOut(**getattr(report, OMITTED))
             self._make_folder()
         if report.failed and self.is_responsible:
@@ -150,13 +149,13 @@ class Recording:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a phase; when a test is over, write its result at once."""
         nodeid = plain_id(report.nodeid)
-        if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self._roster.chosen:
+        if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self.roster.chosen:
             if self._crashes.last_was_interrupted:
                 return
             # xdist made this report of a worker that died in the middle of a test.
             setattr(report, ATTRIBUTE, worker_died(report))
         if report.when == "teardown":
-            self._roster.end(nodeid)
+            self.roster.end(nodeid)
         phase = phase_of(report)
         if phase is None:
             self._others_failed = self._others_failed or report.failed
@@ -213,7 +212,8 @@ class Recording:
             self._ending.hold()
             for nodeid in list(self._phases):
                 self._finish(nodeid)
-            if (crashed := self._crashes.too_many(self._config, len(self._missing))) is not None:
+            chosen, missing = len(self.roster.chosen), len(self._missing)
+            if (crashed := self._crashes.too_many(self._config, chosen=chosen, missing=missing)) is not None:
                 self._ending.add(crashed)
             self._ending.judge(exitstatus, usage=self._usage, others_failed=self._others_failed)
             session.exitstatus = self._conclude()
@@ -222,7 +222,7 @@ class Recording:
     @property
     def _missing(self) -> set[str]:
         """The cases that were to be run and were not."""
-        return self._roster.missing({result.id for result in self._results})
+        return self.roster.missing({result.id for result in self._results})
 
     def _conclude(self) -> ExitCode:
         """The run's exit code, as the bundle has it too."""
@@ -241,7 +241,7 @@ class Recording:
         code = self._ending.code(self._results)
         if code is ExitCode.CONFORMS and self._settings.strict_known and self._known_gone():
             code = ExitCode.DEVIATES
-        listed = self._roster.chosen and self._config.getoption("collectonly")
+        listed = self.roster.chosen and self._config.getoption("collectonly")
         return ExitCode.CONFORMS if code is ExitCode.NOTHING_OBSERVED and listed else code
 
     def _known_gone(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from memqos import frame
+from memqos.bundles.files import BEGUN
 from memqos.bundles.verifying import SIGNATURE, SUMS
 from memqos.clock import utc_now
 from memqos.config.settings import Settings
@@ -27,7 +28,7 @@ NEEDED_BYTES = 64 << 20
 
 _OWN_NAMES = frozenset(
     {
-        SIGNATURE, SUMS, "bundle.json", CRASH_FILE, "findings.jsonl", "findings.jsonl.gz", "finished.json",
+        SIGNATURE, SUMS, BEGUN, "bundle.json", CRASH_FILE, "findings.jsonl", "findings.jsonl.gz", "finished.json",
         "junit_01.xml", "machines", "matrix.txt", "populations", "report.html", "run.json", "started.json", "tests",
     }
 )  # fmt: skip

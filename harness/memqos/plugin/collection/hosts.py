@@ -1,0 +1,149 @@
+"""Workers of xdist on other hosts: whether they fit is asked beforehand, and their evidence is handed over at the end.
+
+A host is called as ssh is told of it. Its worker has the folder of the results on a disk of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import execnet
+import pytest
+
+from memqos.bundles.files import evidence_files, keep_evidence
+from memqos.errors import TargetError, UsageError
+from memqos.plugin.collection import host_program
+from memqos.plugin.collection.workers import check_copied
+from memqos.plugin.face.telling import Telling
+from memqos.plugin.keys import HOST, RESULTS, host_of, is_run_of_suites
+
+__all__ = ["Hosts", "check_hosts", "host_address"]
+
+_EVIDENCE = "memqos_evidence"
+"""The name under which a worker hands it over."""
+_THERE = "/var/tmp/memqos-results"  # noqa: S108 - what follows it nobody can guess
+ANSWER_SECONDS = 60.0
+TERMINATION_SECONDS = 5.0
+
+
+def host_address(spec: Any) -> str:
+    """What a worker's host is called: as ssh is told of it, or where its server is; "" for this host.
+
+    spec: of the worker, as execnet has it.
+    """
+    if spec.popen:
+        return ""
+    if spec.socket or spec.vagrant_ssh:
+        return str(spec.socket or spec.vagrant_ssh)
+    return f"-F {spec.ssh_config} {spec.ssh}" if spec.ssh_config else str(spec.ssh)
+
+
+class Hosts:
+    """What the controller and a worker on another host say to each other; registered in both."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._run = secrets.token_hex(4)
+        self._owing: dict[str, str] = {}
+        """Where evidence is that was not handed over, by worker."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, config: pytest.Config, specs: Sequence[Any]) -> None:
+        """Workers are about to be started."""
+        if is_run_of_suites(config):
+            try:
+                check_copied(config, specs)
+                check_hosts(specs)
+            except UsageError as error:
+                raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker what its host is called, and a folder there that is its alone: ours need not exist there."""
+        if address := host_address(node.gateway.spec):
+            folder = f"{_THERE}-{self._run}-{node.gateway.id}"
+            node.workerinput |= {HOST: address, "memqos_results": folder}
+            self._owing[node.gateway.id] = f"{folder} on {address}"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over a worker's evidence."""
+        evidence = (getattr(node, "workeroutput", None) or {}).get(_EVIDENCE)
+        if evidence is not None:
+            keep_evidence(self._config.stash[RESULTS], evidence)
+            self._owing.pop(node.gateway.id, None)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """A worker hands its evidence over; the controller says what nobody handed over."""
+        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if output is not None and host_of(self._config):
+            folder = self._config.stash[RESULTS]
+            output[_EVIDENCE] = evidence_files(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        for place in self._owing.values():
+            Telling(self._config).note(f"evidence was not handed over: it is in {place}")
+
+
+def check_hosts(specs: Sequence[Any]) -> None:
+    """Ask each host once, before anything is copied to it or run on it.
+
+    Raises TargetError if there is no way to one, UsageError if one has not the memqos or the Python of this host.
+    """
+    here = host_program.installed()
+    told = {host_address(spec): _asked(spec) for spec in {str(spec): spec for spec in specs if not spec.popen}.values()}
+    if misfits := [f"{host} has {said}" for host, there in told.items() if (said := _misfit(there, here))]:
+        raise UsageError(
+            f"{'; '.join(misfits)}; this host has memqos {here['memqos']} on Python {here['python']}.",
+            where="--tx",
+            next_step="Install the same wheel on each, and name the Python that has it with //python=PATH.",
+        )
+
+
+def _asked(spec: Any) -> Mapping[str, str]:
+    """What a host has; raises TargetError if there is no way to it."""
+    group = execnet.Group()
+    try:
+        gateway = group.makegateway(execnet.XSpec(str(spec)))
+        answer: Mapping[str, str] = gateway.remote_exec(host_program).receive(ANSWER_SECONDS)
+    except (execnet.HostNotFound, EOFError, OSError, ValueError, execnet.RemoteError, execnet.TimeoutError) as error:
+        python = spec.python or "python"
+        raise TargetError(
+            f"there is no way to the Python '{python}' of this host: {_said(error)}.",
+            where=f"--tx {host_address(spec)}",
+            next_step="Try with ssh what --tx names; //python=PATH says which program Python is there.",
+        ) from error
+    finally:
+        group.terminate(timeout=TERMINATION_SECONDS)
+    return answer
+
+
+def _said(error: Exception) -> str:
+    match error:
+        case execnet.HostNotFound():
+            return "ssh did not connect"
+        case execnet.TimeoutError():
+            return f"it did not answer in {ANSWER_SECONDS:g} s"
+        case EOFError() | OSError():
+            return "it ended at once"
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+def _misfit(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """What a host has that does not fit this one, "" for nothing."""
+    if not there["memqos"]:
+        return f"no memqos for its Python {there['python']}"
+    if there["memqos"] != here["memqos"]:
+        return f"memqos {there['memqos']}"
+    if there["sources"] != here["sources"]:
+        return f"another build of memqos {there['memqos']}"
+    if _minor(there["python"]) != _minor(here["python"]):
+        return f"memqos {there['memqos']} on Python {there['python']}"
+    return ""
+
+
+def _minor(python: str) -> list[str]:
+    return python.split(".")[:2]

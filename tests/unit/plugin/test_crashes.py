@@ -1,0 +1,27 @@
+"""What the ends of workers say of cases that were not run."""
+
+from types import SimpleNamespace
+
+from memqos.plugin.results.crashes import Crashes
+
+
+def told(*reasons, chosen, missing):
+    crashes = Crashes()
+    for reason in reasons:
+        crashes.add(reason)
+    error = crashes.too_many(SimpleNamespace(getoption=lambda *_: "1"), chosen=chosen, missing=missing)
+    return error.what if error is not None else ""
+
+
+def test_too_many_crashes_say_how_many_cases_were_not_run():
+    assert told("ended", "ended", chosen=5, missing=3) == "2 workers crashed, and 3 cases were not run."
+
+
+def test_workers_that_crash_before_they_tell_their_cases_are_no_run_in_which_nothing_was_observed():
+    assert told("ended", "ended", chosen=0, missing=0) == "2 workers crashed, before they knew of a case."
+
+
+def test_workers_that_were_replaced_or_interrupted_are_no_error():
+    assert told("ended", chosen=5, missing=3) == ""
+    assert told("ended", "ended", chosen=5, missing=0) == ""
+    assert told("keyboard-interrupt", "keyboard-interrupt", "ended", chosen=0, missing=0) == ""
