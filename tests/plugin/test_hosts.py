@@ -39,11 +39,19 @@ def test_two(qos_evidence, request):
     qos_evidence.settle(finding("deviates", evidence={"host": os.getcwd()}))
 """
 
+PARALLEL = """
+from memqos.plugin.keys import SETTINGS_KEY
+
+@pytest.mark.claim("demo/one")
+def test_one(qos_evidence, request):
+    qos_evidence.settle(finding("conforms", evidence={"host": str(request.config.stash[SETTINGS_KEY].parallel)}))
+"""
+
 SSH = """#!/bin/sh
 # ssh [-C] HOST COMMAND
 while [ $# -gt 2 ]; do shift; done
 case "$1" in away*) exit 255;; esac
-mkdir -p "$HOSTS/$1" && cd "$HOSTS/$1" && PYTHONPATH="$HOSTS/$1/lib" exec sh -c "$2"
+mkdir -p "$HOSTS/$1" && cd "$HOSTS/$1" && PYTHONPATH="$HOSTS/$1/lib" exec env -u MEMQOS_PARALLEL sh -c "$2"
 """
 
 
@@ -111,6 +119,17 @@ def test_evidence_of_another_host_comes_to_the_results_and_none_stays_there(run_
     assert not Path(there).exists()
 
 
+def test_settings_of_a_host_are_those_of_the_run_whatever_its_environment_says(run_on, pytester, monkeypatch):
+    """A worker resolved them for itself: a variable that was set where the run was started counted for nothing."""
+    monkeypatch.setenv("MEMQOS_PARALLEL", "7")
+
+    run_on("node1", cases=PARALLEL)
+
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert bundle["settings"]["parallel"]["value"] == 7
+    assert {one["findings"][0]["evidence"]["host"] for one in bundle["results"]} == {"7"}
+
+
 def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_runs(run_on, pytester, tmp_path):
     has_memqos(tmp_path, "node2", "0.9.7")
 
@@ -139,8 +158,8 @@ def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version,
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("ssh=away//python=python3", "--tx away: there is no way to the Python 'python3' of this host: ssh did not"),
-        ("ssh=node2//python=/nowhere", "--tx node2: there is no way to the Python '/nowhere' of this host: it ended"),
+        ("ssh=away//python=python3", "--tx away: there is no way to the Python 'python3' of this host: ssh, or"),
+        ("ssh=node2//python=/nowhere", "--tx node2: there is no way to the Python '/nowhere' of this host: ssh, or"),
     ],
 )
 def test_a_host_that_cannot_be_reached_is_told_as_that(run_on, pytester, place, said):

@@ -107,7 +107,7 @@ def keep_evidence(folder: Path, told: Mapping[str, bytes]) -> None:
     for name, content in told.items():
         kind, *more = name.split("/")
         place = folder / name
-        leads_elsewhere = kind not in EVIDENCE or not more or not all(part.strip(".") for part in more)
+        leads_elsewhere = kind not in EVIDENCE or not more or "\0" in name or not all(part.strip(".") for part in more)
         if not (leads_elsewhere or place.exists()):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import zlib
@@ -29,6 +30,7 @@ __all__ = ["Results", "read_results"]
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
 
+_LONGEST_BEGUN = 16 << 20
 _NOT_OBJECTS = "it holds no JSON object"
 
 
@@ -158,11 +160,13 @@ def _unended(head: Mapping[str, Any], results: Sequence[TestResult], folder: Pat
 
 def _begun(folder: Path, ended: Set[str]) -> list[str]:
     """The cases that were begun, and did not end; the last line may have been cut off."""
-    try:
-        lines = (folder / BEGUN).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    except OSError:
+    file = folder / BEGUN
+    if file.is_symlink() or not file.is_file():  # a link may lead to what is nobody's business, and a pipe waits
         return []
-    return [case for case in dict.fromkeys(lines) if case not in ended]
+    with contextlib.suppress(OSError), file.open("rb") as stream:
+        lines = stream.read(_LONGEST_BEGUN).decode("utf-8", "replace").split("\n")[:-1]
+        return [case for case in dict.fromkeys(lines) if case not in ended]
+    return []
 
 
 class _Told:

@@ -122,7 +122,7 @@ def shard_of(value: object) -> dict[str, Any]:
 
 def shard_asked(settings: object) -> dict[str, Any]:
     """Which part of several was asked for, of a run that did not come to divide its cases; empty for none."""
-    number, of = (part.isdigit() and int(part) for part in _asked(settings).partition("/")[::2])
+    number, of = (part.isdecimal() and int(part) for part in _asked(settings).partition("/")[::2])
     return {"number": number, "of": of, "cases": 0, "division": ""} if number and of else {}
 
 

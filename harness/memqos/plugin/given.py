@@ -10,7 +10,10 @@ from memqos.config.files import settings_files
 from memqos.config.settings import Settings, resolve
 from memqos.config.table import SETTINGS
 
-__all__ = ["settings_given"]
+__all__ = ["SETTINGS_TOLD", "settings_given", "told_elsewhere"]
+
+SETTINGS_TOLD = "memqos_settings"
+"""The name under which a worker on another host is told them: its environment and its files are not the run's."""
 
 
 def settings_given(config: pytest.Config) -> Settings:
@@ -23,6 +26,9 @@ def settings_given(config: pytest.Config) -> Settings:
         settings = getattr(plugin, "memqos_settings", None)
         if isinstance(settings, Settings):
             return settings
+    told: dict[str, str | list[str]] | None = getattr(config, "workerinput", {}).get(SETTINGS_TOLD)
+    if told is not None:
+        return resolve(told, {}, option_prefix="--memqos-")
     given = {
         setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
         for setting in SETTINGS
@@ -33,3 +39,14 @@ def settings_given(config: pytest.Config) -> Settings:
         overrides=config.getoption("override_ini") or (),
     )
     return resolve(given, os.environ, files, option_prefix="--memqos-")
+
+
+def told_elsewhere(settings: Settings) -> dict[str, str | list[str]]:
+    """What was given, by key, as the texts that a worker elsewhere resolves to the same settings."""
+    return {
+        one.setting.key: list(map(str, one.value))
+        if one.setting.kind.is_repeated and isinstance(one.value, tuple)
+        else one.text
+        for one in settings.entries()
+        if one.is_given and one.value is not None
+    }

@@ -23,7 +23,15 @@ def test_nothing_that_is_there_is_replaced_and_nothing_outside_is_written(tmp_pa
     (folder / "machines" / "gw0-0").mkdir(parents=True)
     (folder / "machines" / "gw0-0" / "machine.json").write_text('{"id": "ours"}')
 
-    names = ("machines/gw0-0/machine.json", "machines/../../out.json", "bundle.json", "tests//one", "/etc/one", "tests")
+    names = (
+        "machines/gw0-0/machine.json",
+        "machines/../../out.json",
+        "bundle.json",
+        "tests//one",
+        "/etc/one",
+        "tests",
+        "tests/a\0/b",
+    )
     keep_evidence(folder, dict.fromkeys(names, b"{}"))
 
     assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()] == [

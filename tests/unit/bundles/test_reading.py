@@ -58,6 +58,33 @@ def test_a_killed_run_says_how_far_it_came_and_what_it_was_at(tmp_path):
     assert (results.bundle.not_run, results.bundle.interrupted) == (5, True)
 
 
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "a folder", "bytes"])
+def test_what_a_killed_run_was_at_is_read_from_a_file_of_its_own_alone(tmp_path, kind):
+    """A link led a line of any file into reports, and a pipe held them up."""
+    folder = copied(tmp_path / "killed", killed=True)
+    (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "cases": 9}))
+    (tmp_path / "secret").write_text("do not tell\n")
+    begun = folder / "begun.txt"
+    match kind:
+        case "a link":
+            begun.symlink_to(tmp_path / "secret")
+        case "a pipe":
+            os.mkfifo(begun)
+        case "a folder":
+            begun.mkdir()
+        case "bytes":
+            begun.write_bytes(b"\xff\xfe\x00")
+
+    assert read_results(folder).unended[0].endswith("after 4 of its 9 cases.")
+
+
+@pytest.mark.parametrize("asked", ["²/5", "2/", "/5", "0/5", "two/5", 3, None, ["2", "5"]])
+def test_a_damaged_setting_names_no_shard(tmp_path, asked):
+    (tmp_path / "run.json").write_text(json.dumps({"settings": {"shard": {"value": asked, "origin": "--shard"}}}))
+
+    assert read_results(tmp_path).bundle.shard == {}
+
+
 def test_a_shard_that_was_killed_before_it_knew_its_cases_is_known_by_its_settings(tmp_path):
     (tmp_path / "killed").mkdir()
     settings = {"shard": {"value": "2/5", "origin": "--shard"}}

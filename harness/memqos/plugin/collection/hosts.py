@@ -18,7 +18,8 @@ from memqos.errors import TargetError, UsageError
 from memqos.plugin.collection import host_program
 from memqos.plugin.collection.workers import check_copied
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import HOST, RESULTS, host_of, is_run_of_suites
+from memqos.plugin.given import SETTINGS_TOLD, told_elsewhere
+from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY, host_of, is_run_of_suites
 
 __all__ = ["Hosts", "check_hosts", "host_address"]
 
@@ -65,7 +66,8 @@ class Hosts:
         """Tell a worker what its host is called, and a folder there that is its alone: ours need not exist there."""
         if address := host_address(node.gateway.spec):
             folder = f"{_THERE}-{self._run}-{node.gateway.id}"
-            node.workerinput |= {HOST: address, "memqos_results": folder}
+            settings = told_elsewhere(self._config.stash[SETTINGS_KEY])
+            node.workerinput |= {HOST: address, "memqos_results": folder, SETTINGS_TOLD: settings}
             self._owing[node.gateway.id] = f"{folder} on {address}"
 
     @pytest.hookimpl(optionalhook=True)
@@ -123,12 +125,10 @@ def _asked(spec: Any) -> Mapping[str, str]:
 
 def _said(error: Exception) -> str:
     match error:
-        case execnet.HostNotFound():
-            return "ssh did not connect"
         case execnet.TimeoutError():
             return f"it did not answer in {ANSWER_SECONDS:g} s"
-        case EOFError() | OSError():
-            return "it ended at once"
+        case execnet.HostNotFound() | EOFError() | OSError():
+            return "ssh, or what it was to start, ended at once"
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
