@@ -1,14 +1,19 @@
 """The node in memory that suites are written with."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict, worst
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.node.fake import FAKE_FACTS, fake_node
+from memqos.node.machine.needs import lacking
+from memqos.place.fake import FakePlace
+from memqos.runtime.base import RuntimeVersion
+from memqos.runtime.cri_wire import capabilities_of
 from tests.unit.node.fakes import kubelet, pod
 
 
@@ -81,6 +86,14 @@ def test_what_needs_the_other_version_of_cgroups_says_so():
     assert fake_node(facts=LEGACY).why_not("psi") != ""
     assert fake_node().why_not("cgroup v1") == "the machine has cgroup v2"
     assert fake_node().why_not("cgroup v2") == ""
+
+
+@pytest.mark.parametrize(("version", "why_not"), [("1.35.9", "cri-o cannot say 'update unified'"), ("1.36.0", "")])
+def test_who_leaves_unified_out_of_updates_has_not_got_what_a_resize_needs(version, why_not):
+    told = RuntimeVersion(name="cri-o", version=version, api_version="v1")
+    runtime = SimpleNamespace(name="cri-o", capabilities=capabilities_of(told, reports_driver=True))
+    facts = FakePlace(facts=FAKE_FACTS, runtimes=TRIXIE).facts
+    assert lacking("update unified", facts=facts, runtime=runtime, is_own=True, bare_scope=False) == why_not
 
 
 def test_pods_stand_on_cgroup_v1_between_populations_too():

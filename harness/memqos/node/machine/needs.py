@@ -58,6 +58,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
+        "update unified": _unsaid(Capability.UPDATE_UNIFIED, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
         "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
         "own machine": not is_own and "the machine is not memqos's own to restart services on",
