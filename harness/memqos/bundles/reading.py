@@ -6,31 +6,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos import claims
 from memqos.bundles import formats, shapes
-from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, machines
+from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, machines
+from memqos.bundles.unended import first_few, how_far
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.report.bundle import SCHEMA, Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult, exit_code
+from memqos.report.words import how_many
 
 __all__ = ["Results", "read_results"]
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
 
-_LONGEST_BEGUN = 16 << 20
 _NOT_OBJECTS = "it holds no JSON object"
 
 
@@ -84,9 +84,11 @@ def _read(folder: Path) -> Results:
         missing.append(f"The results in {BUNDLE} are damaged.")
     elif len(results) < len(whole):
         kept, results = len(results), max(results, tuple(told.results(whole, BUNDLE, missing)), key=len)
+        if told.unexplained:
+            missing.append(f"{BUNDLE} has lost the reasons of {how_many(told.unexplained, 'finding')}.")
         missing.append(f"{FINDINGS} has {kept} of the {len(whole)} cases of {BUNDLE}.")
     bundle = _bundle(head, results, folder)
-    unended = (_unended(head, results, folder),) if is_unended else ()
+    unended = (how_far(head.get("cases"), results, folder),) if is_unended else ()
     missing = [*unended, *missing, *_not_said(head, bundle)]
     return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)), unended=unended)
 
@@ -148,35 +150,16 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
         missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
 
 
-def _unended(head: Mapping[str, Any], results: Sequence[TestResult], folder: Path) -> str:
-    """How far a run came that left no bundle, as far as its folder says."""
-    said = f"There is no whole {BUNDLE}: the run was killed or still goes on"
-    if not shapes.count_of(head.get("cases")):
-        return f"{said}, so that its end, and how many cases are missing, is not known."
-    begun = _begun(folder, {result.id for result in results})
-    during = f", while it ran {_listed(begun)}" if begun else ""
-    return f"{said}, after {len(results)} of its {head['cases']} cases{during}."
-
-
-def _begun(folder: Path, ended: Set[str]) -> list[str]:
-    """The cases that were begun, and did not end; the last line may have been cut off."""
-    file = folder / BEGUN
-    if file.is_symlink() or not file.is_file():  # a link may lead to what is nobody's business, and a pipe waits
-        return []
-    with contextlib.suppress(OSError), file.open("rb") as stream:
-        lines = stream.read(_LONGEST_BEGUN).decode("utf-8", "replace").split("\n")[:-1]
-        return [case for case in dict.fromkeys(lines) if case not in ended]
-    return []
-
-
 class _Told:
     """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once.
 
     since: the format of the documents. reasons: those that findings may have by their places.
+    unexplained: how many findings name a place at which there is none.
     """
 
     def __init__(self, since: str, *, reasons: object) -> None:
         self._since = since
+        self.unexplained = 0
         self._by_place = dict(enumerate(reasons)) if isinstance(reasons, list) else {}
         self._reasons: dict[str, Reason | None] = {}
         self._texts: dict[str, str] = {}
@@ -190,7 +173,7 @@ class _Told:
             except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                 damaged.append(number)
         if damaged:
-            missing.append(f"{name} has something else than a case as number {_listed(damaged)}.")
+            missing.append(f"{name} has something else than a case as number {first_few(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
         document = formats.upgraded(document, self._since)
@@ -215,6 +198,9 @@ class _Told:
         if document is None:
             return None
         if isinstance(document, int) and not isinstance(document, bool):
+            if document not in self._by_place:
+                self.unexplained += 1
+                return None
             document = self._by_place[document]
         key = json.dumps(document)
         if key not in self._reasons:
@@ -288,12 +274,7 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
 
 
 def _at_lines(numbers: list[int]) -> str:
-    return f"line {numbers[0]}" if len(numbers) == 1 else f"lines {_listed(numbers)}"
-
-
-def _listed(some: Sequence[object]) -> str:
-    shown = ", ".join(map(str, some[:5]))
-    return shown if len(some) <= 5 else f"{shown} and {len(some) - 5} more"  # noqa: PLR2004 - the five shown
+    return f"line {numbers[0]}" if len(numbers) == 1 else f"lines {first_few(numbers)}"
 
 
 def _first_line(error: Exception) -> str:

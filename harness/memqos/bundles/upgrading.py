@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
-from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, write
+from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, write
 from memqos.bundles.reading import Results
 from memqos.bundles.verifying import SIGNATURE, SUMS
 from memqos.errors import UsageError
 
 __all__ = ["upgrade"]
 
-_MADE_ANEW = (BUNDLE, FINDINGS, f"{FINDINGS}{COMPRESSED}", RUN, SUMS, SIGNATURE)
+_MADE_ANEW = (BEGUN, BUNDLE, FINDINGS, f"{FINDINGS}{COMPRESSED}", RUN, SUMS, SIGNATURE)
 """What is written from the bundle, and what was said of the files as they were."""
 
 
@@ -29,4 +30,7 @@ def upgrade(results: Results, folder: Path) -> Results:
     lines = (json.dumps(result.to_json(), ensure_ascii=False) for result in results.bundle.results)
     write(folder / FINDINGS, "".join(f"{line}\n" for line in lines))
     write(folder / RUN, json.dumps(results.bundle.head(), indent=1, ensure_ascii=False) + "\n")
-    return Results(folder=folder, bundle=results.bundle, missing=results.missing)
+    bundle = dataclasses.replace(
+        results.bundle, error="\n".join(filter(None, (*results.unended, results.bundle.error)))
+    )
+    return Results(folder=folder, bundle=bundle, missing=results.missing)

@@ -114,7 +114,12 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 def host_text(machine: Mapping[str, Any]) -> str:
     """The host that a machine was on by its own name and as ssh is told of it; "" for the run's own."""
     host = machine.get("host")
-    return f"{host.get('name', '?')} ({host.get('address', '?')})" if isinstance(host, dict) else ""
+    return _one_line(f"{host.get('name', '?')} ({host.get('address', '?')})") if isinstance(host, dict) else ""
+
+
+def _one_line(text: str) -> str:
+    """A CI service takes what stands at the beginning of a line for an order."""
+    return " ".join(text.split())
 
 
 def _timing(bundle: Bundle) -> list[str]:
@@ -198,7 +203,7 @@ def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tup
             )
         lines.append(f"  case     {names[id(first)]}")
         if first.host:
-            lines.append(f"  host     {first.host}")
+            lines.append(f"  host     {plain(_one_line(first.host))}")
         lines.append(f"  again: {again(bundle, first, suites=suites)}")
         if first.folder:
             lines.append(f"  evidence: {results_folder}/{first.folder}")

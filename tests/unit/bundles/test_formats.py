@@ -89,8 +89,45 @@ def test_a_bundle_has_each_reason_once_and_findings_name_its_place() -> None:
     assert [document["reasons"][one["reason"]] for one in findings] == [one["reason"] for one in whole]
 
 
-@pytest.mark.parametrize("place", [28, -1, True, 1.5, "0"])
-def test_a_finding_whose_reason_is_at_no_place_is_no_finding(tmp_path: Path, place: object) -> None:
+@pytest.mark.parametrize("place", [28, -1])
+def test_a_finding_whose_reason_was_lost_is_one_all_the_same(tmp_path: Path, place: int) -> None:
+    document = json.loads((TRIXIE / "bundle.json").read_text())
+    document["results"][0]["findings"][0]["reason"] = place
+    (tmp_path / "bundle.json").write_text(json.dumps(document))
+
+    results = read_results(tmp_path)
+
+    assert len(results.bundle.results) == 4
+    assert results.bundle.results[0].findings[0].reason is None
+    assert "bundle.json has lost the reasons of 1 finding." in results.missing
+
+
+@pytest.mark.parametrize("reasons", [None, {"0": {}}, "", []])
+def test_a_bundle_without_its_reasons_has_its_cases(tmp_path: Path, reasons: object) -> None:
+    document = json.loads((TRIXIE / "bundle.json").read_text())
+    (tmp_path / "bundle.json").write_text(json.dumps({**document, "reasons": reasons}))
+
+    results = read_results(tmp_path)
+
+    assert len(results.bundle.results) == 4
+    assert "bundle.json has lost the reasons of 42 findings." in results.missing
+
+
+def test_a_killed_run_that_is_written_again_says_how_far_it_came(tmp_path: Path) -> None:
+    old = copied(tmp_path / "old", killed=True)
+    (old / "run.json").write_text(json.dumps({"schema": SCHEMA, "cases": 9}))
+    (old / "begun.txt").write_text("a/test_a.py::test_it\n")
+
+    assert run(["report", "upgrade", str(old), "-o", str(tmp_path / "new")]) == 0
+
+    again = read_results(tmp_path / "new").bundle
+    assert again.error.endswith("after 4 of its 9 cases, while it ran a/test_a.py::test_it.")
+    assert (again.interrupted, again.not_run) == (True, 5)
+    assert not (tmp_path / "new" / "begun.txt").exists()
+
+
+@pytest.mark.parametrize("place", [True, 1.5, "0"])
+def test_a_finding_whose_reason_is_no_place_is_no_finding(tmp_path: Path, place: object) -> None:
     folder = copied(tmp_path / "odd")
     document = json.loads((TRIXIE / "bundle.json").read_text())
     document["results"][0]["findings"][0]["reason"] = place

@@ -358,3 +358,12 @@ def test_a_machine_on_another_host_is_told_with_the_host_and_how_it_was_reached(
 
     assert line == "gw0-0 (local:// on node1 (root@10.0.0.7)): kernel 6.1"
     assert summary.machine_line({"id": "gw0-0", "profile": "trixie", "host": "damaged"}) == "gw0-0 (trixie/?): "
+
+
+def test_a_host_that_is_called_oddly_begins_no_line_of_its_own():
+    """What stands at the beginning of a line of a job's log may be an order to its service."""
+    odd = result("one", Outcome.DEVIATES, host="node\n::error::x\x1b[31m")
+
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=(odd,)), results_folder="r"))
+
+    assert "    host     node ::error::x\\x1b[31m" in lines
