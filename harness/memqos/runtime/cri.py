@@ -91,7 +91,7 @@ class CriRuntime:
 
     @property
     def reported_driver(self) -> CgroupDriver | None:
-        """The cgroup driver of the default handler; None if the runtime does not know RuntimeConfig."""
+        """The cgroup driver; None if the runtime does not know RuntimeConfig, or tells it of another handler alone."""
         return self._driver
 
     def greet(self, *, deadline: Deadline) -> None:
@@ -100,7 +100,8 @@ class CriRuntime:
         self._daemon = version.name
         try:
             reply = self._call("RuntimeConfig", cri_pb2.RuntimeConfigRequest(), cri_pb2.RuntimeConfigResponse, deadline)
-            self._driver = cri_wire.cgroup_driver_from_wire(reply)
+            if self._handler in {"", cri_wire.default_handler(self.configuration(deadline=deadline)) or self._handler}:
+                self._driver = cri_wire.cgroup_driver_from_wire(reply)
         except RuntimeCallError as error:
             # containerd before 2.0 does not serve it, and the kubelet then goes by its own configuration.
             if error.data["code"] != "UNIMPLEMENTED":

@@ -269,3 +269,9 @@ def configuration_from_wire(reply: cri_pb2.StatusResponse) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def default_handler(configuration: Mapping[str, Any]) -> str:
+    """The handler of containers for which none is named, and of containerd's RuntimeConfig; "" if it is not told."""
+    containerd = configuration.get("containerd")
+    return str(containerd.get("defaultRuntimeName") or "") if isinstance(containerd, dict) else ""

@@ -115,7 +115,7 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
 @pytest.mark.parametrize(
     ("verb", "why"),
     [
-        (lambda it: it.driver(), "the runtime does not know RuntimeConfig"),
+        (lambda it: it.driver(), "the runtime does not know RuntimeConfig, or tells it of its default handler alone"),
         (lambda it: it.uses("swap"), "the runtime's answer has no swap.swap_usage_bytes"),
         (lambda it: it.uses("pressure"), "the runtime's answer has no memory.psi"),
     ],

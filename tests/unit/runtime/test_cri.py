@@ -101,9 +101,25 @@ def test_a_runtime_that_does_not_report_its_driver(runtime: CriRuntime) -> None:
 def test_a_runtime_that_does(service: Service, tmp_path: Path) -> None:
     config = cri_pb2.LinuxRuntimeConfiguration(cgroup_driver=cri_pb2.CGROUPFS)
     service.answers["RuntimeConfig"] = lambda *_: cri_pb2.RuntimeConfigResponse(linux=config)
+    service.answers["Status"] = lambda *_: cri_pb2.StatusResponse()
     with connect(tmp_path / "cri.sock", name="x", deadline=soon()) as runtime:
         assert runtime.reported_driver is CgroupDriver.CGROUPFS
         assert Capability.CGROUP_DRIVER_REPORT in runtime.capabilities
+
+
+@pytest.mark.parametrize(
+    ("handler", "driver"), [("runc", CgroupDriver.SYSTEMD), ("runc-cgroupfs", None), ("", CgroupDriver.SYSTEMD)]
+)
+def test_the_driver_of_the_default_handler_says_nothing_of_another_one(
+    service: Service, tmp_path: Path, handler: str, driver: CgroupDriver | None
+) -> None:
+    config = cri_pb2.LinuxRuntimeConfiguration(cgroup_driver=cri_pb2.SYSTEMD)
+    service.answers["RuntimeConfig"] = lambda *_: cri_pb2.RuntimeConfigResponse(linux=config)
+    told = json.dumps({"containerd": {"defaultRuntimeName": "runc"}})
+    service.answers["Status"] = lambda *_: cri_pb2.StatusResponse(info={"config": told})
+    with connect(tmp_path / "cri.sock", name="x", handler=handler, deadline=soon()) as runtime:
+        assert runtime.reported_driver is driver
+        assert (Capability.CGROUP_DRIVER_REPORT in runtime.capabilities) is (driver is not None)
 
 
 def test_the_handler_is_the_specs_own_or_the_adapters(service: Service, runtime: CriRuntime) -> None:

@@ -70,7 +70,7 @@ class Conversation(Consumption):
     def driver(self) -> Sequence[Finding]:
         """RuntimeConfig names the cgroup driver by which the containers' cgroups are made."""
         told = self._cri.reported_driver
-        why = "" if told else "the runtime does not know RuntimeConfig"
+        why = "" if told else "the runtime does not know RuntimeConfig, or tells it of its default handler alone"
         expected = str(self.kubelet.host.driver)
         return [observed("RuntimeConfig", expected, str(told or ""), why_not=why)]
 
