@@ -17,6 +17,7 @@ from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_check
 from memqos.vm.checkpoint.restore import restored
 from memqos.vm.checkpoint.stored import Checkpoint
 from memqos.vm.guest.installing import install, put_in
+from memqos.vm.guest.sealing import SEALED, seal_runc
 from memqos.vm.guest.view import Declared, verify_guest
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
@@ -138,16 +139,21 @@ def _making(
         log_dir=log_dir,
     )
 
+    # What somebody brings may be another runc, or one that is told from it by its file: then nothing is in its place.
+    is_sealed = choice.accelerator is Accelerator.TCG and not choices.fingerprint
+
     def prepare(machine: Machine) -> None:
         machine.note({"image": image.name})
         machine.contents.versions = dict(image.versions)
         verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
         install(machine, choices)
+        if is_sealed:
+            machine.note({"runc": seal_runc(machine.target)})
 
     return Making(
         ingredients=ingredients,
         image=image,
-        contents={"brought": choices.fingerprint},
+        contents={"brought": choices.fingerprint, "sealed": SEALED if is_sealed else ""},
         prepare=prepare,
         boot_seconds=BOOT_SECONDS,
     )

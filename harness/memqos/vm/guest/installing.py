@@ -13,6 +13,7 @@ from memqos.vm.brought import Brought
 from memqos.vm.contents import Told
 from memqos.vm.guest.bringing import put_trees, start_units
 from memqos.vm.guest.facts import packages_of
+from memqos.vm.guest.sealing import unseal_runc
 from memqos.vm.guest.trial import try_program
 from memqos.vm.options import Choices, passes_hugetlb
 from memqos.vm.qemu.machine import Machine
@@ -71,6 +72,9 @@ def put_in(machine: Machine, choices: Choices) -> None:
     if not files:
         return
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
+    if choices.of("--runtime-binary"):
+        unseal_runc(target)
+        machine.note({"runc": "as it is on the disk"})
     for option, name in (("--runtime-binary", choices.options.runtime_name), ("--containerd-binary", "containerd")):
         for file in choices.of(option):
             place = replace_program(target, name, file, deadline=deadline)

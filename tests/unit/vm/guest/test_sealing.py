@@ -1,0 +1,45 @@
+"""How runc is put behind a sealed copy of itself in a guest, and what is said where that does not work."""
+
+from memqos.target.fake import FakeTarget
+from memqos.vm.guest.sealing import seal_runc, unseal_runc
+
+
+def guest(*, place=b"/usr/sbin/runc\n", started=(0, b"", b"")):
+    answers = {("sh",): (0, place, b""), ("systemd-run",): started, ("systemctl",): (5, b"", b"not loaded")}
+    return FakeTarget(commands={name: lambda *_, answer=answer: answer for name, answer in answers.items()})
+
+
+def test_a_unit_holds_the_copy_and_takes_the_mount_away_when_it_ends():
+    target = guest()
+    assert seal_runc(target) == "from a sealed copy in memory, as runc's contrib/cmd/memfd-bind provides it"
+    [*options, _, place] = target.ran[-1]
+    assert options == [
+        "systemd-run",
+        "--quiet",
+        "--unit=memqos-sealed-runc.service",
+        "--property=Type=notify",
+        "--property=NotifyAccess=all",
+        "--property=ExecStopPost=umount /usr/sbin/runc",
+        "python3",
+        "-c",
+    ]
+    assert place == "/usr/sbin/runc"
+
+
+def test_a_guest_without_runc_is_left_alone():
+    target = guest(place=b"")
+    assert seal_runc(target) == "there is none"
+    assert [argv[0] for argv in target.ran] == ["sh"]
+
+
+def test_a_guest_that_cannot_seal_it_runs_it_as_it_is_and_says_why():
+    target = guest(started=(1, b"", b"Job for memqos-sealed-runc.service failed.\n"))
+    assert seal_runc(target) == (
+        "as it is on the disk, since it could not be sealed: Job for memqos-sealed-runc.service failed."
+    )
+
+
+def test_what_is_not_sealed_need_not_be_unsealed():
+    target = guest()
+    unseal_runc(target)
+    assert target.ran == [("systemctl", "stop", "memqos-sealed-runc.service")]
