@@ -72,6 +72,17 @@ def test_a_clone_s_clock_is_right_and_its_systemd_well(clones):
         assert output(machine, "systemctl", "list-units", "--failed", "--plain", "--no-legend") == ""
 
 
+def test_an_emulated_clone_runs_the_image_s_own_runc_sealed_in_memory(clones):
+    for machine in clones:
+        if "runc" not in machine.provenance:
+            assert machine.provenance["accelerator"] == "kvm"
+            continue
+        assert machine.provenance["runc"].startswith("from a sealed copy in memory")
+        assert output(machine, "readlink", "/usr/sbin/runc").startswith("/memfd:runc")
+        kept = "grep usr/sbin/runc /var/lib/dpkg/info/runc.md5sums"
+        assert output(machine, "sh", "-c", f"cd / && {kept} | md5sum --check -") == "usr/sbin/runc: OK\n"
+
+
 def test_clones_have_entropy_of_their_own(clones):
     drawn = [output(machine, "cat", "/proc/sys/kernel/random/uuid") for machine in clones]
     drawn += [output(machine, "sh", "-c", "head -c 16 /dev/urandom | od -An -tx1") for machine in clones]

@@ -91,6 +91,8 @@ def test_the_vendor_s_runtime_is_used_and_recorded(machine, wrapper):
     recorded = machine.provenance["runtime_binary"]
     assert recorded["sha256"] == hashlib.sha256(wrapper.read_bytes()).hexdigest()
     assert recorded["path"] == place
+    assert output(machine, "readlink", "-f", f"{place}.dist").strip() == f"{place}.dist"
+    assert machine.provenance["runc"] == "as it is on the disk"
 
 
 def test_provenance_names_versions(machine):
