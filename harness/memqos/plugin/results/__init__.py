@@ -1,0 +1,1 @@
+"""What a run leaves: outcomes, evidence, and the bundle."""
