@@ -15,10 +15,8 @@ from memqos.bundles import files
 from memqos.clock import utc_now
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
-from memqos.plugin.results import provenance
-from memqos.plugin.results.crashes import Crashes, worker_died
-from memqos.plugin.results.ending import Ending
-from memqos.plugin.results.evidence import Folder
+from memqos.plugin.collection.listed import not_seen
+from memqos.plugin.collection.sharing import GROUPS, OMITTED
 from memqos.plugin.keys import (
     ATTRIBUTE,
     BUILDS,
@@ -31,11 +29,13 @@ from memqos.plugin.keys import (
     phase_of,
     plain_id,
 )
-from memqos.plugin.collection.listed import not_seen
+from memqos.plugin.results import provenance
+from memqos.plugin.results.crashes import Crashes, worker_died
+from memqos.plugin.results.ending import Ending
+from memqos.plugin.results.evidence import Folder
 from memqos.plugin.results.publishing import cited, publish, summary_shown
 from memqos.plugin.results.results_folder import for_good, make_folder
 from memqos.plugin.results.roster import Roster
-from memqos.plugin.collection.sharing import GROUPS, OMITTED
 from memqos.report import prow
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import TestResult

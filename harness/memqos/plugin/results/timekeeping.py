@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from memqos.plugin.collection.collecting import shared_by
-from memqos.plugin.results.durations import ExpectedDurations, expected_durations, keep_durations, stored_durations
-from memqos.plugin.keys import SETTINGS_KEY, phase_of, plain_id
 from memqos.plugin.collection.sharing import SHARES
+from memqos.plugin.keys import SETTINGS_KEY, phase_of, plain_id
+from memqos.plugin.results.durations import ExpectedDurations, expected_durations, keep_durations, stored_durations
 from memqos.report.outcome import TestResult
 
 __all__ = ["Timekeeping"]

@@ -37,6 +37,11 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
 os.execvp("sleep", ["sleep", "infinity"])
 """
 
+_UNSEAL = """\
+import ctypes, sys
+ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2 | 8)  # MNT_DETACH, and UMOUNT_NOFOLLOW: what is mounted is a link
+"""
+
 SEALED = hashlib.sha256(_SEAL.encode()).hexdigest()[:12]
 """What tells a machine in which this was done from every other one."""
 
@@ -44,17 +49,11 @@ SEALED = hashlib.sha256(_SEAL.encode()).hexdigest()[:12]
 def seal_runc(target: Target) -> str:
     """Put a sealed copy in runc's place; what became of it, as a sentence. A guest without runc is left as it is."""
     deadline = Deadline.after(_SECONDS)
-    place = target.run(["sh", "-c", "command -v runc"], deadline=deadline).text.strip()
+    place = _place(target, deadline)
     if not place:
         return "there is none"
-    properties = ("Type=notify", "NotifyAccess=all", f"ExecStopPost=umount {place}")
-    told = target.run(
-        [
-            *("systemd-run", "--quiet", f"--unit={_UNIT}", *(f"--property={one}" for one in properties)),
-            *("python3", "-c", _SEAL, place),
-        ],
-        deadline=deadline,
-    )
+    unit = ["systemd-run", "--quiet", f"--unit={_UNIT}", "--property=Type=notify", "--property=NotifyAccess=all"]
+    told = target.run([*unit, "python3", "-c", _SEAL, place], deadline=deadline)
     if told.status:
         return f"as it is on the disk, since it could not be sealed: {told.error_text.strip()[-300:]}"
     return "from a sealed copy in memory, as runc's contrib/cmd/memfd-bind provides it"
@@ -62,5 +61,11 @@ def seal_runc(target: Target) -> str:
 
 def unseal_runc(target: Target) -> None:
     """Leave runc as it is on the disk; a guest where it is not sealed is left as it is."""
-    # A unit that is not there cannot be stopped, and need not be.
-    target.run(["systemctl", "stop", _UNIT], deadline=Deadline.after(_SECONDS))
+    deadline = Deadline.after(_SECONDS)
+    # What is not mounted cannot be unmounted, and a unit that is not there not stopped: neither need be.
+    target.run(["python3", "-c", _UNSEAL, _place(target, deadline)], deadline=deadline)
+    target.run(["systemctl", "stop", _UNIT], deadline=deadline)
+
+
+def _place(target: Target, deadline: Deadline) -> str:
+    return target.run(["sh", "-c", "command -v runc"], deadline=deadline).text.strip()
