@@ -12,6 +12,7 @@ from memqos.model.node import CgroupDriver
 from memqos.place.base import OciProgram, OfferedRuntime
 from memqos.runtime.base import keep_none
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.runtime.cri_wire import default_handler
 from memqos.runtime.docker import DockerRuntime
 from memqos.runtime.docker_words import cgroup_driver_of
 from memqos.target.base import Target, checked
@@ -197,7 +198,7 @@ def default_program(configuration: Mapping[str, Any]) -> tuple[str, str]:
 
     PURE.
     """
-    default = str(configuration.get("containerd", {}).get("defaultRuntimeName") or "runc")
+    default = default_handler(configuration) or "runc"
     for (program, path, _), handler in handlers_of(configuration):
         if handler == default:
             return program, path

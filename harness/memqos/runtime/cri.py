@@ -100,7 +100,8 @@ class CriRuntime:
         self._daemon = version.name
         try:
             reply = self._call("RuntimeConfig", cri_pb2.RuntimeConfigRequest(), cri_pb2.RuntimeConfigResponse, deadline)
-            if self._handler in {"", cri_wire.default_handler(self.configuration(deadline=deadline)) or self._handler}:
+            default = cri_wire.default_handler(self.configuration(deadline=deadline))
+            if not default or self._handler in {"", default}:
                 self._driver = cri_wire.cgroup_driver_from_wire(reply)
         except RuntimeCallError as error:
             # containerd before 2.0 does not serve it, and the kubelet then goes by its own configuration.

@@ -7,7 +7,7 @@ from memqos.errors import ImageError
 from memqos.target.base import Target, checked
 from memqos.target.programs import version_in
 
-__all__ = ["kernel_config_of", "packages_in", "packages_of", "versions_of"]
+__all__ = ["kernel_config_of", "packages_in", "packages_of", "place_of", "versions_of"]
 
 VERSIONS: dict[str, tuple[str, ...]] = {
     "kernel": ("uname", "-r"),
@@ -25,6 +25,11 @@ NOT_FOUND = 127
 
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
 """What of a kernel's configuration decides about machines and results; recorded with the image."""
+
+
+def place_of(target: Target, name: str, *, deadline: Deadline) -> str:
+    """Where a guest has a program, "" if it has none."""
+    return target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
 
 
 def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:

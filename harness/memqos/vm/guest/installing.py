@@ -12,7 +12,7 @@ from memqos.target.base import CommandResult, Target, checked
 from memqos.vm.brought import Brought
 from memqos.vm.contents import Told
 from memqos.vm.guest.bringing import put_trees, start_units
-from memqos.vm.guest.facts import packages_of
+from memqos.vm.guest.facts import packages_of, place_of
 from memqos.vm.guest.sealing import unseal_runc
 from memqos.vm.guest.trial import try_program
 from memqos.vm.options import Choices, passes_hugetlb
@@ -53,7 +53,7 @@ def _install_runtimes(machine: Machine, choices: Choices) -> None:
     machine.note({"packages": packages_of(target, deadline=deadline)})
     given = ", ".join(str(file.path) for file in debs)
     for name in ("containerd", "runc", "crun"):
-        if place := _place_of(target, name, deadline=deadline):
+        if place := place_of(target, name, deadline=deadline):
             told = try_program(
                 target, place, name=name, option="--runtime-deb", given=f"{place} of {given}", deadline=deadline
             )
@@ -128,17 +128,12 @@ def install_packages(target: Target, files: Sequence[Brought], *, deadline: Dead
 
 def replace_program(target: Target, name: str, file: Brought, *, deadline: Deadline) -> str:
     """Put a program in the place of the one of this name, which stays beside it as NAME.dist; returns the place."""
-    place = _place_of(target, name, deadline=deadline)
+    place = place_of(target, name, deadline=deadline)
     if not place:
         raise UnfitFileError(f"the machine has no program '{name}' that could be replaced.", where=file.option)
     checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
     target.write(place, file.content(), deadline=deadline, mode=0o755)
     return place
-
-
-def _place_of(target: Target, name: str, *, deadline: Deadline) -> str:
-    """Where the machine has a program, "" if it has none."""
-    return target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
 
 
 def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:

@@ -13,6 +13,7 @@ import hashlib
 
 from memqos.clock import Deadline
 from memqos.target.base import Target
+from memqos.vm.guest.facts import place_of
 
 __all__ = ["SEALED", "seal_runc", "unseal_runc"]
 
@@ -42,18 +43,22 @@ import ctypes, sys
 ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2 | 8)  # MNT_DETACH, and UMOUNT_NOFOLLOW: what is mounted is a link
 """
 
-SEALED = hashlib.sha256(_SEAL.encode()).hexdigest()[:12]
+_START = (
+    *("systemd-run", "--quiet", f"--unit={_UNIT}", "--property=Type=notify", "--property=NotifyAccess=all"),
+    *("python3", "-c", _SEAL),
+)
+
+SEALED = hashlib.sha256("\0".join(_START).encode()).hexdigest()[:12]
 """What tells a machine in which this was done from every other one."""
 
 
 def seal_runc(target: Target) -> str:
     """Put a sealed copy in runc's place; what became of it, as a sentence. A guest without runc is left as it is."""
     deadline = Deadline.after(_SECONDS)
-    place = _place(target, deadline)
+    place = place_of(target, "runc", deadline=deadline)
     if not place:
         return "there is none"
-    unit = ["systemd-run", "--quiet", f"--unit={_UNIT}", "--property=Type=notify", "--property=NotifyAccess=all"]
-    told = target.run([*unit, "python3", "-c", _SEAL, place], deadline=deadline)
+    told = target.run([*_START, place], deadline=deadline)
     if told.status:
         return f"as it is on the disk, since it could not be sealed: {told.error_text.strip()[-300:]}"
     return "from a sealed copy in memory, as runc's contrib/cmd/memfd-bind provides it"
@@ -63,9 +68,5 @@ def unseal_runc(target: Target) -> None:
     """Leave runc as it is on the disk; a guest where it is not sealed is left as it is."""
     deadline = Deadline.after(_SECONDS)
     # What is not mounted cannot be unmounted, and a unit that is not there not stopped: neither need be.
-    target.run(["python3", "-c", _UNSEAL, _place(target, deadline)], deadline=deadline)
+    target.run(["python3", "-c", _UNSEAL, place_of(target, "runc", deadline=deadline)], deadline=deadline)
     target.run(["systemctl", "stop", _UNIT], deadline=deadline)
-
-
-def _place(target: Target, deadline: Deadline) -> str:
-    return target.run(["sh", "-c", "command -v runc"], deadline=deadline).text.strip()
