@@ -5,9 +5,12 @@ import json
 
 import pytest
 
+from tests.plugin.failing_creation import FAILING_CREATION
+
 pytest_plugins = ["pytester"]
 
-CONFTEST = """
+CONFTEST = (
+    """
 import contextlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,24 +26,15 @@ from memqos.plugin.results.evidence import Folder, MachineLog
 NUMBERS = iter(range(100))
 
 
-class Hangs:
-    def __init__(self, runtime):
-        self.runtime = runtime
-
-    def __getattr__(self, name):
-        return getattr(self.runtime, name)
-
-    def create(self, sandbox, spec, *, deadline):
-        if spec.resources.unified == {"memory.high": "50331648"}:
-            raise DeadlineError("waited 60.0 s for an answer to create.")
-        return self.runtime.create(sandbox, spec, deadline=deadline)
+def hangs():
+    return DeadlineError("waited 60.0 s for an answer to create.")
 
 
 @contextlib.contextmanager
 def open_station(config, key):
     place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
     log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
-    runtime = Hangs(place.runtime(driver))
+    runtime = FailingCreation(place.runtime(driver), hangs)
     yield SimpleNamespace(
         id=name, key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"], log=log,
         node=node_on(place, runtime, recorder=log, driver=driver, runtimes=TRIXIE, parallel=2),
@@ -49,6 +43,8 @@ def open_station(config, key):
 
 lane.open_station = open_station
 """
+    + FAILING_CREATION
+)
 
 MODULE = """
 def test_request(qos_request, qos_requests, qos_evidence):

@@ -5,9 +5,12 @@ import json
 
 import pytest
 
+from tests.plugin.failing_creation import FAILING_CREATION
+
 pytest_plugins = ["pytester"]
 
-CONFTEST = """
+CONFTEST = (
+    """
 import contextlib
 import os
 from pathlib import Path
@@ -27,19 +30,10 @@ NUMBERS = iter(range(100))
 FAULTS = os.environ.get("FAULTS", "")
 
 
-class Refuses:
-    def __init__(self, runtime):
-        self.runtime = runtime
-
-    def __getattr__(self, name):
-        return getattr(self.runtime, name)
-
-    def create(self, sandbox, spec, *, deadline):
-        if spec.resources.unified == {"memory.high": "50331648"}:
-            if "hangs" in FAULTS:
-                raise DeadlineError("waited 60.0 s for an answer to create.")
-            raise RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
-        return self.runtime.create(sandbox, spec, deadline=deadline)
+def fault():
+    if "hangs" in FAULTS:
+        return DeadlineError("waited 60.0 s for an answer to create.")
+    return RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
 
 
 @contextlib.contextmanager
@@ -53,7 +47,8 @@ def open_station(config, key):
         return int("systemd" in FAULTS), b"", b"systemd does not answer"
 
     place.target.on(("systemctl",), systemctl)
-    node = node_on(place, Refuses(place.runtime(driver)), recorder=log, driver=driver, runtimes=TRIXIE, parallel=2)
+    runtime = FailingCreation(place.runtime(driver), fault)
+    node = node_on(place, runtime, recorder=log, driver=driver, runtimes=TRIXIE, parallel=2)
     node.why_not = lambda need: "the machine has no psi" if need == "psi" else ""
     yield SimpleNamespace(
         id=name, key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"], log=log,
@@ -63,6 +58,8 @@ def open_station(config, key):
 
 lane.open_station = open_station
 """
+    + FAILING_CREATION
+)
 
 MODULE = """
 REQUESTS = {"one": "limit", "wrong": "unified-high", "two": "limit", "three": "everything", "four": "limit"}
