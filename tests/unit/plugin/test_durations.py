@@ -103,3 +103,20 @@ def test_a_run_of_some_cases_does_not_say_what_all_of_them_share(tmp_path, monke
         keep_durations([result(FIRST, seconds + 0.5)], around=around, shared=shared, is_whole=is_whole)
 
     assert stored_durations() == {FIRST: 0.5, POPULATION: 30.0}
+
+
+def test_one_run_beside_a_busy_host_does_not_change_what_is_expected(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    told = []
+    for seconds in (3.0, 40.0, 3.5, 41.0, 42.0):
+        keep_durations([result(OTHER, seconds)], around={}, shared={}, is_whole=True)
+        told.append(stored_durations()[OTHER])
+
+    assert told == [3.0, 3.0, 3.5, 40.0, 41.0], "three runs are kept, and the lower median of them told"
+
+
+def test_what_an_older_memqos_kept_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    (tmp_path / "durations.json").write_text('{"schema": "memqos-durations/1", "seconds": {"a": 3, "b": -1, "c": []}}')
+
+    assert stored_durations() == {"a": 3.0}

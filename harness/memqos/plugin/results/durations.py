@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from memqos.bundles.files import write
 from memqos.catalog.profiles import profile_names
@@ -32,7 +33,11 @@ __all__ = [
     "stored_durations",
 ]
 
-SCHEMA_OF_DURATIONS = "memqos-durations/1"
+SCHEMA_OF_DURATIONS = "memqos-durations/2"
+_ONE_EACH = "memqos-durations/1"
+"""Has the last run's seconds alone."""
+_RUNS = 3
+"""How many runs of a case are kept: the median of three says nothing of one beside which the host was busy."""
 
 _TOLD = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 """Outcomes of cases that did what they are for; how long anything else takes says nothing of the next time."""
@@ -103,10 +108,10 @@ def durations_for_shards() -> dict[str, float]:
     file = durations_file().with_name("durations-of-shards.json")
     with contextlib.suppress(OSError):
         if _read(file) is None or utc_now().timestamp() - file.stat().st_mtime >= _HALF_A_DAY:
-            _write(file, stored_durations())
+            _write(file, _read(durations_file()) or {})
         os.utime(file)
     kept = _read(file)
-    return kept if kept is not None else stored_durations()
+    return _medians(kept) if kept is not None else stored_durations()
 
 
 def durations_file() -> Path:
@@ -115,28 +120,33 @@ def durations_file() -> Path:
 
 
 def stored_durations() -> dict[str, float]:
-    """Seconds by the id of a case; nothing where nothing is kept, or what is kept cannot be read."""
-    return _read(durations_file()) or {}
+    """Seconds by the id of a case, the lower median of its last runs; nothing where nothing is kept or can be read."""
+    return _medians(_read(durations_file()) or {})
 
 
-def _read(file: Path) -> dict[str, float] | None:
+def _medians(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {case: statistics.median_low(seconds) for case, seconds in runs.items()}
+
+
+def _read(file: Path) -> dict[str, list[float]] | None:
     with contextlib.suppress(OSError, ValueError):
         return read_durations(file.read_text(encoding="utf-8"))
     return None
 
 
-def read_durations(text: str) -> dict[str, float]:
-    """The seconds in a file's text; ValueError for one that is none of ours."""
+def read_durations(text: str) -> dict[str, list[float]]:
+    """The seconds of each case's last runs in a file's text, oldest first; ValueError for one that is none of ours."""
     document = json.loads(text)
-    is_ours = isinstance(document, dict) and document.get("schema") == SCHEMA_OF_DURATIONS
-    seconds = document.get("seconds") if is_ours else None
-    if not isinstance(seconds, dict):
+    schema = document.get("schema") if isinstance(document, dict) else None
+    runs = document.get("seconds") if schema in {SCHEMA_OF_DURATIONS, _ONE_EACH} else None
+    if not isinstance(runs, dict):
         raise ValueError(f"it is not of the schema {SCHEMA_OF_DURATIONS}")  # noqa: TRY004 - what it holds is wrong
-    return {
-        case: float(taken)
-        for case, taken in seconds.items()
-        if isinstance(taken, int | float) and math.isfinite(taken) and taken >= 0
-    }
+    lists = {case: taken if isinstance(taken, list) else [taken] for case, taken in runs.items()}
+    return {case: [float(seconds) for seconds in taken] for case, taken in lists.items() if _are_seconds(taken)}
+
+
+def _are_seconds(taken: list[Any]) -> bool:
+    return bool(taken) and all(isinstance(one, int | float) and math.isfinite(one) and one >= 0 for one in taken)
 
 
 def keep_durations(
@@ -146,7 +156,7 @@ def keep_durations(
     shared: Mapping[str, float],
     is_whole: bool,
 ) -> None:
-    """Keep what these cases took, beside what others did; a cache that cannot be written is no matter for a verdict.
+    """Keep what these cases took, beside their runs before and others; an unwritable cache is no matter for a verdict.
 
     around: by case what of it was for something that it shares with others. shared: what that took, by its name; of a
     run that has not all cases, is_whole, only what is not known, since it may share less.
@@ -155,13 +165,15 @@ def keep_durations(
     taken = {one.id: max(0.0, one.seconds - around.get(one.id, 0.0)) for one in told}
     if not taken:
         return
-    file, before = durations_file(), stored_durations()
+    file = durations_file()
+    before = _read(file) or {}
     taken |= {name: seconds for name, seconds in shared.items() if is_whole or name not in before}
-    kept = {**{case: seconds for case, seconds in before.items() if case not in taken}, **taken}
+    kept = {case: runs for case, runs in before.items() if case not in taken}
+    kept |= {case: [*before.get(case, []), seconds][-_RUNS:] for case, seconds in taken.items()}
     with contextlib.suppress(OSError):
         _write(file, dict(sorted(list(kept.items())[-_MOST:])))
 
 
-def _write(file: Path, seconds: Mapping[str, float]) -> None:
+def _write(file: Path, runs: Mapping[str, Sequence[float]]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    write(file, json.dumps({"schema": SCHEMA_OF_DURATIONS, "seconds": seconds}, indent=0) + "\n")
+    write(file, json.dumps({"schema": SCHEMA_OF_DURATIONS, "seconds": runs}) + "\n")
