@@ -3,7 +3,11 @@
 import json
 import os
 import re
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,28 @@ from memqos.plugin.keys import SETTINGS_KEY
 @pytest.mark.claim("demo/one")
 def test_one(qos_evidence, request):
     qos_evidence.settle(finding("conforms", evidence={"host": str(request.config.stash[SETTINGS_KEY].parallel)}))
+"""
+
+WAITS = """
+import time
+from pathlib import Path
+from memqos.plugin.keys import RESULTS
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("first")
+def test_one(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+    Path("one").touch()
+
+@pytest.mark.claim("demo/one")
+@pytest.mark.xdist_group("second")
+def test_two(qos_evidence, request):
+    qos_evidence.attach("where.txt", str(request.config.stash[RESULTS]))
+    try:
+        Path("two").touch()
+        time.sleep(60)
+    finally:
+        Path("torn-down").touch()
 """
 
 SSH = """#!/bin/sh
@@ -185,3 +211,62 @@ def test_a_folder_that_is_not_copied_to_the_hosts_is_refused_before_any_is_asked
     assert f"'{out}' is in no folder that is copied to the hosts." in said
     assert "--memqos-results=FOLDER" in said
     assert not (tmp_path / "hosts").exists()
+
+
+def test_each_shard_has_its_part_of_the_cases_whichever_hosts_share_it(run_on, pytester):
+    seen = []
+    for part in ("1/2", "2/2"):
+        run_on("node1", "node2", more=("--dist=loadgroup", f"--memqos-shard={part}"))
+        seen.append([one["id"] for one in json.loads((pytester.path / "out/bundle.json").read_text())["results"]])
+
+    assert sorted(map(len, seen)) == [1, 1]
+    assert {case.partition("::")[2] for part in seen for case in part} == {"test_one", "test_two"}
+
+
+def test_what_failed_on_hosts_is_run_again_on_them_alone(run_on, pytester):
+    run_on("node1", "node2")
+
+    result = run_on("node1", "node2", more=("--dist=loadgroup", "--memqos-last-failed"))
+
+    assert result.ret == 1
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert [(one["id"].partition("::")[2], one["outcome"]) for one in bundle["results"]] == [("test_two", "deviates")]
+
+
+def appear(tmp_path, *names):
+    """Wait until files of these names are in a folder of some host."""
+    deadline = time.monotonic() + 60
+    while not all(list((tmp_path / "hosts").glob(f"**/{name}")) for name in names):
+        assert time.monotonic() < deadline, names
+        time.sleep(0.05)
+
+
+def test_an_interrupted_run_has_what_its_hosts_found_and_says_where_their_evidence_is(suite, pytester, hosts, tmp_path):
+    suite(WAITS)
+    suites = str(pytester.path / "suites")
+    places = [word for name in ("node1", "node2") for word in ("--tx", f"ssh={name}//python={sys.executable}")]
+    words = [suites, "--memqos-results=out", f"--rsyncdir={suites}", "--dist=loadgroup", *places]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=pytester.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        appear(tmp_path, "one", "two")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 2, out
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert_fits(pytester.path / "out")
+    assert (bundle["interrupted"], bundle["counts"]["not_run"]) == (True, 1)
+    assert [one["outcome"] for one in bundle["results"]] == ["conforms"]
+    assert "Traceback" not in out
+    appear(tmp_path, "torn-down")
+    # It went with the worker, which had lost whom to hand it to.
+    there = re.findall(r"evidence was not handed over: it is in (\S+) on node[12]$", out, re.MULTILINE)
+    kept = [file for folder in there for file in Path(folder).glob("tests/*_test_two/where.txt")]
+    assert [file.read_text() for file in kept] == [str(file.parents[2]) for file in kept] != []
+    for folder in there:
+        shutil.rmtree(folder)

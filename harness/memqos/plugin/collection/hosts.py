@@ -79,10 +79,11 @@ class Hosts:
             self._owing.pop(node.gateway.id, None)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
         """A worker hands its evidence over; the controller says what nobody handed over."""
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
-        if output is not None and host_of(self._config):
+        # Who is interrupted has lost the controller, which would have taken it: it stays here.
+        if output is not None and host_of(self._config) and exitstatus != pytest.ExitCode.INTERRUPTED:
             folder = self._config.stash[RESULTS]
             output[_EVIDENCE] = evidence_files(folder)
             shutil.rmtree(folder, ignore_errors=True)
