@@ -20,16 +20,20 @@ __all__ = ["SEALED", "seal_runc", "unseal_runc"]
 _UNIT = "memqos-sealed-runc.service"
 _SECONDS = 30
 
+_LINK = "/run/memqos-sealed-runc"
+"""Leads to the copy; it is what is mounted in the place of runc."""
+
 _SEAL = """\
 import ctypes, fcntl, os, socket, sys
-place = sys.argv[1]
+named, place = sys.argv[1:]
 fd = os.memfd_create("runc", os.MFD_ALLOW_SEALING)  # no CLOEXEC: whoever holds it goes on as sleep
 with open(place, "rb") as file:
     while data := file.read(1 << 20):
         os.write(fd, data)
 os.fchmod(fd, 0o755)
 fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-link = os.open(f"/proc/self/fd/{fd}", os.O_PATH | os.O_NOFOLLOW)
+os.symlink(f"/proc/{os.getpid()}/fd/{fd}", named)  # not the link in /proc itself: Linux 6.12.117 binds none of those
+link = os.open(named, os.O_PATH | os.O_NOFOLLOW)
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.mount(f"/proc/self/fd/{link}".encode(), place.encode(), b"", 4096, None):  # MS_BIND
     sys.exit(os.strerror(ctypes.get_errno()))
@@ -44,8 +48,9 @@ ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2 | 8)  # MNT_DETACH, and UMOUNT
 """
 
 _START = (
-    *("systemd-run", "--quiet", f"--unit={_UNIT}", "--property=Type=notify", "--property=NotifyAccess=all"),
-    *("python3", "-c", _SEAL),
+    *("systemd-run", "--quiet", "--collect", f"--unit={_UNIT}", "--description=A sealed copy of runc"),
+    *("--property=Type=notify", "--property=NotifyAccess=all"),
+    *("python3", "-c", _SEAL, _LINK),
 )
 
 SEALED = hashlib.sha256("\0".join(_START).encode()).hexdigest()[:12]
@@ -60,7 +65,9 @@ def seal_runc(target: Target) -> str:
         return "there is none"
     told = target.run([*_START, place], deadline=deadline)
     if told.status:
-        return f"as it is on the disk, since it could not be sealed: {told.error_text.strip()[-300:]}"
+        said = target.run(["journalctl", "--output=cat", "--lines=5", f"--unit={_UNIT}"], deadline=deadline)
+        why = " ".join([told.error_text, said.text]).split()
+        return f"as it is on the disk, since it could not be sealed: {' '.join(why)[-300:]}"
     return "from a sealed copy in memory, as runc's contrib/cmd/memfd-bind provides it"
 
 

@@ -9,6 +9,7 @@ def guest(*, place=b"/usr/sbin/runc\n", started=(0, b"", b"")):
         ("sh",): (0, place, b""),
         ("systemd-run",): started,
         ("systemctl",): (5, b"", b""),
+        ("journalctl",): (0, b"Starting A sealed copy of runc...\nNo such file or directory\n", b""),
         ("python3",): (0, b"", b""),
     }
     return FakeTarget(commands={name: lambda *_, answer=answer: answer for name, answer in answers.items()})
@@ -17,17 +18,19 @@ def guest(*, place=b"/usr/sbin/runc\n", started=(0, b"", b"")):
 def test_a_unit_holds_the_copy():
     target = guest()
     assert seal_runc(target) == "from a sealed copy in memory, as runc's contrib/cmd/memfd-bind provides it"
-    [*options, _, place] = target.ran[-1]
+    [*options, _, link, place] = target.ran[-1]
     assert options == [
         "systemd-run",
         "--quiet",
+        "--collect",
         "--unit=memqos-sealed-runc.service",
+        "--description=A sealed copy of runc",
         "--property=Type=notify",
         "--property=NotifyAccess=all",
         "python3",
         "-c",
     ]
-    assert place == "/usr/sbin/runc"
+    assert (link, place) == ("/run/memqos-sealed-runc", "/usr/sbin/runc")
 
 
 def test_a_guest_without_runc_is_left_alone():
@@ -39,7 +42,8 @@ def test_a_guest_without_runc_is_left_alone():
 def test_a_guest_that_cannot_seal_it_runs_it_as_it_is_and_says_why():
     target = guest(started=(1, b"", b"Job for memqos-sealed-runc.service failed.\n"))
     assert seal_runc(target) == (
-        "as it is on the disk, since it could not be sealed: Job for memqos-sealed-runc.service failed."
+        "as it is on the disk, since it could not be sealed: Job for memqos-sealed-runc.service failed. "
+        "Starting A sealed copy of runc... No such file or directory"
     )
 
 
