@@ -19,15 +19,26 @@ import json
 import os
 import sys
 import traceback
-from pathlib import Path
 
 
 def read(path: str) -> str | int:
-    """A file's bytes, one character each, or the errno."""
+    """A file's bytes, one character each, or the errno.
+
+    Hundreds are read for each container: by the system's own calls that takes half as long as by `open`.
+    """
     try:
-        return Path(path).read_bytes().decode("latin-1")
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         return error.errno or errno.EIO
+    try:
+        parts = []
+        while part := os.read(file, 1 << 16):
+            parts.append(part)
+        return b"".join(parts).decode("latin-1")
+    except OSError as error:
+        return error.errno or errno.EIO
+    finally:
+        os.close(file)
 
 
 def written(path: str, text: bytes) -> int:
@@ -48,7 +59,7 @@ def written(path: str, text: bytes) -> int:
 def listed(path: str) -> list[str] | None:
     """The names in a folder; None if it is none."""
     try:
-        return [entry.name for entry in Path(path).iterdir()]
+        return os.listdir(path)  # noqa: PTH208 - half as long
     except (FileNotFoundError, NotADirectoryError):
         return None
 
