@@ -32,7 +32,6 @@ from tests.unit.node.asked import CATALOGUE, Asked, deviating
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory takes time."""
-    monkeypatch.setattr("memqos.node.requests.living.RESETTLED_SECONDS", 0.0)
     monkeypatch.setattr("memqos.node.requests.living.UNASKED_SECONDS", 0.0)
 
 

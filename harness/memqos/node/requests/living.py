@@ -26,8 +26,6 @@ from memqos.workload.command import PROGRAM, Exit, arguments
 __all__ = ["Life"]
 
 RESTART_SECONDS = 120.0
-RESETTLED_SECONDS = 3.0
-"""After which systemd has written what it writes once it was loaded anew; it says so to nobody."""
 UNASKED_SECONDS = 3.0
 """How long a container is left alone, to see whether its values stay."""
 ASKED_OFTEN = 20
@@ -184,9 +182,14 @@ class Life(Churning):
         checked(target.run(["systemctl", *words], deadline=Deadline.after(RESTART_SECONDS)), where=target.address)
 
     def _resettle(self, verb: str) -> None:
-        """Let systemd load its units anew, and do in its own time what it then finds to do."""
+        """Let systemd load its units anew, and do what it then finds to do.
+
+        It writes the files of all units that it put down for that before it answers the next request (manager_loop in
+        src/core/manager.c); the second is for what it puts down while it does so.
+        """
         self._systemctl(verb)
-        SYSTEM_CLOCK.sleep(RESETTLED_SECONDS)
+        for _ in range(2):
+            self._systemctl("show", "--property=Version")
 
     def _restart(self) -> None:
         """Restart the service of the CRI runtime."""
