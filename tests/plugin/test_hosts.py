@@ -73,6 +73,22 @@ def test_two(qos_evidence, request):
         Path("torn-down").touch()
 """
 
+FILES = """
+from pathlib import Path
+from memqos.plugin.keys import SETTINGS_KEY
+
+@pytest.mark.claim("demo/one")
+def test_one(qos_evidence, request):
+    settings = request.config.stash[SETTINGS_KEY]
+    binary = settings.runtime_binary
+    qos_evidence.attach("where.txt", str(binary))
+    qos_evidence.settle(finding("conforms", evidence={
+        "binary": binary.read_text(), "mode": oct(binary.stat().st_mode & 0o777), "name": binary.name,
+        "topology": Path(settings.topology).read_text(),
+        "placed": " ".join(f"{one.source.read_text()} at {one.destination}" for one in settings.guest_file),
+    }))
+"""
+
 SSH = """#!/bin/sh
 # ssh [-C] HOST COMMAND
 while [ $# -gt 2 ]; do shift; done
@@ -154,6 +170,27 @@ def test_settings_of_a_host_are_those_of_the_run_whatever_its_environment_says(r
     bundle = json.loads((pytester.path / "out/bundle.json").read_text())
     assert bundle["settings"]["parallel"]["value"] == 7
     assert {one["findings"][0]["evidence"]["host"] for one in bundle["results"]} == {"7"}
+
+
+def test_files_that_settings_name_are_carried_to_each_host_and_leave_it_again(run_on, pytester):
+    """They had to be there, under the same paths."""
+    binary = pytester.path / "my-runc"
+    binary.write_text("#!ours")
+    binary.chmod(0o750)
+    (pytester.path / "own.conf").write_text("own = true")
+    topology = json.dumps({"purpose": "One of our own.", "cpus": 1, "zones": [{"memoryMiB": 1024, "cpus": [0]}]})
+    (pytester.path / "own.json").write_text(topology)
+
+    words = ("--memqos-runtime-binary=my-runc", "--memqos-topology=own.json", "--memqos-guest-file=own.conf:/etc/own")
+    run_on("node1", more=("--dist=loadgroup", *words), cases=FILES)
+
+    [one] = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    evidence = one["findings"][0]["evidence"]
+    assert (evidence["binary"], evidence["mode"], evidence["name"]) == ("#!ours", "0o750", "my-runc")
+    assert (evidence["topology"], evidence["placed"]) == (topology, "own = true at /etc/own")
+    there = Path((pytester.path / "out" / one["folder"] / "where.txt").read_text())
+    assert there.is_absolute()
+    assert not there.parent.parent.exists()
 
 
 def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_runs(run_on, pytester, tmp_path):

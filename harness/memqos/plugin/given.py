@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memqos.config.files import settings_files
 from memqos.config.settings import Settings, resolve
 from memqos.config.table import SETTINGS
+from memqos.plugin.carrying import Carried, with_carried_files
 
-__all__ = ["SETTINGS_TOLD", "settings_given", "told_elsewhere"]
+__all__ = ["settings_given", "told_elsewhere"]
 
-SETTINGS_TOLD = "memqos_settings"
-"""The name under which a worker on another host is told them: its environment and its files are not the run's."""
+_TOLD, _FILES, _FOLDER = "memqos_settings", "memqos_files", "memqos_files_folder"
+"""The names under which a worker on another host is told them: its environment and its files are not the run's."""
 
 
 def settings_given(config: pytest.Config) -> Settings:
@@ -26,9 +29,10 @@ def settings_given(config: pytest.Config) -> Settings:
         settings = getattr(plugin, "memqos_settings", None)
         if isinstance(settings, Settings):
             return settings
-    told: dict[str, str | list[str]] | None = getattr(config, "workerinput", {}).get(SETTINGS_TOLD)
-    if told is not None:
-        return resolve(told, {}, option_prefix="--memqos-")
+    told: dict[str, Any] = getattr(config, "workerinput", {})
+    if _TOLD in told:
+        settings = resolve(told[_TOLD], {}, option_prefix="--memqos-")
+        return with_carried_files(settings, told[_FILES], Path(told[_FOLDER]))
     given = {
         setting.key: config.getoption(setting.pytest_option.removeprefix("--").replace("-", "_"))
         for setting in SETTINGS
@@ -41,12 +45,13 @@ def settings_given(config: pytest.Config) -> Settings:
     return resolve(given, os.environ, files, option_prefix="--memqos-")
 
 
-def told_elsewhere(settings: Settings) -> dict[str, str | list[str]]:
-    """What was given, by key, as the texts that a worker elsewhere resolves to the same settings."""
-    return {
+def told_elsewhere(settings: Settings, files: Carried, folder: str) -> dict[str, Any]:
+    """What makes a worker elsewhere resolve the same settings. folder: of its host, for the files that they name."""
+    texts = {
         one.setting.key: list(map(str, one.value))
         if one.setting.kind.is_repeated and isinstance(one.value, tuple)
         else one.text
         for one in settings.entries()
         if one.is_given and one.value is not None
     }
+    return {_TOLD: texts, _FILES: files, _FOLDER: folder}

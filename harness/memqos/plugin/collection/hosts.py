@@ -15,10 +15,11 @@ import pytest
 
 from memqos.bundles.files import evidence_files, keep_evidence
 from memqos.errors import TargetError, UsageError
+from memqos.plugin.carrying import Carried, files_to_carry
 from memqos.plugin.collection import host_program
 from memqos.plugin.collection.workers import check_copied
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.given import SETTINGS_TOLD, told_elsewhere
+from memqos.plugin.given import told_elsewhere
 from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY, host_of, is_run_of_suites
 
 __all__ = ["Hosts", "check_hosts", "host_address"]
@@ -26,6 +27,8 @@ __all__ = ["Hosts", "check_hosts", "host_address"]
 _EVIDENCE = "memqos_evidence"
 """The name under which a worker hands it over."""
 _THERE = "/var/tmp/memqos-results"  # noqa: S108 - what follows it nobody can guess
+_FILES = "-files"
+"""What follows the folder's name where the files are that settings name."""
 ANSWER_SECONDS = 60.0
 TERMINATION_SECONDS = 5.0
 
@@ -50,6 +53,7 @@ class Hosts:
         self._run = secrets.token_hex(4)
         self._owing: dict[str, str] = {}
         """Where evidence is that was not handed over, by worker."""
+        self._files: Carried = {}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, config: pytest.Config, specs: Sequence[Any]) -> None:
@@ -58,6 +62,8 @@ class Hosts:
             try:
                 check_copied(config, specs)
                 check_hosts(specs)
+                if not all(spec.popen for spec in specs):
+                    self._files = files_to_carry(config.stash[SETTINGS_KEY])
             except UsageError as error:
                 raise pytest.UsageError(str(error)) from None
 
@@ -66,8 +72,8 @@ class Hosts:
         """Tell a worker what its host is called, and a folder there that is its alone: ours need not exist there."""
         if address := host_address(node.gateway.spec):
             folder = f"{_THERE}-{self._run}-{node.gateway.id}"
-            settings = told_elsewhere(self._config.stash[SETTINGS_KEY])
-            node.workerinput |= {HOST: address, "memqos_results": folder, SETTINGS_TOLD: settings}
+            told = told_elsewhere(self._config.stash[SETTINGS_KEY], self._files, f"{folder}{_FILES}")
+            node.workerinput |= {HOST: address, "memqos_results": folder, **told}
             self._owing[node.gateway.id] = f"{folder} on {address}"
 
     @pytest.hookimpl(optionalhook=True)
@@ -82,6 +88,8 @@ class Hosts:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """A worker hands its evidence over; the controller says what nobody handed over."""
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if host_of(self._config):
+            shutil.rmtree(f"{self._config.stash[RESULTS]}{_FILES}", ignore_errors=True)
         # Who is interrupted has lost the controller, which would have taken it: it stays here.
         if output is not None and host_of(self._config) and exitstatus != pytest.ExitCode.INTERRUPTED:
             folder = self._config.stash[RESULTS]
