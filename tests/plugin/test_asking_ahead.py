@@ -54,17 +54,40 @@ def test_request(qos_request, qos_requests, qos_evidence):
 NAMES = ["limit", "unified-high", "update-unified-high", "everything"]
 
 
+SANDBOXES = """
+from memqos.runtime.fake import FakeRuntime
+
+run_sandbox = FakeRuntime.run_sandbox
+
+def made(self, *words, **more):
+    Path("sandbox-made").touch()
+    return run_sandbox(self, *words, **more)
+
+FakeRuntime.run_sandbox = made
+"""
+
+
 @pytest.fixture
-def found(suite, run, pytester):
-    """The results of a chapter of these requests, by their names; one of them hangs."""
-    suite(MODULE)
-    folder = pytester.path / "suites"
-    one, _, _ = (folder / "demo" / "claims.toml").read_text().partition("[two]")
-    (folder / "demo" / "claims.toml").write_text("".join(one.replace("[one]", f"[{name}]") for name in NAMES))
-    (folder / "conftest.py").write_text(CONFTEST)
-    run()
-    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
-    return {one["claim"].partition("/")[2]: one for one in results}
+def find(suite, run, pytester):
+    """The results of a chapter of these requests, by their names; one of them hangs. needs: of each claim, in TOML."""
+
+    def go(needs=""):
+        suite(MODULE)
+        folder = pytester.path / "suites"
+        one, _, _ = (folder / "demo" / "claims.toml").read_text().partition("[two]")
+        claims = "".join(f"{one.replace('[one]', f'[{name}]').rstrip()}\n{needs}\n\n" for name in NAMES)
+        (folder / "demo" / "claims.toml").write_text(claims)
+        (folder / "conftest.py").write_text(CONFTEST + SANDBOXES)
+        run("--memqos-all")
+        results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+        return {one["claim"].partition("/")[2]: one for one in results}
+
+    return go
+
+
+@pytest.fixture
+def found(find):
+    return find()
 
 
 def lines(file):
@@ -86,3 +109,18 @@ def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
         assert readings[0]["cgroups"].keys() == readings[2]["cgroups"].keys()
         [container] = readings[1]["cgroups"]
         assert container.rpartition("/")[0] in readings[0]["cgroups"]
+
+
+def test_no_pod_is_made_where_every_claim_needs_what_is_not_there(find, pytester):
+    """One was made for each chapter, and removed again, before each of its cases was told what it lacks."""
+    found = find('needs = ["docker"]')
+
+    assert {(one["outcome"], one["reason"]) for one in found.values()} == {
+        ("not observable", "fake cannot say 'HostConfig'")
+    }
+    assert not (pytester.path / "sandbox-made").exists()
+
+
+def test_a_pod_is_made_where_a_claim_can_be_tried(found, pytester):
+    assert found
+    assert (pytester.path / "sandbox-made").exists()

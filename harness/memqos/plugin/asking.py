@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memqos.engine.answer.finding import Finding
+from memqos.plugin.keys import LANE
 
 if TYPE_CHECKING:
     from memqos.node import NodeUnderTest
@@ -28,10 +29,15 @@ __all__ = [
 
 
 @pytest.fixture(scope="module")
-def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
+def qos_conversation(
+    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Iterator[Conversation]:
     """What only one who speaks CRI can ask of the runtime; its verbs give findings."""
     from memqos.node.requests.conversing import Conversation
 
+    if not _is_asked(request.node):
+        yield _NOBODY_ASKS
+        return
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
         yield asking
 
@@ -102,6 +108,9 @@ def qos_requests(
     """
     from memqos.plugin.machines.ahead import asked_ahead
 
+    if not _is_asked(request.node):
+        yield _NOBODY_ASKS
+        return
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     with asked_ahead(request.node, pod, kubelet, qos_catalog.request, parameter="qos_request") as findings:
         yield findings
@@ -116,13 +125,32 @@ def qos_docker_requests(
     """The same of the Docker Engine in its own words, with the name of a request of fixtures/docker.toml."""
     from memqos.plugin.machines.ahead import asked_ahead
 
+    if not _is_asked(request.node):
+        yield _NOBODY_ASKS
+        return
     pod, kubelet, asked = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), qos_catalog.docker_request
     with asked_ahead(request.node, pod, kubelet, asked, parameter="qos_docker_request") as findings:
         yield findings
 
 
 @pytest.fixture
-def qos_docker_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_docker_stats(
+    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with such a name, makes a container that holds memory, and gives what Docker's stats tell of it."""
+    if not _is_asked(request.node.getparent(pytest.Module)):
+        yield _NOBODY_ASKS
+        return
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.docker_request(name))
+
+
+_NOBODY_ASKS: Any = None
+"""What takes pods to make is not made where no test can use it; see `_is_asked`."""
+
+
+def _is_asked(module: pytest.Module) -> bool:
+    """Whether a test of the module has what its claim needs: of a runtime that does not speak CRI none may have."""
+    from memqos.plugin.machines.ahead import observable_tests
+
+    return bool(observable_tests(module, module.config.stash[LANE].station))

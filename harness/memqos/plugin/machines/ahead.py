@@ -11,19 +11,20 @@ import pytest
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import DockerRequestCase, RequestCase
-from memqos.config.systems import SystemKey
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.model.pod import Pod
 from memqos.node.requests.ahead import ahead_of
 from memqos.node.requests.requesting import Requests
+from memqos.plugin.collection.citing import needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
 from memqos.plugin.machines.keeping import leaves
+from memqos.plugin.machines.station import Station
 from memqos.plugin.results.evidence import Folder
 
-__all__ = ["alike", "asked_ahead", "tests_of"]
+__all__ = ["alike", "asked_ahead", "observable_tests"]
 
 
 @contextlib.contextmanager
@@ -46,7 +47,7 @@ def asked_ahead(
     station, telling = config.stash[LANE].station, Telling(config)
     cases = {
         str(item.callspec.params[parameter]): item
-        for item in tests_of(module, station.key)
+        for item in observable_tests(module, station)
         if parameter in getattr(item, "fixturenames", ())
     }
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
@@ -72,15 +73,19 @@ def asked_ahead(
         yield ahead.findings
 
 
-def tests_of(module: pytest.Module, key: SystemKey) -> Sequence[pytest.Function]:
-    """The tests of a module that were chosen, in their order, as far as they run on this system."""
-    settings = module.config.stash[SETTINGS_KEY]
+def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest.Function]:
+    """The tests of a module that were chosen, in their order, as far as they run on this station's system.
+
+    Those are left out whose claim needs what the node has not got; when its turn comes, each is told what that is.
+    """
+    settings, key = module.config.stash[SETTINGS_KEY], station.key
     return [
         item
         for item in module.session.items
         if item.getparent(pytest.Module) is module
         and isinstance(item, pytest.Function)
         and system_of(item, settings) == key
+        and not any(station.node.why_not(need) for need in needs_of(item))
     ]
 
 

@@ -10,9 +10,9 @@ from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
 from memqos.node.requests.moment import Outcomes, Within
-from memqos.plugin.collection.citing import claim_of, needs_of
+from memqos.plugin.collection.citing import claim_of
 from memqos.plugin.keys import LANE, RESULTS, slug
-from memqos.plugin.machines.ahead import tests_of
+from memqos.plugin.machines.ahead import observable_tests
 from memqos.plugin.results.evidence import Folder
 
 __all__ = ["Verb", "found_together"]
@@ -32,18 +32,15 @@ def found_together(
     """
     config = module.config
     station = config.stash[LANE].station
-    tests = {claim_of(item).rpartition("/")[2]: item for item in tests_of(module, station.key)}
+    tests = {claim_of(item).rpartition("/")[2]: item for item in observable_tests(module, station)}
     outcomes: dict[str, Outcomes] = {}
-
-    def is_wanted(name: str) -> bool:
-        return not any(station.node.why_not(need) for need in needs_of(tests[name]))
 
     def findings(name: str) -> Sequence[Finding]:
         if name not in outcomes:
             order = [one for one in tests if one in cases]
             if name not in order:
                 raise UsageError(f"no test of {module.path.name} cites a claim '{name}' that waits with others.")
-            chosen = [one for one in order[order.index(name) :] if is_wanted(one)]
+            chosen = order[order.index(name) :]
             folders = {one: Folder(config.stash[RESULTS] / "tests" / slug(tests[one].nodeid)) for one in chosen}
             for folder in folders.values():
                 # It may have been begun on a machine that was given up then.
