@@ -78,7 +78,7 @@ def test_an_emulated_clone_runs_the_image_s_own_runc_sealed_in_memory(clones):
             assert machine.provenance["accelerator"] == "kvm"
             continue
         assert machine.provenance["runc"].startswith("from a sealed copy in memory")
-        assert output(machine, "readlink", "/usr/sbin/runc").startswith("/memfd:runc")
+        assert output(machine, "sh", "-c", "readlink $(readlink /usr/sbin/runc)").startswith("/memfd:runc")
         kept = "grep usr/sbin/runc /var/lib/dpkg/info/runc.md5sums"
         assert output(machine, "sh", "-c", f"cd / && {kept} | md5sum --check -") == "usr/sbin/runc: OK\n"
 
