@@ -55,15 +55,11 @@ NAMES = ["limit", "unified-high", "update-unified-high", "everything"]
 
 
 SANDBOXES = """
-from memqos.runtime.fake import FakeRuntime
 
-run_sandbox = FakeRuntime.run_sandbox
-
-def made(self, *words, **more):
-    Path("sandbox-made").touch()
-    return run_sandbox(self, *words, **more)
-
-FakeRuntime.run_sandbox = made
+class FailingCreation(FailingCreation):
+    def run_sandbox(self, *words, **more):
+        Path("sandbox-made").touch()
+        return self.runtime.run_sandbox(*words, **more)
 """
 
 
