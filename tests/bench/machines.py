@@ -22,6 +22,7 @@ from memqos.cli.measuring import Bench, median
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import MachineError
 from memqos.model.topology import Topology, Zone
+from memqos.target.attended import attended
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
@@ -39,6 +40,8 @@ TO_HOLD = {
     "four clones of 1.5 GiB, in GiB": 2.0,
     "silent guest recognised": 10.0,
 }
+
+COMMANDS = 50
 
 CASE = "v1.27-burstable and containers"
 
@@ -58,6 +61,7 @@ def measure(rounds):
     held = Bench(profile=load_profile("trixie"), topology=SMALL, cache=cache).clones(4)
     yield "four clones of 1.5 GiB, in GiB", sum(held) / (1 << 30)
     yield "silent guest recognised", silence(cache)
+    yield from commands(cache).items()
 
 
 def one_case():
@@ -80,6 +84,22 @@ def silence(cache):
         with contextlib.suppress(MachineError):
             machine.target.run(["sleep", "50"], deadline=deadline)
         return SYSTEM_CLOCK.now() - began
+
+
+def commands(cache):
+    """Seconds of a command that does nothing, in turns: a host's pace changes."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        boot(load_profile("trixie"), SMALL, image_cache=cache, log_dir=Path(folder)) as machine,
+        attended(machine.target) as near,
+    ):
+        took = {"command over ssh": [], "command by an attendant": []}
+        for number in range(COMMANDS + 1):
+            for seconds, target in zip(took.values(), (machine.target, near), strict=True):
+                result = target.run(["true"], deadline=Deadline.after(60))
+                if number:  # the first one calls the attendant
+                    seconds.append(result.seconds)
+        return {name: statistics.median(seconds) for name, seconds in took.items()}
 
 
 def main():

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline, wait
-from memqos.errors import MachineError, TargetError, UsageError
+from memqos.errors import DeadlineError, MachineError, TargetError, UsageError
+from memqos.target.attended import attended
 from memqos.target.contract import check_target_contract
 from memqos.vm.qemu.machine import MachineState
 from tests.vm.machines import output, soon, start
@@ -100,9 +101,21 @@ def test_provenance_names_versions(machine):
     assert machine.image.versions == machine.provenance["versions"]
 
 
-def test_the_ssh_target_keeps_the_contract(machine):
-    output(machine, "sh", "-c", "mkdir /tmp/contract && touch /tmp/contract/keep")
-    check_target_contract(lambda: contextlib.nullcontext(machine.target), folder="/tmp/contract")
+@pytest.mark.parametrize("reached", [contextlib.nullcontext, attended])
+def test_the_ssh_target_keeps_the_contract(machine, reached):
+    folder = f"/tmp/contract-{reached.__name__}"
+    output(machine, "sh", "-c", 'mkdir "$0" && touch "$0/keep"', folder)
+    check_target_contract(lambda: reached(machine.target), folder=folder)
+
+
+def test_a_command_that_takes_too_long_ends_over_there_too(machine):
+    with attended(machine.target) as target:
+        assert target.list("/proc/self/fdinfo", deadline=soon())
+        with pytest.raises(DeadlineError, match="did not end within"):
+            target.run(["sh", "-c", "sleep 600 & echo $! >/tmp/slow; wait"], deadline=Deadline.after(3))
+    slow = int(output(machine, "cat", "/tmp/slow"))
+    gone = ["test", "!", "-e", f"/proc/{slow}"]
+    wait("it is gone", lambda: machine.target.run(gone, deadline=soon()).status == 0, deadline=soon())
 
 
 def test_a_control_file_is_written_in_one_go_and_refuses_nonsense(machine):

@@ -14,6 +14,7 @@ from memqos.runtime import cri, docker
 from memqos.runtime.base import Runtime
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import ROOTS
+from memqos.target.attended import attended
 from memqos.target.base import Target, checked
 
 __all__ = ["CONTAINERD_SOCKET", "runtime_connected"]
@@ -29,9 +30,10 @@ def runtime_connected(
     if offer.is_direct:
         is_runsc = offer.oci.name == RuntimeName.RUNSC
         oci = traits_of(RuntimeName.RUNSC, offer.oci.version) if is_runsc else TRIXIE.oci
-        direct = OciRuntime(target, program=offer.handlers[driver], driver=driver, oci=oci, record=record)
-        direct.greet(deadline=deadline)
-        yield direct
+        with attended(target) as near:
+            direct = OciRuntime(near, program=offer.handlers[driver], driver=driver, oci=oci, record=record)
+            direct.greet(deadline=deadline)
+            yield direct
         return
     if offer.oci.name == RuntimeName.RUNSC:
         raise UnfitFileError(

@@ -13,7 +13,7 @@ import pytest
 from memqos import claims
 from memqos.config.settings import Settings
 from memqos.engine.answer.finding import Finding
-from memqos.errors import UsageError
+from memqos.errors import MachineryError, UsageError
 from memqos.interruption import Interruption
 from memqos.report.bundle import LeftOut
 from memqos.report.outcome import Outcome
@@ -24,6 +24,7 @@ __all__ = [
     "ASKING",
     "ATTRIBUTE",
     "BUILDS",
+    "FAILED_BESIDE",
     "HOST",
     "INTERRUPTION",
     "LANE",
@@ -37,6 +38,7 @@ __all__ = [
     "SHARD",
     "USAGE",
     "WORKERS",
+    "FailedBeside",
     "Notes",
     "host_of",
     "is_ours",
@@ -63,6 +65,14 @@ class Notes:
     folder: Path | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedBeside:
+    """A case that failed while others were under way on the same machine: its name, and what it failed of."""
+
+    name: str
+    error: MachineryError
+
+
 AGAIN = "again"
 """What pytest is told of a phase of a test that is run once more."""
 
@@ -75,6 +85,9 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 """The SHA-256, when the run began, of each file that a person gave, by its path."""
 
 NOTES = pytest.StashKey[Notes]()
+FAILED_BESIDE = pytest.StashKey[FailedBeside]()
+"""Of a module: the last one, which is run once more; from then on its cases are judged one at a time."""
+
 SCENE = pytest.StashKey[Path]()
 """Of a module: the evidence of what its tests look at together just now."""
 
@@ -82,9 +95,10 @@ HOST = "memqos_host"
 """The name under which a worker is told what its host is called."""
 
 LANE = pytest.StashKey[Any]()
+"""This worker's `machines.lane.Lane`, once a test asked for a node; Any, since it is too heavy to import here."""
+
 INTERRUPTION = pytest.StashKey[Interruption]()
 """Of this process."""
-"""This worker's `machines.lane.Lane`, once a test asked for a node; Any, since it is too heavy to import here."""
 
 LEFT_OUT = pytest.StashKey[LeftOut]()
 """What the default leaves out of the suites of this run."""

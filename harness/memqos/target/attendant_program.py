@@ -1,4 +1,4 @@
-"""The program that an AttendedTarget keeps on its target: it reads and writes files, and runs programs of Python.
+"""The program that an AttendedTarget keeps on its target: it reads and writes files, and runs commands.
 
 Its source is sent to the target's python3 whole; it imports nothing but the standard library of Python 3.9. Each line
 of its input is a request, a JSON object, and each line of its output the answer to one:
@@ -6,19 +6,35 @@ of its input is a request, a JSON object, and each line of its output the answer
     {"read": [path, ...]}   {path: the file's bytes as the characters of their numbers, or an errno, ...}
     {"write": [path, ...], "text": bytes}  {path: 0 or an errno, ...}
     {"list": path}          {"names": [name, ...]}, or {"names": null} if there is no such folder
-    {"python": source, "stdin": bytes}  {"status": number, "stdout": bytes, "stderr": bytes}
+    {"run": [word, ...], "stdin": bytes}  {"stdout": number} or {"stderr": number}, after whose line as many bytes
+                                          follow, as often as there are any; {"status": number} at the end
+    {"python": source, "stdin": bytes}    the same
 
 Under emulation each program that is started over there takes longer than many files that are read, and a new Python
-longer than most of what it is started for: a program runs in a copy of this process.
+longer than most of what it is started for: a program of Python runs in a copy of this process.
+
+A command has ended when its own process has, whoever still holds its output. If the input ends before it, its process
+group is killed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import json
 import os
+import select
+import signal
 import sys
 import traceback
+from collections.abc import Callable
+
+CHUNK = 1 << 16
+"""Bytes, as many as a pipe holds."""
+
+DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python ignores, and a command does not expect to be ignored."""
 
 
 def read(path: str) -> str | int:
@@ -32,7 +48,7 @@ def read(path: str) -> str | int:
         return error.errno or errno.EIO
     try:
         parts = []
-        while part := os.read(file, 1 << 16):
+        while part := os.read(file, CHUNK):
             parts.append(part)
         return b"".join(parts).decode("latin-1")
     except OSError as error:
@@ -64,22 +80,80 @@ def listed(path: str) -> list[str] | None:
         return None
 
 
-def ran(source: str, stdin: bytes) -> dict[str, object]:
-    """What a program says and ends with that is run in a copy of this process."""
-    files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
-    os.write(files[0], stdin)
-    os.lseek(files[0], 0, os.SEEK_SET)
+def run(name: str, start: Callable[[list[int]], int], stdin: bytes) -> None:
+    """Pass on what a process says until it ends. start: makes it, given its standard streams."""
+    given = os.memfd_create("stdin")
+    os.write(given, stdin)
+    os.lseek(given, 0, os.SEEK_SET)
+    ends = {kind: os.pipe() for kind in ("stdout", "stderr")}
+    files = [given, *(written for _, written in ends.values())]
+    try:
+        child = start(files)
+    except OSError as error:
+        said = f"{name}: {os.strerror(error.errno or errno.EIO)}\n".encode()
+        passed_on("stderr", said)
+        answer({"status": 127 if error.errno == errno.ENOENT else 126})
+    else:
+        answer({"status": followed(child, {read_end: kind for kind, (read_end, _) in ends.items()}, files)})
+        files = []
+    for file in [*files, *(read_end for read_end, _ in ends.values())]:
+        os.close(file)
+
+
+def spawned(argv: list[str], files: list[int]) -> int:
+    """A process of this command, with these as its standard streams; OSError if there is no such program."""
+    streams = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
+    return os.posix_spawnp(argv[0], argv, os.environ, file_actions=streams, setpgroup=0, setsigdef=DEFAULT)
+
+
+def copied(source: str, files: list[int]) -> int:
+    """A copy of this process that runs a program of Python, with these as its standard streams."""
     child = os.fork()
     if not child:
+        os.setpgid(0, 0)
         os._exit(in_the_copy(source, files))
-    _, waited = os.waitpid(child, 0)
-    said = []
+    with contextlib.suppress(OSError):
+        os.setpgid(child, child)
+    return child
+
+
+def followed(child: int, outputs: dict[int, str], files: list[int]) -> int:
+    """Pass on what a process says until it ends; its status, as a shell tells it.
+
+    outputs: what it says can be read from these. files: its own ends of all its streams, which are closed here.
+    """
     for file in files:
-        with os.fdopen(file, "rb") as opened:
-            opened.seek(0)
-            said.append(opened.read().decode("latin-1"))
-    ended = os.WEXITSTATUS(waited) if os.WIFEXITED(waited) else 128 + os.WTERMSIG(waited)
-    return {"status": ended, "stdout": said[1], "stderr": said[2]}
+        os.close(file)
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    for file in (0, ended, *outputs):
+        poll.register(file, select.POLLIN)
+    is_running = True
+    while is_running:
+        ready = {file for file, _ in poll.poll()}
+        if 0 in ready:
+            # Nothing is asked before this is answered: whoever asked has gone.
+            os.killpg(child, signal.SIGKILL)
+            os._exit(1)
+        is_running = ended not in ready
+        for file in ready & outputs.keys():
+            if not (said := os.read(file, CHUNK)):
+                poll.unregister(file)
+            passed_on(outputs[file], said)
+    os.close(ended)
+    for file, kind in outputs.items():
+        # Once: that is all that a pipe holds, and what the command left behind may never stop.
+        os.set_blocking(file, False)
+        with contextlib.suppress(BlockingIOError):
+            passed_on(kind, os.read(file, CHUNK))
+    _, waited = os.waitpid(child, 0)
+    return os.WEXITSTATUS(waited) if os.WIFEXITED(waited) else 128 + os.WTERMSIG(waited)
+
+
+def passed_on(kind: str, said: bytes) -> None:
+    """Give the bytes that a command said, if any."""
+    if said:
+        answer({kind: len(said)}, said)
 
 
 def in_the_copy(source: str, files: list[int]) -> int:
@@ -101,21 +175,26 @@ def in_the_copy(source: str, files: list[int]) -> int:
     return status
 
 
+def answer(line: dict[str, object], further: bytes = b"") -> None:
+    """Say a line, and the bytes that belong to it."""
+    sys.stdout.buffer.write(json.dumps(line).encode() + b"\n" + further)
+    sys.stdout.buffer.flush()
+
+
 def main() -> None:
     """Answer until the input ends."""
     for line in sys.stdin:
         asked = json.loads(line)
-        answer: dict[str, object]
         if "list" in asked:
-            answer = {"names": listed(asked["list"])}
+            answer({"names": listed(asked["list"])})
         elif "write" in asked:
-            answer = {path: written(path, asked["text"].encode("latin-1")) for path in asked["write"]}
+            answer({path: written(path, asked["text"].encode("latin-1")) for path in asked["write"]})
+        elif "run" in asked:
+            run(asked["run"][0], functools.partial(spawned, asked["run"]), asked["stdin"].encode("latin-1"))
         elif "python" in asked:
-            answer = ran(asked["python"], asked["stdin"].encode("latin-1"))
+            run("python3", functools.partial(copied, asked["python"]), asked["stdin"].encode("latin-1"))
         else:
-            answer = {path: read(path) for path in asked["read"]}
-        sys.stdout.write(f"{json.dumps(answer)}\n")
-        sys.stdout.flush()
+            answer({path: read(path) for path in asked["read"]})
 
 
 if __name__ == "__main__":

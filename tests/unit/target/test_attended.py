@@ -1,16 +1,19 @@
 import errno
+import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
+from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
-from memqos.target.attended import PYTHON, attended
+from memqos.target.attendant import PYTHON
+from memqos.target.attended import attended
 from memqos.target.fake import FakeTarget
 from memqos.target.local import LocalTarget
 
@@ -147,13 +150,78 @@ def test_an_interrupt_in_mid_answer_ends_the_attendant(tmp_path: Path, monkeypat
         raise KeyboardInterrupt
 
     with attended(host) as target:
-        monkeypatch.setattr("memqos.target.attended._line", interrupted)
+        monkeypatch.setattr("memqos.target.attendant.Attendant._line", interrupted)
         with pytest.raises(KeyboardInterrupt):
             target.list(str(tmp_path), deadline=soon())
         monkeypatch.undo()
         assert host.opened[0].poll() is not None
         assert target.list(str(tmp_path), deadline=soon()) == ()
+    assert len(host.opened) == 2
+    assert host.opened[1].poll() is not None
+
+
+def test_commands_are_run_by_one_program_that_stays() -> None:
+    host = Host()
+    with attended(host) as target:
+        for status in (0, 7):
+            result = target.run(["sh", "-c", f"cat; echo $0 >&2; exit {status}", "Ä"], stdin=b"\xff\0", deadline=soon())
+            assert (result.status, result.stdout, result.error_text) == (status, b"\xff\0", "Ä\n")
+        assert target.run(["sh", "-c", "kill -9 $$"], deadline=soon()).status == 137
+        missing = target.run(["memqos-no-such-program"], deadline=soon())
+        assert (missing.status, missing.error_text) == (127, "memqos-no-such-program: No such file or directory\n")
+        assert target.run(["/etc/passwd"], deadline=soon()).status == 126
+        much = target.run(["sh", "-c", "head -c 9000000 /dev/zero; head -c 70000 /dev/zero >&2"], deadline=soon())
+        assert (len(much.stdout), len(much.stderr)) == (9_000_000, 70_000)
     assert len(host.opened) == 1
+    assert host.ran == []
+
+
+def test_a_command_has_pipes_that_end_it() -> None:
+    with attended(LocalTarget()) as target:
+        result = target.run(["bash", "-c", "yes | head -n 1; echo ${PIPESTATUS[0]}"], deadline=soon())
+        assert result.text == "y\n141\n"
+
+
+def test_a_command_has_ended_whoever_it_left_behind() -> None:
+    with attended(LocalTarget()) as target:
+        left = target.run(["sh", "-c", "sleep 60 & echo $!"], deadline=soon())
+        assert left.status == 0
+        talking = target.run(["sh", "-c", "(exec yes) & echo >&2"], deadline=soon())
+        assert (talking.status, talking.stderr) == (0, b"\n")
+        assert target.run(["kill", left.text.strip()], deadline=soon()).status == 0
+
+
+@pytest.mark.parametrize("program", ["sleep 60 & echo $! >started; wait", "echo $$ >started; exec yes"])
+def test_a_command_that_does_not_end_is_killed_with_all_that_it_started(tmp_path: Path, program: str) -> None:
+    host = Host()
+    with attended(host) as target:
+        assert target.list(str(tmp_path), deadline=soon()) == ()
+        with pytest.raises(DeadlineError, match=r"'sh -c .*did not end within"):
+            target.run(["sh", "-c", f"cd {tmp_path}; {program}"], deadline=Deadline.after(1))
+        started = int((tmp_path / "started").read_text())
+        wait("it is gone", lambda: not Path(f"/proc/{started}").exists(), deadline=soon())
+        assert target.run(["echo", "1"], deadline=soon()).text == "1\n"
+    assert len(host.opened) == 2
+
+
+def test_each_thread_has_an_attendant_of_its_own(tmp_path: Path) -> None:
+    host = Host()
+    os.mkfifo(tmp_path / "fifo")
+    with attended(host) as target, ThreadPoolExecutor(2) as threads:
+        for _ in range(3):
+            reading = threads.submit(target.run, ["cat", f"{tmp_path}/fifo"], deadline=soon())
+            writing = threads.submit(target.run, ["sh", "-c", f"echo said >{tmp_path}/fifo"], deadline=soon())
+            assert reading.result().text == "said\n"
+            assert writing.result().status == 0
+    assert len(host.opened) == 2
+    assert host.ran == []
+
+
+def test_a_long_input_is_left_to_the_target() -> None:
+    host = Host()
+    with attended(host) as target:
+        assert target.run(["wc", "-c"], stdin=bytes(300_000), deadline=soon()).text.strip() == "300000"
+    assert host.ran == ["wc"]
 
 
 class ReadsByItself(FakeTarget):

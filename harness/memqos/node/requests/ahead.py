@@ -2,7 +2,7 @@
 
 What a runtime does for one container is one program after another, which keeps one processor busy and lets the others
 wait. So the cases that are next are begun while an earlier one is under way. A container, its pod and what is above it
-are judged as if it were alone. What fails beside another case is tried again alone: it may be the other one's doing.
+are judged as if it were alone. What fails beside another case may be the other one's doing, and is told to have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from memqos.engine.answer.finding import Finding
@@ -28,7 +28,7 @@ class Ahead(Generic[Asker]):
     """Cases by name, in the order in which they will be asked for. Made by `ahead_of`.
 
     askers: each judges one case at a time; one that failed is the last to be taken again. judge: has an asker judge the
-    case of this name. again: told of a case that is tried again alone, and of what it failed of.
+    case of this name. beside: told of a case that failed while another one was under way, and of its error.
     """
 
     def __init__(
@@ -37,31 +37,29 @@ class Ahead(Generic[Asker]):
         askers: Sequence[Asker],
         upcoming: Sequence[str],
         judge: Callable[[Asker, str], Findings],
-        again: Callable[[str, MachineryError], None],
+        beside: Callable[[str, MachineryError], None],
     ) -> None:
         self._pool = pool
         self._askers = deque(askers)
         self._upcoming = deque(upcoming)
         self._reach = 2 * len(askers)
         self._judge = judge
-        self._again = again
+        self._beside = beside
         self._begun: dict[str, Future[Findings]] = {}
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._accompanied: set[str] = set()
 
     def findings(self, name: str) -> Findings:
-        """The findings of this case, which is judged now unless it was; MachineryError if that fails alone, too."""
+        """The findings of this case, which is judged now unless it was; raises the MachineryError that ended it."""
         future = self._begun.pop(name, None) or self._pool.submit(self._one, name)
         self._go_ahead(name)
         try:
             return future.result()
         except MachineryError as error:
-            if name not in self._accompanied:
-                raise
-            self._again(name, error)
-        self._let_end()
-        return self._one(name)
+            if name in self._accompanied:
+                self._beside(name, error)
+            raise
 
     def _go_ahead(self, name: str) -> None:
         """Begin what comes after this case, as far as is of use; what was passed over is not begun any more."""
@@ -71,11 +69,6 @@ class Ahead(Generic[Asker]):
         for following in list(self._upcoming)[: self._reach]:
             if following not in self._begun:
                 self._begun[following] = self._pool.submit(self._one, following)
-
-    def _let_end(self) -> None:
-        """Wait for what is under way; what has not begun is not begun before it is asked for."""
-        self._begun = {name: future for name, future in self._begun.items() if not future.cancel()}
-        wait(self._begun.values())
 
     def _one(self, name: str) -> Findings:
         asker = self._askers.popleft()
@@ -100,15 +93,15 @@ def ahead_of(
     upcoming: Sequence[str],
     judge: Callable[[Asker, str], Findings],
     *,
-    again: Callable[[str, MachineryError], None],
+    beside: Callable[[str, MachineryError], None],
     leaves: Callable[[], bool],
 ) -> Iterator[Ahead[Asker]]:
     """As many cases at a time as there are askers; when the context ends, what is under way ends first.
 
-    again: see `Ahead`. leaves: whether it is left then as it is, because its machine is given up.
+    beside: see `Ahead`. leaves: whether it is left then as it is, because its machine is given up.
     """
     pool = ThreadPoolExecutor(max_workers=len(askers), thread_name_prefix="asker")
     try:
-        yield Ahead(pool, askers, upcoming, judge, again)
+        yield Ahead(pool, askers, upcoming, judge, beside)
     finally:
         pool.shutdown(wait=not leaves(), cancel_futures=True)

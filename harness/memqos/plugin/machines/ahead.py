@@ -19,7 +19,7 @@ from memqos.node.requests.requesting import Requests
 from memqos.plugin.collection.citing import needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import LANE, RESULTS, SETTINGS_KEY, slug
+from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, slug
 from memqos.plugin.machines.keeping import leaves
 from memqos.plugin.machines.station import Station
 from memqos.plugin.results.evidence import Folder
@@ -39,8 +39,8 @@ def asked_ahead(
     """Gives the findings of requests by name, which the module's tests have as this parameter.
 
     `memqos.node.requests.ahead` says how they are judged before they are asked for.
-    As many cases are under way at a time as pods are started at a time. Each keeps what it is judged by in the folder
-    of its own test, whichever test runs just then.
+    As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
+    Each keeps what it is judged by in the folder of its own test, whichever test runs just then.
     """
     config = module.config
     settings = config.stash[SETTINGS_KEY]
@@ -51,7 +51,8 @@ def asked_ahead(
         if parameter in getattr(item, "fixturenames", ())
     }
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
-    begun: set[str] = set()
+    failed = module.stash.get(FAILED_BESIDE, None)
+    begun = {failed.name} if failed else set()
 
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
         folder = kept.get(name, station.log.current)
@@ -62,13 +63,15 @@ def asked_ahead(
         with station.log.apart(folder):
             return requests.judge(request(name))
 
-    def again(name: str, error: MachineryError) -> None:
-        telling.line(f"{name} failed beside another case, and is judged again alone: {error}")
+    def beside(name: str, error: MachineryError) -> None:
+        module.stash[FAILED_BESIDE] = FailedBeside(name=name, error=error)
+        telling.line(f"{name} failed beside another case, and is judged again alone, as what follows is: {error}")
 
-    pods = alike(pod, max(1, min(settings.parallel, len(cases))))
+    upcoming = [] if failed else list(cases)
+    pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
     with (
         station.node.asking_each(pods, kubelet, Requests) as askers,
-        ahead_of(askers, list(cases), judge, again=again, leaves=lambda: leaves(config, station.place)) as ahead,
+        ahead_of(askers, upcoming, judge, beside=beside, leaves=lambda: leaves(config, station.place)) as ahead,
     ):
         yield ahead.findings
 

@@ -1,10 +1,10 @@
 """What goes on after a failure: a module on another machine, a checkpoint under suspicion, what is not tried again.
 
 A machine that broke costs the test that ran on it: what was set up for its module is torn down, and the next test of
-the same module gets a new machine. So it does after machinery in a pod that a module's tests share. Only where that
-which the machine was made of turns out to be damaged is the test itself run once more. What fails alike several times
-in a row is taken for granted where nothing ever succeeded, and otherwise tried once more on a new machine: a runtime
-that hangs costs minutes for each attempt.
+the same module gets a new machine. So it does after machinery in a pod that a module's tests share. The test itself is
+run once more where that which the machine was made of turns out to be damaged, and where it failed beside another case,
+which may have killed what it needs. What fails alike several times in a row is taken for granted where nothing ever
+succeeded, and otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from memqos.plugin.collection.collecting import kubelet_id, system_of
 from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import (
     ASKING,
+    FAILED_BESIDE,
     LANE,
     NOTES,
     SETTINGS_KEY,
@@ -84,9 +85,9 @@ class Recovery:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Run a test once more, on another machine, if what its machine was made of is known to have been damaged.
+        """Run a test once more, on another machine, if its failure may have been ours, as was told.
 
-        That failure was ours, and its cause has been told. No other one is tried twice.
+        What its machine was made of was damaged, or it was judged beside others. No other one is tried twice.
         """
         result = yield
         if self._again is item:
@@ -113,7 +114,7 @@ class Recovery:
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):
-            if self._is_of_a_damaged_origin():
+            if self._is_of_a_damaged_origin() or self._came_beside(item, error):
                 self._again = item
                 return told_again(report)
             self._count(item, error)
@@ -149,6 +150,15 @@ class Recovery:
         if station.place.origin_is_whole():
             return False
         self._lane.spoil("what it was made of is damaged")
+        return True
+
+    def _came_beside(self, item: pytest.Item, error: MemqosError) -> bool:
+        """Whether a test failed while cases of its module were under way that may have done it."""
+        module = item.getparent(pytest.Module)
+        failed = module.stash.get(FAILED_BESIDE, None) if module is not None else None
+        if self._lane is None or failed is None or failed.error is not error:
+            return False
+        self._lane.spoil("a case failed on it beside another one")
         return True
 
     def _machine_id(self) -> str:

@@ -74,6 +74,7 @@ def seal_runc(target: Target) -> str:
 def unseal_runc(target: Target) -> None:
     """Leave runc as it is on the disk; a guest where it is not sealed is left as it is."""
     deadline = Deadline.after(_SECONDS)
-    # What is not mounted cannot be unmounted, and a unit that is not there not stopped: neither need be.
+    # What is not mounted cannot be unmounted, and a unit that is not there not stopped: none of it need be.
     target.run(["python3", "-c", _UNSEAL, place_of(target, "runc", deadline=deadline)], deadline=deadline)
     target.run(["systemctl", "stop", _UNIT], deadline=deadline)
+    target.run(["rm", "-f", _LINK], deadline=deadline)

@@ -54,4 +54,5 @@ def test_what_is_not_sealed_need_not_be_unsealed():
     assert [(argv[0], argv[-1]) for argv in target.ran[1:]] == [
         ("python3", "/usr/sbin/runc"),
         ("systemctl", "memqos-sealed-runc.service"),
+        ("rm", "/run/memqos-sealed-runc"),
     ]
