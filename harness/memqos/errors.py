@@ -10,6 +10,7 @@
     │   └── NoSpaceError        … room on a disk                           exit 6
     ├── MachineryError          VM, ssh, image, runtime call, harness      exit 3
     │   ├── MachineError        … a virtual machine did not do its part    exit 3
+    │   │   ├── AbortedError    … QEMU crashed before Linux said a word    exit 3
     │   │   └── WrongStateError … a verb was called in the wrong state     exit 3
     │   ├── DamagedOriginError  … what a machine was made of was damaged   exit 3
     │   ├── ImageError          … an image could not be built              exit 3
@@ -31,6 +32,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 __all__ = [
+    "AbortedError",
     "CgroupFileError",
     "DamagedOriginError",
     "DeadlineError",
@@ -191,6 +193,10 @@ class MachineryError(MemqosError):
 
 class MachineError(MachineryError):
     """A virtual machine did not do its part; data may keep the console's tail."""
+
+
+class AbortedError(MachineError):
+    """QEMU crashed of itself before its guest said a word: nothing that is tested had begun."""
 
 
 class WrongStateError(MachineError):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineError, TargetError, UsageError
 from memqos.target.attended import attended
 from memqos.target.contract import check_target_contract
+from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.machine import MachineState
 from tests.vm.machines import output, soon, start
 
@@ -147,6 +149,23 @@ def test_states_are_kept(machine):
     machine.mark_dirty("a test said so")
     assert machine.state is MachineState.DIRTY
     assert machine.target.run(["true"], deadline=soon()).status == 0
+
+
+def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path, monkeypatch):
+    """As QEMU does now and then while the firmware maps devices; here the first one that has a disk."""
+    program, mark = tmp_path / "qemu-system-x86_64", tmp_path / "crashed"
+    found = find_qemu()
+    program.write_text(
+        f'#!/bin/bash\ncase "$*" in *virtio-blk*) [ -e {mark} ] || {{ touch {mark}; kill -ABRT $$; }};; esac\n'
+        f'exec {found.program} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+    with start(tmp_path / "log", checkpoint=False) as machine:
+        assert output(machine, "true") == ""
+        assert machine.provenance["crash_of_qemu_before_boot"].startswith("QEMU ended with status -6")
+    assert mark.exists()
+    assert (tmp_path / "log/qemu-crash.log").exists()
 
 
 @pytest.mark.parametrize("how", ["killed", "panicked", "stopped"])

@@ -168,7 +168,7 @@ def _start(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: 
     """A machine that boots from its image, entered on the stack."""
     with step(progress, f"boot {making.ingredients.name}"):
         deadline = Deadline.after(BOOT_SECONDS)
-        machine = stack.enter_context(launch(making.ingredients, cache=cache, deadline=deadline))
+        machine = stack.enter_context(launch(making.ingredients, cache=cache, deadline=deadline, progress=progress))
         making.prepare(machine)
     return machine
 

@@ -124,7 +124,7 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
             finished = work / "entry"
             finished.mkdir()
             with step(progress, f"boot {making.ingredients.name} once, for its checkpoint"):
-                _make(making, finished, cache)
+                _make(making, finished, cache, progress)
             finished.rename(folder)
     checkpoint = load_checkpoint(folder)
     if checkpoint is None:
@@ -163,12 +163,12 @@ def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
     return not damaged
 
 
-def _make(making: Making, folder: Path, cache: Cache) -> None:
+def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> None:
     """Boot the machine with its disks and memory in the folder, and add the rest of a checkpoint."""
     stopwatch = Deadline.after(making.boot_seconds)
     seconds: dict[str, float] = {}
     with _seeing_a_full_disk(folder):
-        with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder) as machine:
+        with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder, progress=progress) as machine:
             seconds["boot"] = round(stopwatch.elapsed, 3)
             making.prepare(machine)
             checked(machine.target.run(["sh", "-c", WARM], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")

@@ -13,7 +13,7 @@ from memqos.target.base import Target, checked
 from memqos.vm.cache.store import Cache
 from memqos.vm.checkpoint.stored import Checkpoint
 from memqos.vm.qemu.connection import connected
-from memqos.vm.qemu.launch import Ingredients, make_overlay, spec_of
+from memqos.vm.qemu.launch import QEMU_LOG, Ingredients, make_overlay, spec_of
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import DiskFormat, MachineSpec, RamFiles, RamUse
@@ -68,7 +68,7 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
     for path in spec.swap_disks:
         make_overlay(checkpoint.folder / path.with_suffix(".img").name, path)
     shutil.copyfile(checkpoint.console, spec.serial_log)
-    machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / "qemu.log")
+    machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
     with started(machine):
         checkpoint.touch()
         machine.resume(checkpoint.state, deadline=Deadline.after(RESUME_SECONDS))

@@ -89,7 +89,7 @@ def ensure_derived_image(
                 ingredients = ingredients_of(
                     base, profile, folder=finished, qemu=qemu, accelerator=accelerator, identity=identity
                 )
-                facts = install_kernel(ingredients, kernel_debs, folder=finished, cache=cache)
+                facts = install_kernel(ingredients, kernel_debs, folder=finished, cache=cache, progress=progress)
             entry.seal_image(finished, {**base.manifest, **facts, "derived_from": base.name})
             finished.rename(folder)
     image = load_image(folder)
@@ -132,14 +132,14 @@ def copy_disk(base: Path, disk: Path) -> None:
 
 
 def install_kernel(
-    ingredients: Ingredients, kernel_debs: Sequence[Brought], *, folder: Path, cache: Cache
+    ingredients: Ingredients, kernel_debs: Sequence[Brought], *, folder: Path, cache: Cache, progress: Progress
 ) -> dict[str, object]:
     """Boot the copy with its own kernel, install the packages, take the new kernel and initrd out, and power it off.
 
     Returns what the manifest says of it.
     """
     deadline = Deadline.after(DERIVE_SECONDS)
-    with launch(ingredients, cache=cache, deadline=deadline) as machine:
+    with launch(ingredients, cache=cache, deadline=deadline, progress=progress) as machine:
         target = machine.target
         versions = versions_of(target, deadline=deadline)
         names = install_packages(target, kernel_debs, deadline=deadline)

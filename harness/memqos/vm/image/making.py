@@ -127,6 +127,7 @@ class Build:
                     identity=client_key(self.cache, progress=self.progress),
                     cache=self.cache,
                     log_dir=self.work,
+                    progress=self.progress,
                 )
             entry.seal_image(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished

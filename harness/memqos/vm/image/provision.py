@@ -12,6 +12,7 @@ from memqos.vm.cache import entry
 from memqos.vm.cache.store import Cache
 from memqos.vm.guest.facts import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu
+from memqos.vm.host.progress import Progress
 from memqos.vm.image.container_image import container_image
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
@@ -41,6 +42,7 @@ def provision(
     identity: Path,
     cache: Cache,
     log_dir: Path,
+    progress: Progress,
 ) -> dict[str, object]:
     """Boot the image in `folder` on its own disk, lay down what its containers run, and power it off in order.
 
@@ -61,7 +63,7 @@ def provision(
         writes_through=True,
     )
     deadline = Deadline.after(PROVISION_SECONDS)
-    with launch(ingredients, cache=cache, deadline=deadline) as machine:
+    with launch(ingredients, cache=cache, deadline=deadline, progress=progress) as machine:
         target = machine.target
         lay_down(target, programs, probes, deadline)
         stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()

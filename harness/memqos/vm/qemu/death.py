@@ -8,10 +8,13 @@ from pathlib import Path
 
 from memqos.vm.qemu.qmp import Event
 
-__all__ = ["cause_of_death", "is_full_disk", "last_words", "oom_kills"]
+__all__ = ["cause_of_death", "has_crashed", "is_full_disk", "last_words", "oom_kills"]
 
 ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
 """QMP events after which a machine that nobody stopped is no machine any more."""
+
+CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV})
+"""QEMU's status after an assertion of its own that did not hold, and after a fault."""
 
 FULL_DISK = ("no space left on device", "disk quota exceeded")
 
@@ -45,6 +48,11 @@ def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
     if status == -signal.SIGBUS:
         return f"QEMU found no room for the guest's memory: the host's disk is full (status {status}){words}"
     return f"QEMU ended with status {status}{words}"
+
+
+def has_crashed(status: int | None) -> bool:
+    """Whether QEMU failed of itself: nobody killed it, and it found the host's memory and disk wide enough."""
+    return status in CRASHES
 
 
 def last_words(log: Path) -> str:

@@ -12,20 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.clock import Deadline
-from memqos.errors import MachineError, MachineryError
+from memqos.errors import AbortedError, MachineError, MachineryError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
+from memqos.vm.host.progress import SILENT, Progress
 from memqos.vm.qemu.command import overlay_arguments
 from memqos.vm.qemu.connection import connected, wait_for_sshd
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
 
-__all__ = ["ROOT_OVERLAY", "Ingredients", "launch", "make_overlay", "spec_of"]
+__all__ = ["QEMU_LOG", "ROOT_OVERLAY", "Ingredients", "launch", "make_overlay", "spec_of"]
 
 ROOT_OVERLAY = "root.qcow2"
+
+QEMU_LOG = "qemu.log"
+CRASH_LOG = "qemu-crash.log"
+"""What QEMU said, in the folder of logs: while it ran, and when it crashed before that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +67,41 @@ class Ingredients:
 
 @contextlib.contextmanager
 def launch(
-    ingredients: Ingredients, *, cache: Cache, deadline: Deadline, saving: Path | None = None
+    ingredients: Ingredients,
+    *,
+    cache: Cache,
+    deadline: Deadline,
+    saving: Path | None = None,
+    progress: Progress = SILENT,
 ) -> Iterator[Machine]:
     """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
 
     saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
     then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
 
+    A QEMU that crashes before Linux says a word is started once more: its emulation sometimes trips over an assertion
+    of its own while the firmware maps devices. That is told, noted in the machine's provenance, and what QEMU said
+    stays in the folder of logs.
+
     Raises MachineError if it does not come up, with the console's tail.
     """
+    with contextlib.ExitStack() as stack:
+        try:
+            machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
+        except AbortedError as error:
+            said = error.what.splitlines()[0]
+            progress.note(f"QEMU crashed before Linux said a word, and is started once more: {said}")
+            (ingredients.log_dir / QEMU_LOG).rename(ingredients.log_dir / CRASH_LOG)
+            for path in saving.iterdir() if saving is not None else ():
+                path.unlink()
+            machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
+            machine.note({"crash_of_qemu_before_boot": said})
+        yield machine
+
+
+@contextlib.contextmanager
+def _launched(ingredients: Ingredients, *, cache: Cache, deadline: Deadline, saving: Path | None) -> Iterator[Machine]:
+    """One try of `launch`."""
     doomed = (*ingredients.doomed, *(() if saving is None else (saving.parent,)))
     with contextlib.ExitStack() as stack:
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=doomed))
@@ -78,7 +109,7 @@ def launch(
         make_disks(ingredients, spec)
         if saving is not None:
             spec = replace(spec, ram=RamFiles(folder=saving, use=RamUse.SAVED))
-        machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / "qemu.log")
+        machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
         stack.enter_context(started(machine))
         wait_for_sshd(machine, deadline)
         connection = stack.enter_context(contextlib.ExitStack())

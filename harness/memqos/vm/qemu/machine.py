@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
-from memqos.errors import DeadlineError, MachineError, MachineryError, TargetError, WrongStateError
+from memqos.errors import AbortedError, DeadlineError, MachineError, MachineryError, TargetError, WrongStateError
 from memqos.ownership import ProcessGroup
 from memqos.target.base import Target
 from memqos.vm.cache.entry import Image
@@ -26,7 +26,7 @@ from memqos.vm.host.programs import Qemu
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.command import qemu_arguments
 from memqos.vm.qemu.console import TAIL_LINES, Console
-from memqos.vm.qemu.death import cause_of_death, is_full_disk, last_words, oom_kills
+from memqos.vm.qemu.death import cause_of_death, has_crashed, is_full_disk, last_words, oom_kills
 from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
 from memqos.vm.qemu.qmp import Qmp
@@ -268,7 +268,9 @@ class Machine:
     def _break(self, error: MachineError) -> MachineError:
         tail = self.console.tail()
         shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console said nothing."
-        self._failure = MachineError(
+        is_unborn = self.state is MachineState.BOOTING and not self.spec.is_clone and not tail
+        kind = AbortedError if is_unborn and has_crashed(self._exit_status()) else MachineError
+        self._failure = kind(
             error.what + shown,
             where=error.where or self.spec.name,
             next_step=error.next_step or f"The whole console is in {self.console.path}.",
