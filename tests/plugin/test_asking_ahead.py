@@ -23,10 +23,12 @@ from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
+from memqos.plugin.machines.keeping import leaves
 from memqos.plugin.results.evidence import Folder, MachineLog
 
 NUMBERS = iter(range(100))
 FIRST = [10.0]
+LINGERING, GOES_ON = [], threading.Event()
 
 
 def hangs():
@@ -36,11 +38,16 @@ def hangs():
 @contextlib.contextmanager
 def open_station(config, key):
     place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
+    place.is_disposable = "LINGERS" in os.environ
     log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
     runtime = FailingCreation(place.runtime(driver), hangs)
+    runtime.machine = name
     yield SimpleNamespace(
         id=name, key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"], log=log,
-        node=node_on(place, runtime, recorder=log, driver=driver, runtimes=TRIXIE, parallel=2),
+        node=node_on(
+            place, runtime, recorder=log, driver=driver, runtimes=TRIXIE, parallel=2,
+            leaves=lambda: leaves(config, place),
+        ),
     )
 
 
@@ -65,6 +72,8 @@ class FailingCreation(FailingCreation):
         self.killed = threading.Event()
 
     def create(self, sandbox, spec, *, deadline):
+        if "LINGERS" in os.environ:
+            self.linger(spec.resources)
         if "KILLS" not in os.environ:
             return super().create(sandbox, spec, deadline=deadline)
         if spec.resources.unified == {"memory.high": "50331648"}:
@@ -75,6 +84,16 @@ class FailingCreation(FailingCreation):
         if self.killed.is_set():
             raise MachineryError("nothing answers.")
         return self.runtime.create(sandbox, spec, deadline=deadline)
+
+    def linger(self, resources):
+        # update-unified-high waits on the first machine until it was judged on the last, and goes on to its end.
+        if resources.cpu_shares == 512 and self.machine == "main-0":
+            LINGERING.append(threading.current_thread())
+            GOES_ON.wait(10)
+        elif resources.cpu_shares == 256 and self.machine == "main-2" and LINGERING:
+            GOES_ON.set()
+            LINGERING[0].join(10)
+            Path("gone-on").touch()
 
     def run_sandbox(self, *words, **more):
         Path("sandbox-made").touch()
@@ -137,6 +156,15 @@ def test_what_one_case_takes_away_from_the_others_they_have_on_another_machine(f
     read = {name: len(lines(pytester.path / "out" / found[name]["folder"] / "readings.jsonl")) for name in NAMES}
     # What was read before the attempt that failed is kept with what was read in the next one.
     assert (read["limit"], read["everything"]) == (4, 3)
+
+
+def test_who_lingers_on_a_machine_that_was_given_up_writes_nothing_beside_the_next_attempt(find, pytester, monkeypatch):
+    monkeypatch.setenv("LINGERS", "yes")
+    found = find()
+
+    assert (pytester.path / "gone-on").exists()
+    assert [found[name]["machine"] for name in NAMES] == ["main-0", "main-1", "main-2", "main-2"]
+    assert len(lines(pytester.path / "out" / found["update-unified-high"]["folder"] / "readings.jsonl")) == 3
 
 
 def test_no_pod_is_made_where_every_claim_needs_what_is_not_there(find, pytester):

@@ -70,9 +70,12 @@ def asked_ahead(
     upcoming = [] if failed else list(cases)
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
     with (
+        contextlib.ExitStack() as closing,
         station.node.asking_each(pods, kubelet, Requests) as askers,
         ahead_of(askers, upcoming, judge, beside=beside, leaves=lambda: leaves(config, station.place)) as ahead,
     ):
+        for folder in kept.values():
+            closing.callback(folder.close)
         yield ahead.findings
 
 

@@ -48,6 +48,12 @@ class Folder:
         self.path = path
         self.shared = shared
         self._lock = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Take nothing more: who still writes is a thread on a machine that was given up, beside the next attempt's."""
+        with self._lock:
+            self._is_closed = True
 
     def clear(self) -> None:
         """Begin anew, where an attempt that counts no more has left something."""
@@ -59,7 +65,9 @@ class Folder:
         if not isinstance(value, bytes):
             text = value if isinstance(value, str) else json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n"
             value = text.encode("utf-8", "backslashreplace")
-        with _kept(file):
+        with self._lock, _kept(file):
+            if self._is_closed:
+                return
             self.path.mkdir(parents=True, exist_ok=True)
             file.write_bytes(value)
 
@@ -67,6 +75,8 @@ class Folder:
         """A value as one more JSON line."""
         line = _compact(value)
         with self._lock, _kept(self.path / name):
+            if self._is_closed:
+                return
             self.path.mkdir(parents=True, exist_ok=True)
             with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line)
