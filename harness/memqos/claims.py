@@ -24,6 +24,7 @@ NEEDS: Mapping[str, str] = {
     "zswap writeback": "the same, and memory.zswap.writeback keeps it from the swap device",
     "memory_recursiveprot": "cgroups are mounted with memory_recursiveprot, as systemd mounts them",
     "bare scope": "the runtime keeps containers below a scope that it protects with nothing, as crun before 1.18",
+    "no bare scope": "no such scope is between a pod and its containers",
     "psi": "the kernel measures pressure (memory.pressure can be read)",
     "zones": "the machine has two NUMA zones or more",
     "far zone": "the machine has a NUMA zone with memory and no CPUs",

@@ -18,7 +18,8 @@ batch of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
       container app        24 Mi memory.min, or nothing  24 Mi        48 Mi of page cache
 
 The sandbox's memory is the pod's too, so that the pod comes to its memory.max before the container does. Reclaim begins
-at the pod then, below which all that the container uses is protected.
+at the pod then, below which all that the container uses is protected: its own memory.min counts, unless a runtime puts
+a scope in between that asks for nothing, as crun does before 1.18.
 """
 
 import pytest
@@ -125,6 +126,21 @@ def test_page_cache_that_is_protected_up_to_the_limit_kills(qos_node, qos_kubele
     qos_evidence.settle(
         course.premises,
         *course.is_killed(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("protection/bare-scopes-let-the-limit-take")
+def test_page_cache_below_a_bare_scope_makes_room_at_its_pods_limit(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Reclaim begins at the pod, and the scope right below it asks for nothing that could be handed down."""
+    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "max"),
+        *course.gets_through(),
     )
 
 

@@ -171,6 +171,8 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
     [
         (("protection", "test_page_cache_that_is_protected_up_to_the_limit_kills", "v1.36-tiered"), "memory.min",
          {"memory.events", "exit code"}),
+        (("protection", "test_page_cache_below_a_bare_scope_makes_room_at_its_pods_limit", "v1.27"), "",
+         {"memory.events", "report", "state"}),
         (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "peak", {"memory.peak"}),
         (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "free", {"memory.current"}),
         (("limits", "test_a_program_that_ended_is_charged_no_more", "v1.37-default"), "ending", {"memory.current"}),

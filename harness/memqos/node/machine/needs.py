@@ -45,6 +45,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
         "bare scope": not bare_scope and f"{runtime.name} keeps no containers below a scope without protection",
+        "no bare scope": bare_scope and f"{runtime.name} keeps containers below a scope without protection",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
         "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",
