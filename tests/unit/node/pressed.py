@@ -49,6 +49,7 @@ class PressedBench(MemoryBench):
         if cache is None:
             self.target._plain._files[container.log_path] = b""
         self._use(path, amount(cache[1]) if cache else 0)
+        self._count_stolen(path, 0)
 
     def _path(self, container):
         return self.runtime._known(container, "test").cgroup
@@ -73,6 +74,8 @@ class PressedBench(MemoryBench):
                 taken = int(spare[one] * part)
                 if taken and knobs == ("memory.min",) and self._kept(path, ("memory.low",)):
                     self._count_low(path)
+                if taken:
+                    self._count_stolen(path, taken // 4096)
                 used[one], short = used[one] - taken, short - taken
                 self._use(path, used[one])
         self._use(self._path(neighbour), takes)
@@ -106,6 +109,10 @@ class PressedBench(MemoryBench):
         if whole <= has or self.ignores == "proportion":
             return has
         return has * claims[path] // whole
+
+    def _count_stolen(self, path, pages):
+        for cgroup in (path, path.parent):
+            self.cgroups.show(cgroup, "memory.stat", f"pgsteal {pages}\n")
 
     def _count_low(self, path):
         for cgroup in (path, path.parent):

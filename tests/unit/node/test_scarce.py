@@ -118,7 +118,7 @@ def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, wrong.node)
 
-    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.current", "memory.events"}
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.stat", "memory.events"}
 
 
 def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_classic_one(tmp_path):

@@ -160,6 +160,12 @@ _RULES: Mapping[str, _Rule] = {
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.zswap.max; mm/memcontrol.c, obj_cgroup_may_zswap",
     ),
+    "memory.stat pgsteal": _Rule(
+        rule="the multi-generational LRU passes what memory.low covers over once, and then takes pages of it",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.stat, pgsteal; mm/vmscan.c, shrink_one (MEMCG_LRU_TAIL, MEMCG_LOW)",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
     "memory.stat zswpwb": _Rule(
         rule="a pool at memory.zswap.max writes pages back to the swap device, unless memory.zswap.writeback is 0",
         revision=_V2,

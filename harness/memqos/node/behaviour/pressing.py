@@ -87,6 +87,8 @@ class Pressed(Together):
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
 
+        How much of it the multi-generational LRU takes depends on who comes next there: that pages of it were taken is
+        all that is expected then, since its usage may fall by a batch of charges without that.
         Not observable of one that memory.low alone does not cover whole, nor while others have to make room first.
         """
         container, counts = self._counted(pod)
@@ -94,8 +96,10 @@ class Pressed(Together):
         if not (why or self.squeeze.past_low or self.squeeze.generations):
             why = "the classic LRU takes what nothing protects first, and that is enough"
         why, course = self._broken(why), container.course
-        lost = course.gives_way(counts.usage, since=self.squeeze.since, why_not=why)
-        return lost, course.rises("memory.events", "low", why_not=why)
+        low = course.rises("memory.events", "low", why_not=why)
+        if self.squeeze.generations:
+            return course.rises("memory.stat", "pgsteal", why_not=why), low
+        return course.gives_way(counts.usage, since=self.squeeze.since, why_not=why), low
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
         """Nothing of it was killed, and it runs."""
