@@ -129,31 +129,25 @@ def test_page_cache_that_is_protected_up_to_the_limit_kills(qos_node, qos_kubele
     )
 
 
+@pytest.fixture
+def comes_to_its_end(qos_node, qos_kubelet, qos_catalog):
+    """What became of the program that writes more page cache than its limit, if it is not killed for it."""
+    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
+        course = container.until_done()
+    return [course.premises, course.rises("memory.events", "max"), *course.gets_through()]
+
+
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/bare-scopes-let-the-limit-take")
-def test_page_cache_below_a_bare_scope_makes_room_at_its_pods_limit(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_page_cache_below_a_bare_scope_makes_room_at_its_pods_limit(comes_to_its_end, qos_evidence):
     """Reclaim begins at the pod, and the scope right below it asks for nothing that could be handed down."""
-    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until_done()
-
-    qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "max"),
-        *course.gets_through(),
-    )
+    qos_evidence.settle(*comes_to_its_end)
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("protection/unprotected-limit-kills-nobody")
-def test_the_same_page_cache_makes_room_where_nothing_protects_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_the_same_page_cache_makes_room_where_nothing_protects_it(comes_to_its_end, qos_evidence):
     """Without memory.min the same program gets through."""
-    with qos_node.watched(qos_catalog.pod("fills-guaranteed"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until_done()
-
-    qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "max"),
-        *course.gets_through(),
-    )
+    qos_evidence.settle(*comes_to_its_end)

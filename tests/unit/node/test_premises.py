@@ -93,7 +93,7 @@ def about(function):
 def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
     """What a suite's test finds on a node whose containers' cgroups show `breaks`; ignores: as of MemoryBench."""
     # Nothing that a container asks for counts below a bare scope, where its pod's limit is what is reached.
-    ignores = "memory.min" if "bare scope" in needs_of(function) else ignores
+    ignores = ignores or ("memory.min" if "bare scope" in needs_of(function) else "")
     hierarchy = FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY
     bench = MemoryBench(breaks, ignores=ignores, hierarchy=hierarchy, **machine_for(function))
     notes = Notes()

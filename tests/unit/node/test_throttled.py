@@ -184,7 +184,9 @@ def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs
     evidence, notes = evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError):
         function = getattr(chapter(chapter_name), name)
-        function(MemoryBench(ignores=ignores).node, KUBELETS[kubelet], CATALOGUE, evidence)
+        node = MemoryBench(ignores=ignores).node
+        given = {"qos_node": node, "qos_kubelet": KUBELETS[kubelet], "qos_catalog": CATALOGUE, "qos_evidence": evidence}
+        called(function, given)
 
     assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs
 

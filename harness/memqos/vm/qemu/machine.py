@@ -268,7 +268,8 @@ class Machine:
     def _break(self, error: MachineError) -> MachineError:
         tail = self.console.tail()
         shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console said nothing."
-        is_unborn = self.state is MachineState.BOOTING and not self.spec.is_clone and not tail
+        # A clone's console begins with the words of the machine that it is of: it is never silent.
+        is_unborn = self.state is MachineState.BOOTING and not tail
         kind = AbortedError if is_unborn and has_crashed(self._exit_status()) else MachineError
         self._failure = kind(
             error.what + shown,
