@@ -121,6 +121,25 @@ def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.stat", "memory.events"}
 
 
+def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
+    """It brings memory.stat up to date every 2 s, however little there is to count."""
+    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 60.0)
+    late = bench(generations=True)
+    count, status, stolen = late._count_stolen, late.runtime.status, []
+    late._count_stolen = lambda *taken: stolen.append(taken)
+
+    def asked(container, *, deadline):
+        while stolen:
+            count(*stolen.pop(0))
+        return status(container, deadline=deadline)
+
+    late.runtime.status = asked
+    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, late.node)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
 def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_classic_one(tmp_path):
     """Neither the loss nor its count: such a machine, as bookworm, does not deviate for it."""
     name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"

@@ -12,6 +12,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
+from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import MachineryError, UsageError
 from memqos.model.cri import ContainerResources
@@ -19,8 +20,8 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.node.behaviour.above import premises_above
-from memqos.node.behaviour.combining import either
-from memqos.node.behaviour.conditions import ended, work_done
+from memqos.node.behaviour.combining import both, either
+from memqos.node.behaviour.conditions import ended, rises, work_done
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.crowding import Crowded, crowding
 from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
@@ -188,6 +189,9 @@ class Watch:
         )
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
+        if soft := [one for one in everyone if squeeze.generations and squeeze.counts[one.key].shelter is Shelter.SOFT]:
+            # memory.stat is behind by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
+            self.until(both(*(one.sees(rises("memory.stat", "pgsteal")) for one in soft)))
         return Pressed(containers=everyone, above=self._above(), squeeze=squeeze)
 
     def crowd_out(self, neighbour: str) -> Crowded:
