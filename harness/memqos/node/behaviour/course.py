@@ -129,12 +129,23 @@ class Course(Throttled, Swapped, Compressed, Placed):
 
     def keep_together(self, others: Sequence[Course], whole: int, *, since: float, why_not: str = "") -> Finding:
         """With these others it never had less in use than this, by what each had least; why_not: as of `keeps`."""
-        amounts = [one.least_used(since) for one in (self, *others)]
-        seen = [amount for amount in amounts if amount is not None]
-        together = sum(seen) if len(seen) == len(amounts) else None
+        together = self._least_together(others, since)
         holds = together is not None and together >= whole
         expected = f"at least {whole} with those beside it"
         return self._finding("memory.current", expected, together, holds, key="share", why_not=why_not)
+
+    def give_way_together(self, others: Sequence[Course], usage: int, *, since: float, why_not: str = "") -> Finding:
+        """With these others it had less in use than this, by what each had least; why_not: as of `keeps`."""
+        together = self._least_together(others, since)
+        holds = together is not None and together < usage
+        expected = f"less than {usage} with those beside it"
+        return self._finding("memory.current", expected, together, holds, key="taken", why_not=why_not)
+
+    def _least_together(self, others: Sequence[Course], since: float) -> int | None:
+        """What these had least in use, each at its own time; None if that of one is not known."""
+        amounts = [one.least_used(since) for one in (self, *others)]
+        seen = [amount for amount in amounts if amount is not None]
+        return sum(seen) if len(seen) == len(amounts) else None
 
     def gives_way(self, usage: int, *, since: float, why_not: str = "") -> Finding:
         """Memory in use became less than it was before, by more than one batch."""

@@ -66,17 +66,20 @@ class Pressed(Together):
         return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
     def keep_together(self, pod: str, *others: str, cpus: int) -> tuple[Finding, ...]:
-        """Each lost memory, and together they kept all that what stands above them protects.
+        """Together they lost memory, and kept all that what stands above them protects.
 
-        Reclaim passes them over as soon as that covers what they use together, so that each of the CPUs may have taken
-        a batch more of each. Not observable of one that is not protected in part.
+        Reclaim passes them over as soon as that covers what they use together, whoever of them lost how much, and each
+        of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
         """
         counted, why = self._partly([pod, *others])
-        since = self.squeeze.since
-        whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - len(counted) * cpus * SLACK
+        since, batches = self.squeeze.since, len(counted) * cpus * SLACK
+        usage = sum(counts.usage for _, counts in counted) - batches
+        whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - batches
         first, *beside = [one.course for one, _ in counted]
-        lost = [one.course.gives_way(counts.usage, since=since, why_not=why) for one, counts in counted]
-        return (*lost, first.keep_together(beside, whole, since=since, why_not=why))
+        return (
+            first.give_way_together(beside, usage, since=since, why_not=why),
+            first.keep_together(beside, whole, since=since, why_not=why),
+        )
 
     def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
         """What counts of each, and why nothing can be expected of their parts, "" if it can."""
