@@ -28,7 +28,7 @@ from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.results.evidence import Evidence
 from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle
-from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments
+from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Read, Report, Tmpfs, Touch, arguments
 from memqos.workload.report import ReportLine
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "NodeUnderTest",
     "Population",
     "Premises",
+    "Read",
     "Report",
     "ReportLine",
     "Resized",

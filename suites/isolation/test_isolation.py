@@ -2,17 +2,17 @@
 
     cgroup                 protection, by the revision   before          in each turn
     kubepods, 256 Mi       the sum of what is below
-      pod kept-guaranteed  64 Mi memory.min              48 Mi of cache  touches it, alone and beside the aggressor
-      pod kept-burstable   64 Mi memory.min or low       48 Mi of cache  touches it, alone and beside the aggressor
-      pod unguarded        nothing                       48 Mi of cache  touches it, alone and beside the aggressor
+      pod kept-guaranteed  64 Mi memory.min              48 Mi of cache  reads it, alone and beside the aggressor
+      pod kept-burstable   64 Mi memory.min or low       48 Mi of cache  reads it, alone and beside the aggressor
+      pod unguarded        nothing                       48 Mi of cache  reads it, alone and beside the aggressor
       pod aggressor        nothing                       nothing         takes what is left, and half of the memory that
                                                                          others can lose; gives it back
 
-A pace is how long it takes to read and write all of the 48 Mi once. What is judged is no time, but the part of its
+A pace is how long it takes to read all of the 48 Mi once. What is judged is no time, but the part of its
 own undisturbed pace that a program keeps: undisturbed and disturbed are measured in turns, on one machine. That one
 keeps more than another is a claim about ranks: of all ways to deal the measured parts out to the two, no more than
 one in twenty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil
-one, and in each of them the quickest of three touches counts. The aggressor has a limit and requests nothing, so that
+one, and in each of them the quickest of three readings counts. The aggressor has a limit and requests nothing, so that
 no kubelet here lets it swap: without a limit one of 1.27 does, and the classic LRU takes from the aggressor then what
 others fetch, so that nobody loses anything for long.
 """

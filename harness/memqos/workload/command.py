@@ -17,6 +17,7 @@ __all__ = [
     "File",
     "Free",
     "Hold",
+    "Read",
     "Report",
     "Tmpfs",
     "Touch",
@@ -123,6 +124,13 @@ class Touch(_OnRegion):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Read(_OnRegion):
+    """Read every page again, and check what it holds: none becomes dirty, so that no limit of dirty pages slows it."""
+
+    verb: ClassVar[str] = "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Free(_OnRegion):
     """Give memory back; files are deleted."""
 
@@ -164,7 +172,7 @@ class Exit:
         return ("exit", str(self.code))
 
 
-Command = Anon | File | Tmpfs | Touch | Free | Hold | Report | Exit
+Command = Anon | File | Tmpfs | Touch | Read | Free | Hold | Report | Exit
 
 
 def arguments(commands: Iterable[Command], *, commands_path: str = "", report_path: str = "") -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch."""
+    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch or a read."""
 
     ms: float
     command: int

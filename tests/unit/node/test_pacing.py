@@ -10,7 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.model.knob import Knob
 from memqos.node.behaviour import watching
-from memqos.node.behaviour.pacing import Turn, chance, spread, touch_ms
+from memqos.node.behaviour.pacing import Turn, chance, read_ms, spread
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
@@ -53,20 +53,20 @@ def test_a_turn_says_what_part_of_the_pace_was_kept():
     assert spread([0.25, 1.0, 0.5]) == "50 % (25 to 100)"
 
 
-def test_a_touch_is_timed_from_the_hold_before_it():
+def test_a_reading_is_timed_from_the_hold_before_it():
     report = parse_report(
         '{"event": "done", "ms": 100, "command": 2, "verb": "hold"}\n'
-        '{"event": "done", "ms": 250, "command": 3, "verb": "touch", "id": 0, "bytes": 4096, "max_us": 1}\n'
+        '{"event": "done", "ms": 250, "command": 3, "verb": "read", "id": 0, "bytes": 4096, "max_us": 1}\n'
         '{"event": "done", "ms": 300, "command": 4, "verb": "hold"}\n'
-        '{"event": "done", "ms": 340, "command": 5, "verb": "touch", "id": 0, "bytes": 4096, "max_us": 1}\n',
+        '{"event": "done", "ms": 340, "command": 5, "verb": "read", "id": 0, "bytes": 4096, "max_us": 1}\n',
         source="test",
     )
 
-    assert touch_ms(report) == 40
+    assert read_ms(report) == 40
 
 
 class PacedBench(PressedBench):
-    """A machine on which a touch takes a tenth of a second, and up to ten times as long for what was lost."""
+    """A machine on which a reading takes a tenth of a second, and up to ten times as long for what was lost."""
 
     def __init__(self, *args, **facts):
         super().__init__(*args, **facts)
@@ -86,7 +86,7 @@ class PacedBench(PressedBench):
             super()._obey(fifo, line)
         if verb == "free":
             self._use(path, 0)
-        if verb == "touch":
+        if verb == "read":
             lost = 1 - self._amount(path, "memory.current") / (48 << 20)
             self.ms += self.slower(lost)
             # While the neighbour has the room, what is fetched is lost again.

@@ -8,7 +8,7 @@
 
 #define RUN 16 /* words of 8 bytes that are alike with fill=runs */
 
-static const char *const verb_names[] = { "anon", "file", "tmpfs", "touch", "free", "hold", "report", "exit" };
+static const char *const verb_names[] = { "anon", "file", "tmpfs", "touch", "read", "free", "hold", "report", "exit" };
 
 const char *verb_name(enum verb verb)
 {
@@ -104,7 +104,7 @@ static int parse_number(const char *text, double *number)
 static int parse_argument(struct command *command, const char *word)
 {
 	double number = 0;
-	int of_region = command->verb == TOUCH || command->verb == FREE;
+	int of_region = command->verb == TOUCH || command->verb == READ || command->verb == FREE;
 
 	if (of_region && !strcmp(word, "all"))
 		return 0;

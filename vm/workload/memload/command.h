@@ -6,7 +6,7 @@
 
 #define MAX_THREADS 64
 
-enum verb { ANON, FILE_CACHE, TMPFS, TOUCH, FREE, HOLD, REPORT, EXIT };
+enum verb { ANON, FILE_CACHE, TMPFS, TOUCH, READ, FREE, HOLD, REPORT, EXIT };
 
 struct command {
 	enum verb verb;

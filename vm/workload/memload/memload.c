@@ -12,6 +12,7 @@
  *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
  *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
  *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
+ *   read [ID]        the same, and write nothing: no page becomes dirty
  *   free [ID|all]    give memory back and delete the file of one region, or of all
  *   hold [SECONDS]   do nothing for so long; without a number, for ever
  *   report           say what is held now
@@ -75,7 +76,8 @@ static int run(const struct command *command)
 	case TMPFS:
 		return allocate(command);
 	case TOUCH:
-		return touch_regions(command);
+	case READ:
+		return look_at_regions(command);
 	case FREE:
 		return free_regions(command);
 	case HOLD:

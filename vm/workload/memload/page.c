@@ -17,7 +17,7 @@ uint64_t page_bytes(void)
 	return known;
 }
 
-/* What touch looks for: the first of the bytes that only this page of this region has. */
+/* What touch and read look for: the first of the bytes that only this page of this region has. */
 static uint64_t first_word(int id, uint64_t offset)
 {
 	return ((uint64_t)id << 48 ^ offset) * 0x9e3779b97f4a7c15ULL | 1;
@@ -49,20 +49,39 @@ int put_page(struct region *region, uint64_t offset)
 	return pwrite(region->fd, scratch, page_bytes(), (off_t)offset) == (ssize_t)page_bytes() ? 0 : -1;
 }
 
-int touch_page(struct region *region, uint64_t offset)
+/* The page's first word, which it is given back if asked for: 0, or -1. */
+static int take_word(struct region *region, uint64_t offset, int give_back, uint64_t *word)
 {
-	uint64_t word = 0;
-
 	if (region->map) {
 		volatile uint64_t *page = (volatile uint64_t *)(void *)(region->map + offset);
 
-		word = *page;
-		*page = word;
-	} else if (pread(region->fd, &word, sizeof word, (off_t)offset) != sizeof word ||
-		   pwrite(region->fd, &word, sizeof word, (off_t)offset) != sizeof word) {
-		return -1;
+		*word = *page;
+		if (give_back)
+			*page = *word;
+		return 0;
 	}
+	if (pread(region->fd, word, sizeof *word, (off_t)offset) != sizeof *word)
+		return -1;
+	return !give_back || pwrite(region->fd, word, sizeof *word, (off_t)offset) == sizeof *word ? 0 : -1;
+}
+
+static int look_at_page(struct region *region, uint64_t offset, int give_back)
+{
+	uint64_t word = 0;
+
+	if (take_word(region, offset, give_back, &word))
+		return -1;
 	return word == first_word(region->id, offset) ? 0 : 1;
+}
+
+int touch_page(struct region *region, uint64_t offset)
+{
+	return look_at_page(region, offset, 1);
+}
+
+int read_page(struct region *region, uint64_t offset)
+{
+	return look_at_page(region, offset, 0);
 }
 
 int timed(int (*act)(struct region *, uint64_t), struct region *region, uint64_t offset, double *longest)

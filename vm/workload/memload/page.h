@@ -25,6 +25,9 @@ int put_page(struct region *region, uint64_t offset);
 /* Read and write back the first word of a page: both the fault and what the page holds count. 1 if it is wrong. */
 int touch_page(struct region *region, uint64_t offset);
 
+/* The same without writing, so that the page does not become dirty. */
+int read_page(struct region *region, uint64_t offset);
+
 /* Do this to a page and keep the longest wait, in seconds. */
 int timed(int (*act)(struct region *, uint64_t), struct region *region, uint64_t offset, double *longest);
 

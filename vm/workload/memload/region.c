@@ -112,8 +112,9 @@ static int done(const struct command *command, uint64_t bytes, uint64_t wrong, d
 	return 0;
 }
 
-int touch_regions(const struct command *command)
+int look_at_regions(const struct command *command)
 {
+	int (*look)(struct region *, uint64_t) = command->verb == READ ? read_page : touch_page;
 	uint64_t bytes = 0, wrong = 0;
 	double longest = 0;
 
@@ -121,10 +122,10 @@ int touch_regions(const struct command *command)
 		return failed("no such region", 0);
 	for (struct region *region = NULL; (region = next_chosen(command, region));) {
 		for (uint64_t offset = 0; offset < region->bytes; offset += page_bytes()) {
-			int state = timed(touch_page, region, offset, &longest);
+			int state = timed(look, region, offset, &longest);
 
 			if (state < 0)
-				return failed("touch", errno);
+				return failed(verb_name(command->verb), errno);
 			wrong += (uint64_t)state;
 		}
 		bytes += region->bytes;

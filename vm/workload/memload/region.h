@@ -6,7 +6,7 @@
 
 /* Run one command of these verbs, and say what came of it: 0, or -1. */
 int allocate(const struct command *command);
-int touch_regions(const struct command *command);
+int look_at_regions(const struct command *command);
 int free_regions(const struct command *command);
 int report_held(void);
 

@@ -249,7 +249,7 @@ _RULES: Mapping[str, _Rule] = {
         source="Reserve Compute Resources for System Daemons; kernel cgroup-v2.rst, memory.min",
     ),
     "pace": _Rule(
-        rule="what protection keeps in memory need not be read again, so a program that touches it keeps its pace",
+        rule="what protection keeps in memory need not be read again, so a program that reads it keeps its pace",
         revision=_V2,
         source="KEP-2570, motivation; kernel cgroup-v2.rst, memory.min and memory.low",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),

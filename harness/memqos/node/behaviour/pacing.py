@@ -3,6 +3,10 @@
 Never by an absolute time: a host that is busy makes everything slower, and what is compared with each other was
 measured within seconds. Whether one program keeps more of its pace than another is a matter of how the turns of both
 are ranked.
+
+What is timed only reads. A program that writes page cache also sleeps for what the kernel allows of dirty pages, which
+becomes less with what its cgroups have left, protected or not (mm/page-writeback.c, balance_dirty_pages;
+mm/memcontrol.c, mem_cgroup_wb_stats): on 7.2 that was half of the pace of a program that had lost nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +23,18 @@ from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
-from memqos.workload.command import Anon, Free, Hold, Touch
+from memqos.workload.command import Anon, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["TURNS", "Paces", "Turn", "chance", "touch_ms", "turns_of"]
+__all__ = ["TURNS", "Paces", "Turn", "chance", "read_ms", "turns_of"]
 
 TURNS = 6
 """So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
 
-TOUCHES = 3
+READS = 3
 """Of which the quickest counts: the first one of a turn fetches what was lost in the turn before."""
 
-_VERBS = ("hold", "touch")
+_VERBS = ("hold", "read")
 
 SURE = Fraction(1, 20)
 """The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence."""
@@ -38,7 +42,7 @@ SURE = Fraction(1, 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """How long it took a program to touch all of its memory, alone and beside the aggressor: ms, above zero."""
+    """How long it took a program to read all of its memory, alone and beside the aggressor: ms, above zero."""
 
     undisturbed: float
     disturbed: float
@@ -90,10 +94,10 @@ def turns_of(neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *
     neighbour.until_done()
     turns: dict[str, list[Turn]] = {one.key: [] for one in victims}
     for _ in range(TURNS):
-        undisturbed = _touched(victims)
+        undisturbed = _read(victims)
         neighbour.do(Anon(size=takes))
         neighbour.until_done()
-        disturbed = _touched(victims)
+        disturbed = _read(victims)
         neighbour.do(Free())
         neighbour.until_done()
         for key in undisturbed.keys() & disturbed.keys():
@@ -101,17 +105,17 @@ def turns_of(neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *
     return turns
 
 
-def _touched(victims: Sequence[WatchedContainer]) -> dict[str, float]:
-    """Have each of these touch its memory, one after the other, TOUCHES times: the fewest milliseconds, by its key.
+def _read(victims: Sequence[WatchedContainer]) -> dict[str, float]:
+    """Have each of these read its memory, one after the other, READS times: the fewest milliseconds, by its key.
 
     What is lost and has no room is lost again each time; what a busy host adds is not.
     """
     took: dict[str, list[float]] = {}
-    for _ in range(TOUCHES):
+    for _ in range(READS):
         for one in victims:
-            one.do(Hold(seconds=0), Touch())
+            one.do(Hold(seconds=0), Read())
             one.until_done()
-            if (milliseconds := touch_ms(one.samples[-1].report)) is not None and not one.has_ended:
+            if (milliseconds := read_ms(one.samples[-1].report)) is not None and not one.has_ended:
                 took.setdefault(one.key, []).append(milliseconds)
     return {key: min(each) for key, each in took.items()}
 
@@ -138,8 +142,8 @@ def spread(kept: Sequence[float]) -> str:
     return f"{middle} % ({low} to {high})"
 
 
-def touch_ms(report: Sequence[ReportLine]) -> float | None:
-    """Milliseconds from the end of the last hold to the end of the touch after it, at least one; None without both."""
+def read_ms(report: Sequence[ReportLine]) -> float | None:
+    """Milliseconds from the end of the last hold to the end of the read after it, at least one; None without both."""
     begun, ended = (
         max((line.ms for line in report if isinstance(line, Done) and line.verb == verb), default=None)
         for verb in _VERBS

@@ -208,14 +208,14 @@ class Watch:
         return Crowded(containers=everyone, above=self._above())
 
     def disturb(self, neighbour: str, *victims: str) -> Paces:
-        """Time how long each victim takes to touch its memory, alone and while `neighbour` presses, TURNS times.
+        """Time how long each victim takes to read its memory, alone and while `neighbour` presses, TURNS times.
 
         It presses as `press` does below kubepods' limit, and gives all back at the end of each turn, after which the
         victims fetch what they lost before they are timed again. UsageError as of `press`.
         """
         pressure = self.press(neighbour)
-        touched = [self.container(name) for name in victims]
-        turns = turns_of(self.container(neighbour), touched, takes=pressure.squeeze.takes)
+        timed = [self.container(name) for name in victims]
+        turns = turns_of(self.container(neighbour), timed, takes=pressure.squeeze.takes)
         return Paces(containers=list(self._containers.values()), above=self._above(), turns=turns)
 
     def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
