@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.engine.translate import oci
 from memqos.engine.translate.resources import OciResources, OciTranslation
-from memqos.engine.translate.runtime_rules import runtime_writes
+from memqos.engine.translate.runtime_rules import runtime_writes, scope_held
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.engine.translate.writes import RuntimeHost
 from memqos.errors import RuntimeCallError
@@ -276,6 +276,9 @@ class FakeRuntime:
         try:
             for name, text in writes.files:
                 self._cgroups.put(holder, name, text)
+            if writes.subgroup:
+                for name, text in scope_held(writes).items():
+                    self._cgroups.put(cgroup, name, text)
         except RefusedError as error:
             raise _error(method, f"failed to write '{text}' to {holder}/{name}: {error}") from error
         return holder

@@ -61,8 +61,45 @@ def test_what_fails_first_is_told_and_not_what_fails_in_removing_it() -> None:
 @pytest.mark.parametrize("name", MODELLED)
 def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
     found = findings(name, runtimes=runtimes, driver=driver)
-    assert deviating(found) == set()
+    # crun is modelled with what it does wrong with its scope.
+    wrong = runtimes is FORKY and driver is CgroupDriver.SYSTEMD and name == "unified-swap-without-limit"
+    assert deviating(found) == ({"memory.swap.max of the scope"} if wrong else set())
     assert any(finding.set_by is Setter.RUNTIME for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("driver", "scoped"),
+    [(CgroupDriver.SYSTEMD, {"memory.high", "memory.max", "memory.swap.max"}), (CgroupDriver.CGROUPFS, set())],
+)
+def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: CgroupDriver, scoped: set[str]) -> None:
+    found = [one for one in findings("everything", runtimes=FORKY, driver=driver) if one.subject.startswith("scope of")]
+    assert {one.knob.removesuffix(" of the scope") for one in found} == scoped
+    assert {one.verdict for one in found} <= {Verdict.CONFORMS}
+    assert not [one for one in findings("everything") if one.subject.startswith("scope of")]
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "wrong"),
+    [
+        ("limit", "33554432", {"memory.max of the scope"}),
+        ("limit", "max", set()),
+        ("limit", "1073741824", set()),
+        ("nothing", "33554432", {"memory.max of the scope"}),
+    ],
+)
+def test_a_scope_that_allows_less_than_was_asked_deviates(name: str, held: str, wrong: set[str]) -> None:
+    """One that allows as much or more limits nothing."""
+
+    class NarrowsScope(Asked):
+        def start(self, container: Any, *, deadline: Any) -> None:
+            self.fake.start(container, deadline=deadline)
+            if container.name == "requested":
+                self.cgroups.put(self.path(container), "memory.max", held)
+
+    found = findings(name, NarrowsScope, FORKY)
+    assert deviating(found) == wrong
+    [scope] = [one for one in found if one.knob == "memory.max of the scope"]
+    assert (scope.subject, scope.observed) == ("scope of container requested", held)
 
 
 def test_updates_of_a_runtime_that_has_none_are_not_observable() -> None:

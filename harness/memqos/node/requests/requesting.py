@@ -50,6 +50,7 @@ from memqos.node.requests.beside import (
     written_by_others,
 )
 from memqos.node.requests.docker_stats import stats_findings
+from memqos.node.requests.scope import SCOPE_LIMITS, scope_findings
 from memqos.node.requests.surroundings import CPUSETS, Surroundings
 from memqos.node.requests.unnamed import UNNAMED, unnamed_findings
 from memqos.runtime.base import (
@@ -161,6 +162,10 @@ class Requests(Surroundings):
         findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
         files = reading.cgroups[path].files
         findings += unnamed_findings(path, files, subject=SUBJECT, asked=_named(container.requests))
+        scope = self.kubelet.layout.whole(parent, handle.id)
+        if scope != path:
+            limits = self._read([scope], [knob.value for knob in SCOPE_LIMITS]).cgroups[scope].files
+            findings += scope_findings(planned, scope, limits, subject=SUBJECT)
         score = self._score(oom_score_adj_of(container.requests[0]), path)
         findings.append(score)
         if score.verdict is Verdict.NOT_OBSERVABLE:
