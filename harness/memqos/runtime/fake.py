@@ -107,7 +107,7 @@ class FakeRuntime:
         if parent not in self._cgroups:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
         sandbox_id = self._new_id()
-        self._sandboxes[sandbox_id] = self._leaf(parent, sandbox_id)
+        self._sandboxes[sandbox_id] = self._layout.whole(parent, sandbox_id)
         holder = self._write("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
         self._cgroups.run_in(holder, _SANDBOX_SCORE)
         return SandboxHandle(id=sandbox_id, spec=spec)
@@ -130,7 +130,7 @@ class FakeRuntime:
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         self._containers[container_id] = _Container(
-            cgroup=self._leaf(parent, container_id), resources=resources, specification=asked
+            cgroup=self._layout.whole(parent, container_id), resources=resources, specification=asked
         )
         self._sandbox_of[container_id] = sandbox.id
         return container_handle(sandbox, spec, container_id)
@@ -261,9 +261,6 @@ class FakeRuntime:
 
     def _new_id(self) -> str:
         return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
-
-    def _leaf(self, parent: CgroupPath, container_id: str) -> CgroupPath:
-        return self._layout.whole(parent, container_id)
 
     def _write(
         self, method: str, cgroup: CgroupPath, asked: OciResources, stored: OciResources | None = None

@@ -214,8 +214,7 @@ class Watch:
         victims fetch what they lost before they are timed again. UsageError as of `press`.
         """
         pressure = self.press(neighbour)
-        timed = [self.container(name) for name in victims]
-        turns = turns_of(self.container(neighbour), timed, takes=pressure.squeeze.takes)
+        turns = turns_of(self.container(neighbour), [*map(self.container, victims)], takes=pressure.squeeze.takes)
         return Paces(containers=list(self._containers.values()), above=self._above(), turns=turns)
 
     def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
