@@ -182,6 +182,7 @@ def test_memory_has_moved_when_all_of_it_is_there_at_last(texts, verdict):
         (["anon N0=0 N1=8388608", "anon N0=262144 N1=4096"], Verdict.CONFORMS),
         (["anon N0=266240 N1=0", "anon N0=0 N1=8388608"], Verdict.DEVIATES),
         (["anon N0=0 N1=262144"], Verdict.DEVIATES),
+        (["anon N0=0 N1=0", "anon N0=0 N1=0"], Verdict.NOT_OBSERVABLE),
     ],
 )
 def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):

@@ -47,7 +47,7 @@ class Placed(Judged):
 
         For a program that never comes to hold what it asks for, and is killed: until it is dead it may take memory from
         any zone (kernel/cgroup/cpuset.c, cpuset_node_allowed), so one batch may be elsewhere. What the runtime uses
-        there to make it does not count.
+        there to make it does not count. Not observable of one of which nothing was counted anywhere.
         """
         running = [sample for sample in self.samples if sample.runs]
         spread = [one for sample in running if (one := numa_of(sample, kind)) is not None]
@@ -56,7 +56,8 @@ class Placed(Judged):
         holds = elsewhere <= SLACK < most.get(zone, 0)
         shown = _shown(kind, most) if spread else None
         expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
-        return self._finding(_NUMA_STAT, expected, shown, holds)
+        why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted nothing of it in the time that it ran"
+        return self._finding(_NUMA_STAT, expected, shown, holds, why_not=why)
 
     def spills_to(self, near: int, *, not_to: int) -> Finding:
         """When it held the most, more of its anonymous memory was on a zone than one batch, and no more on another."""
