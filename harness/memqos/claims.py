@@ -41,6 +41,10 @@ NEEDS: Mapping[str, str] = {
     "cgroup v1": "the machine's memory controller is on cgroup v1",
     "cgroup v2": "the machine's memory controller is on cgroup v2",
     "docker": "the runtime is the Docker Engine, which takes a HostConfig",
+    "oci": "the runtime is an OCI runtime that is driven directly, with bundles",
+    "unit properties": "the OCI runtime makes annotations properties of the container's systemd unit",
+    "options of update": "the OCI runtime's update takes options",
+    "events": "the OCI runtime has the command events",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 

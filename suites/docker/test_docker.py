@@ -6,6 +6,6 @@ they held before. Docker knows no pods: a pod is the cgroup parent that its cont
 """
 
 
-def test_request(qos_docker_request, qos_docker_requests, qos_evidence):
+def test_request(qos_request, qos_requests, qos_evidence):
     """Docker does what is asked and nothing else; what it may not take it refuses, and leaves nothing behind."""
-    qos_evidence.settle(qos_docker_requests(qos_docker_request))
+    qos_evidence.settle(qos_requests(qos_request))

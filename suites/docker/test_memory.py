@@ -33,6 +33,6 @@ def test_a_program_is_killed_at_its_memory(qos_node, qos_kubelet, qos_catalog, q
 
 
 @pytest.mark.claim("docker/stats-agree")
-def test_stats_agree_with_the_kernels_files(qos_docker_stats, qos_evidence):
+def test_stats_agree_with_the_kernels_files(qos_told_stats, qos_evidence):
     """The stats of a container that holds memory are what its files show."""
-    qos_evidence.settle(qos_docker_stats("docker-everything"))
+    qos_evidence.settle(qos_told_stats("docker-everything"))

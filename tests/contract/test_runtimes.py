@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, Traits, traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
@@ -16,6 +16,7 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
 from memqos.runtime.fake_docker import FakeDockerRuntime
+from memqos.runtime.fake_oci import FakeOciRuntime
 
 POD = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice")
 SANDBOX = SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent=str(POD), log_directory="/l")
@@ -60,6 +61,26 @@ def docker_case(driver: CgroupDriver) -> Iterator[RuntimeCase]:
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 def test_the_fake_docker(driver: CgroupDriver) -> None:
     check_runtime_contract(lambda: docker_case(driver))
+
+
+@contextlib.contextmanager
+def bundle_case(driver: CgroupDriver, oci: Traits) -> Iterator[RuntimeCase]:
+    cgroups = FakeCgroups()
+    cgroups.make(POD)
+    runtimes = Runtimes(cri=BUNDLES, oci=oci)
+    layout = runtimes.layout(driver)
+    yield RuntimeCase(
+        runtime=FakeOciRuntime(cgroups, driver=driver, runtimes=runtimes),
+        sandbox=SANDBOX,
+        container=ContainerSpec(name="a", image="memqos.local/memload:1", args=("hold",)),
+        read=lambda container, knob: cgroups.text(layout.container(POD, container.id), knob).strip(),
+    )
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("oci", [TRIXIE.oci, traits_of("crun", "1.28")], ids=str)
+def test_the_fake_of_bundles(driver: CgroupDriver, oci: Traits) -> None:
+    check_runtime_contract(lambda: bundle_case(driver, oci))
 
 
 class DropsUnified(FakeRuntime):

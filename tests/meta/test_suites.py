@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from memqos import claims
-from memqos.catalog.requests import load_docker_requests, load_requests
+from memqos.catalog.requests import load_all_requests
 
 SUITES = Path(__file__).parents[2] / "suites"
 FILES = sorted(SUITES.rglob("test_*.py"))
 CLAIMS = claims.load(SUITES)
-REQUESTS = {**load_requests(), **load_docker_requests()}
+REQUESTS = load_all_requests()
 
 MAY_IMPORT = {"pytest", "memqos", "memqos.testing"}
 
@@ -24,7 +24,7 @@ def functions_in(file: Path) -> Iterator[ast.FunctionDef]:
 
 def cited(file: Path, function: ast.FunctionDef) -> list[str]:
     """The claim ids in a test's markers, or those that a test of requests has as its cases."""
-    if any(argument.arg in {"qos_request", "qos_docker_request"} for argument in function.args.args):
+    if any(argument.arg == "qos_request" for argument in function.args.args):
         return [f"{file.parent.name}/{name}" for name in REQUESTS if f"{file.parent.name}/{name}" in CLAIMS]
     return [
         call.args[0].value

@@ -10,7 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import ManifestError, UsageError
 from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
-from memqos.node.requests.scope import SCOPE_LIMITS
+from memqos.node.requests.scope import SCOPE_FILES
 from memqos.report import junit, summary
 from memqos.report.bundle import Bundle
 from memqos.report.gone import known_gone
@@ -194,7 +194,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     for entry in entries:
         assert entry.claim in known, entry.name
         others = {"create", "update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
-        of_scope = {f"{knob} of the scope" for knob in SCOPE_LIMITS}
+        of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
     assert len({(entry.name, entry.claim) for entry in entries}) == len(entries) >= 2

@@ -1,4 +1,7 @@
-"""Requests for a container's resources, by name: fixtures/requests.toml in CRI's words, docker.toml in Docker's."""
+"""Requests for a container's resources, by name: in CRI's words, in Docker's, and in those of OCI runtimes.
+
+They are in fixtures/requests.toml, docker.toml and oci.toml.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,22 @@ from typing import Any, Generic, TypeVar
 
 from memqos.catalog.data import data_root
 from memqos.engine.translate.dockerd import HOST_CONFIG_FIELDS, HostConfig
+from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 from memqos.model.cri import ContainerResources
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["DockerRequestCase", "RequestCase", "load_docker_requests", "load_requests"]
+__all__ = [
+    "AnyRequestCase",
+    "DockerRequestCase",
+    "OciRequestCase",
+    "RequestCase",
+    "load_all_requests",
+    "load_docker_requests",
+    "load_oci_requests",
+    "load_requests",
+]
 
 _AMOUNTS = frozenset({"memory_limit_in_bytes", "memory_swap_limit_in_bytes"})
 _NUMBERS = frozenset({"cpu_period", "cpu_quota", "cpu_shares", "oom_score_adj"})
@@ -55,6 +69,18 @@ class DockerRequestCase(_Case[HostConfig]):
     """Asked of the Docker Engine in its own words."""
 
 
+class OciRequestCase(_Case[OciRequest]):
+    """Asked of an OCI runtime in its own words."""
+
+
+AnyRequestCase = RequestCase | DockerRequestCase | OciRequestCase
+
+
+def load_all_requests(root: Path | None = None) -> Mapping[str, AnyRequestCase]:
+    """The requests of all three files, by names that no two of them share; as `load_requests`."""
+    return {**load_requests(root), **load_docker_requests(root), **load_oci_requests(root)}
+
+
 def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
     """Every request of fixtures/requests.toml, by name. root: the folder that holds `fixtures`; None is memqos's own.
 
@@ -68,6 +94,12 @@ def load_docker_requests(root: Path | None = None) -> Mapping[str, DockerRequest
     """The same of fixtures/docker.toml, whose names are others."""
     file, found = _document(root, "docker.toml")
     return {name: DockerRequestCase(**_fields(name, fields, file, _host_config)) for name, fields in found.items()}
+
+
+def load_oci_requests(root: Path | None = None) -> Mapping[str, OciRequestCase]:
+    """The same of fixtures/oci.toml."""
+    file, found = _document(root, "oci.toml")
+    return {name: OciRequestCase(**_fields(name, fields, file, _oci_request)) for name, fields in found.items()}
 
 
 def _document(root: Path | None, name: str) -> tuple[str, Mapping[str, object]]:
@@ -118,6 +150,75 @@ def _host_config(fields: object, file: str, where: str) -> dict[str, int | str]:
         name: str(value) if name.startswith("Cpuset") else _amount(value, file, f"{where}.{name}")
         for name, value in fields.items()
     }
+
+
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "memory": {
+        "limit": "memory_limit",
+        "reservation": "memory_reservation",
+        "swap": "memory_swap",
+        "checkBeforeUpdate": "check_before_update",
+    },
+    "cpu": {
+        "shares": "cpu_shares",
+        "quota": "cpu_quota",
+        "period": "cpu_period",
+        "cpus": "cpus",
+        "mems": "mems",
+    },
+}
+_OCI_WORDS = frozenset({*_SECTIONS, "unified", "annotations", "options"})
+
+
+def _oci_request(fields: object, file: str, where: str) -> OciRequest:
+    if not isinstance(fields, dict) or set(fields) - _OCI_WORDS:
+        raise ManifestError.at(
+            "a request has parts of linux.resources, annotations, and options.",
+            file=file,
+            field=where,
+            got=fields,
+            next_step=f"Known: {', '.join(sorted(_OCI_WORDS))}.",
+        )
+    resources: dict[str, Any] = {"unified": _texts(fields.get("unified", {}), file, f"{where}.unified")}
+    for name, known in _SECTIONS.items():
+        section = fields.get(name, {})
+        if not isinstance(section, dict) or set(section) - set(known):
+            told = f"Known: {', '.join(known)}."
+            raise ManifestError.at(
+                "it has fields of linux.resources.", file=file, field=f"{where}.{name}", got=section, next_step=told
+            )
+        for field, value in section.items():
+            resources[known[field]] = _oci_value(field, value, file, f"{where}.{name}.{field}")
+    annotations = _texts(fields.get("annotations", {}), file, f"{where}.annotations")
+    options = _is_true(fields.get("options", False), file, f"{where}.options")
+    request = OciRequest(resources=OciResources(**resources), annotations=annotations, options=options)
+    try:
+        _ = request.unit_properties
+    except ValueError as error:
+        raise ManifestError.at(f"{error}.", file=file, field=f"{where}.annotations", got=annotations) from None
+    return request
+
+
+def _oci_value(name: str, value: object, file: str, where: str) -> int | str | bool:
+    if name == "checkBeforeUpdate":
+        return _is_true(value, file, where)
+    if name not in {"cpus", "mems"}:
+        return _amount(value, file, where)
+    if isinstance(value, str):
+        return value
+    raise ManifestError.at('it is a list such as "0-1,3".', file=file, field=where, got=value)
+
+
+def _is_true(value: object, file: str, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ManifestError.at("it is true or false.", file=file, field=where, got=value)
+
+
+def _texts(value: object, file: str, where: str) -> dict[str, str]:
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return value
+    raise ManifestError.at("it has a text for each name.", file=file, field=where, got=value)
 
 
 def _value(name: str, value: object, file: str, where: str) -> Any:

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from memqos.engine.translate.versions import BUNDLES, CRI_RUNTIMES, DRIVEN_DIRECTLY, Runtimes, traits_of_program
 
-from memqos.engine.translate.versions import (
-    BUNDLES,
-    CRI_RUNTIMES,
-    DRIVEN_DIRECTLY,
-    RuntimeName,
-    Runtimes,
-    Traits,
-    traits_of,
-)
-
-__all__ = ["UNKNOWN", "runtimes_of"]
-
-UNKNOWN = "of unknown version"
+__all__ = ["runtimes_of"]
 
 
 def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> Runtimes:
@@ -28,14 +16,7 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     driven directly.
     """
     return Runtimes(
-        cri=_known(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
-        oci=_known(oci, oci_version, DRIVEN_DIRECTLY),
+        cri=traits_of_program(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
+        oci=traits_of_program(oci, oci_version, DRIVEN_DIRECTLY),
         hugetlb=hugetlb,
     )
-
-
-def _known(name: str, version: str, known: tuple[RuntimeName, ...]) -> Traits:
-    """The traits of this version, or those of the first of the known with a version that is not."""
-    if name in known:
-        return traits_of(name, version)
-    return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")

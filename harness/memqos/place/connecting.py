@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from memqos.clock import Deadline
-from memqos.engine.translate.versions import TRIXIE, RuntimeName, traits_of
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, traits_of_program
 from memqos.errors import UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OfferedRuntime, RequestRecorder
@@ -28,8 +28,7 @@ def runtime_connected(
 ) -> Iterator[Runtime]:
     """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""
     if offer.is_direct:
-        is_runsc = offer.oci.name == RuntimeName.RUNSC
-        oci = traits_of(RuntimeName.RUNSC, offer.oci.version) if is_runsc else TRIXIE.oci
+        oci = traits_of_program(offer.oci.name, offer.oci.version, DRIVEN_DIRECTLY)
         with attended(target) as near:
             direct = OciRuntime(near, program=offer.handlers[driver], driver=driver, oci=oci, record=record)
             direct.greet(deadline=deadline)

@@ -22,6 +22,7 @@ from memqos.probe.facts import TargetFacts
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
 from memqos.runtime.fake_docker import FakeDockerRuntime
+from memqos.runtime.fake_oci import FakeOciRuntime
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 __all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakePlace"]
@@ -37,6 +38,11 @@ FAKE_FACTS = NodeFacts(
     kernel="6.12",
 )
 """Two zones of 1 GiB with a CPU each, and half a GiB of swap."""
+
+_KINDS: Mapping[RuntimeName, type[FakeRuntime]] = {
+    RuntimeName.DOCKER: FakeDockerRuntime,
+    RuntimeName.BUNDLES: FakeOciRuntime,
+}
 
 FAKE_RUNTIME = "fake"
 """The one runtime of a fake place."""
@@ -94,7 +100,7 @@ class FakePlace:
     def runtime(self, driver: CgroupDriver) -> FakeRuntime:
         """The runtime under this driver: one and the same for as long as the place is there."""
         if driver not in self._runtimes:
-            kind = FakeDockerRuntime if self._engines.cri.runtime is RuntimeName.DOCKER else FakeRuntime
+            kind = _KINDS.get(self._engines.cri.runtime, FakeRuntime)
             self._runtimes[driver] = kind(self._cgroups, driver=driver, runtimes=self._engines)
         return self._runtimes[driver]
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "qos_conversation",
-    "qos_docker_requests",
-    "qos_docker_stats",
     "qos_kubelets_in_turn",
     "qos_life",
     "qos_requests",
     "qos_together",
+    "qos_told_oom",
+    "qos_told_stats",
 ]
 
 
@@ -101,8 +101,10 @@ def qos_requests(
     qos_node: NodeUnderTest,  # noqa: ARG001 - where they are made
     qos_catalog: Catalogue,
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Asks the runtime itself: called with the name of a request of fixtures/requests.toml it gives the findings.
+    """Asks the runtime itself: called with the name of a request it gives the findings.
 
+    Requests are in CRI's words in fixtures/requests.toml, in Docker's in docker.toml, in those of OCI runtimes in
+    oci.toml.
     The containers are made in pods that ask for nothing, under a kubelet whose rules are about none of it. The requests
     of the tests that come next are made as well, side by side.
     """
@@ -112,37 +114,36 @@ def qos_requests(
         yield _NOBODY_ASKS
         return
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
-    with asked_ahead(request.node, pod, kubelet, qos_catalog.request, parameter="qos_request") as findings:
-        yield findings
-
-
-@pytest.fixture(scope="module")
-def qos_docker_requests(
-    request: pytest.FixtureRequest,
-    qos_node: NodeUnderTest,  # noqa: ARG001
-    qos_catalog: Catalogue,
-) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """The same of the Docker Engine in its own words, with the name of a request of fixtures/docker.toml."""
-    from memqos.plugin.machines.ahead import asked_ahead
-
-    if not _is_asked(request.node):
-        yield _NOBODY_ASKS
-        return
-    pod, kubelet, asked = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), qos_catalog.docker_request
-    with asked_ahead(request.node, pod, kubelet, asked, parameter="qos_docker_request") as findings:
+    with asked_ahead(request.node, pod, kubelet, qos_catalog.any_request) as findings:
         yield findings
 
 
 @pytest.fixture
-def qos_docker_stats(
+def qos_told_stats(
     request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Called with such a name, makes a container that holds memory, and gives what Docker's stats tell of it."""
+    """Called with the name of a request, makes a container that holds memory, and gives what is told of its use."""
     if not _is_asked(request.node.getparent(pytest.Module)):
         yield _NOBODY_ASKS
         return
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
-        yield lambda name: requests.judge_stats(qos_catalog.docker_request(name))
+        yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
+
+
+@pytest.fixture
+def qos_told_oom(
+    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """Called with the name of a request of fixtures/oci.toml, gives what the runtime's events tell of an OOM kill.
+
+    The container that is made with it asks for 96 MiB.
+    """
+    if not _is_asked(request.node.getparent(pytest.Module)):
+        yield _NOBODY_ASKS
+        return
+    program = qos_catalog.pod("over-limit").containers[0]
+    with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
+        yield lambda name: requests.judge_oom_event(qos_catalog.oci_request(name), program)
 
 
 _NOBODY_ASKS: Any = None

@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 
 from memqos.clock import Deadline
 from memqos.model.cri import ContainerResources
-from memqos.model.node import CgroupDriver
 
 __all__ = [
+    "OF_BUNDLES",
     "CallRecord",
     "CallRecorder",
     "Capability",
@@ -27,8 +27,6 @@ __all__ = [
     "RuntimeVersion",
     "SandboxHandle",
     "SandboxSpec",
-    "SpeaksCri",
-    "SpeaksDocker",
     "Traces",
     "keep_none",
 ]
@@ -46,6 +44,14 @@ class Capability(StrEnum):
     CGROUP_DRIVER_REPORT = "RuntimeConfig"
     CRI = "CRI"
     HOST_CONFIG = "HostConfig"
+    BUNDLE = "bundle"
+    UNIT_PROPERTIES = "unit properties"
+    UPDATE_OPTIONS = "options of update"
+    EVENTS = "events"
+
+
+OF_BUNDLES = frozenset({Capability.BUNDLE, Capability.UNIT_PROPERTIES, Capability.UPDATE_OPTIONS, Capability.EVENTS})
+"""What can be asked where no daemon is in between."""
 
 
 class ContainerState(StrEnum):
@@ -176,46 +182,6 @@ CallRecorder = Callable[[CallRecord], None]
 
 def keep_none(_: CallRecord) -> None:
     """The recorder of somebody who keeps no evidence."""
-
-
-@runtime_checkable
-class SpeaksCri(Protocol):
-    """What a runtime can that has Capability.CRI: tell what pods and containers use, and its cgroup driver."""
-
-    @property
-    def reported_driver(self) -> CgroupDriver | None:
-        """The cgroup driver that it says it has; None if it does not know RuntimeConfig."""
-        ...
-
-    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
-        ...
-
-    def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """PodSandboxStats, the same."""
-        ...
-
-
-@runtime_checkable
-class SpeaksDocker(Protocol):
-    """What a runtime can that has Capability.HOST_CONFIG: take requests in Docker's own words, and tell its stats.
-
-    config: fields of HostConfig that are about resources, by their names in the API.
-    """
-
-    def create_as(
-        self, sandbox: SandboxHandle, spec: ContainerSpec, config: Mapping[str, int | str], *, deadline: Deadline
-    ) -> ContainerHandle:
-        """Make a container without starting it, with this in the place of the spec's resources."""
-        ...
-
-    def update_as(self, container: ContainerHandle, config: Mapping[str, int | str], *, deadline: Deadline) -> None:
-        """Change what is named, and nothing else."""
-        ...
-
-    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """What a running container uses, as the API names it."""
-        ...
 
 
 @runtime_checkable

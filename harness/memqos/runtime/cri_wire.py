@@ -19,6 +19,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime._proto import cri_pb2
 from memqos.runtime.base import (
+    OF_BUNDLES,
     Capability,
     ContainerHandle,
     ContainerSpec,
@@ -212,7 +213,7 @@ def cgroup_driver_from_wire(message: cri_pb2.RuntimeConfigResponse) -> CgroupDri
 
 def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozenset[Capability]:
     """What a CRI runtime of this name and version can say; an unknown name is taken to keep the whole of CRI v1."""
-    able = set(Capability) - {Capability.HOST_CONFIG}
+    able = set(Capability) - {Capability.HOST_CONFIG, *OF_BUNDLES}
     if not reports_driver:
         able.discard(Capability.CGROUP_DRIVER_REPORT)
     if version.name == "cri-o" and _minor(version.version) < _CRIO_UPDATES_UNIFIED:

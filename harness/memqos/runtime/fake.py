@@ -1,7 +1,7 @@
 """A runtime in memory over a fake cgroup tree, which does with resources what containerd and runc do.
 
-For developing suites and for tests of memqos itself. It never gives conformance results: it holds what memqos believes
-of a runtime, and so can only agree with it. Its containers do not run anything; a test ends one with `finish`.
+For developing suites and for tests of memqos itself, never for conformance results: it holds what memqos believes of a
+runtime, and so can only agree. Its containers do not run anything; a test ends one with `finish`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import (
+    OF_BUNDLES,
     Capability,
     ContainerHandle,
     ContainerSpec,
@@ -94,8 +95,8 @@ class FakeRuntime:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All but a report of the cgroup driver, as containerd 1.7."""
-        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.HOST_CONFIG}
+        """As containerd 1.7."""
+        return frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.HOST_CONFIG, *OF_BUNDLES}
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:  # noqa: ARG002 - nothing takes time here
         """Itself."""

@@ -49,7 +49,7 @@ class FakeDockerRuntime(FakeRuntime):
         known = self._known(container, "ContainerUpdate")
         answer = _accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
         self._write("ContainerUpdate", known.cgroup, answer.resources, known.specification)
-        known.specification = answer.over(known.specification)
+        known.specification = answer.resources.over(known.specification)
         self._kept[container.id] = answer.held
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002

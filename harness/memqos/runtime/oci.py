@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
+from memqos.engine.translate.oci_request import OciRequest
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Traits
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.runtime import oci_commands
+from memqos.runtime import oci_answers, oci_commands
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -35,6 +36,7 @@ from memqos.runtime.base import (
     keep_none,
 )
 from memqos.runtime.bundle import bundle_config, cgroups_path
+from memqos.runtime.oci_answers import command_refusal
 from memqos.runtime.oci_commands import GONE, BundleFolders
 from memqos.runtime.recorded import RecordedCalls
 from memqos.target.base import CommandResult, Target
@@ -42,9 +44,6 @@ from memqos.target.base import CommandResult, Target
 __all__ = ["OciRuntime"]
 
 _KILLED = 137
-_ROOM, _WORDS = 1 << 16, 2000
-"""Characters of what a runtime printed that are kept of each call, and those that are told."""
-
 _OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
 """As little as memory needs: no stack of network of its own, and files on the disk that a bundle has."""
 
@@ -85,9 +84,8 @@ class OciRuntime:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All that is not CRI's or Docker's alone, and of runsc what its version can."""
-        able = frozenset(Capability) - {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
-        return able - _lacking(self._oci, self._driver)
+        """All that is not CRI's or Docker's alone, and of crun and runsc what they can."""
+        return oci_answers.able(self._oci, self._driver)
 
     def greet(self, *, deadline: Deadline) -> None:
         """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""
@@ -114,11 +112,31 @@ class OciRuntime:
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """Write a bundle and `create` from it."""
+        return self._made(
+            sandbox, spec, translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True), deadline=deadline
+        )
+
+    def create_from(
+        self, sandbox: SandboxHandle, spec: ContainerSpec, request: OciRequest, *, deadline: Deadline
+    ) -> ContainerHandle:
+        """The same of linux.resources and annotations as they are."""
+        asked = OciTranslation(resources=request.resources)
+        return self._made(sandbox, spec, asked, annotations=request.annotations, deadline=deadline)
+
+    def _made(
+        self,
+        sandbox: SandboxHandle,
+        spec: ContainerSpec,
+        translation: OciTranslation,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        deadline: Deadline,
+    ) -> ContainerHandle:
         program = oci_commands.program_of(spec.image)
         if program is None:
-            raise _refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
+            raise command_refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
         container_id = uuid.uuid4().hex + uuid.uuid4().hex
-        asked = self._read("create", translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True))
+        asked = self._read("create", translation)
         log = posixpath.join(sandbox.spec.log_directory, spec.log or f"{spec.name}.log")
         config = bundle_config(
             args=[*(spec.command or (f"/{program}",)), *spec.args],
@@ -126,6 +144,7 @@ class OciRuntime:
             resources=asked,
             oom_score_adj=spec.resources.oom_score_adj,
             mounts=spec.mounts,
+            annotations=annotations,
         )
         argv = oci_commands.making(self._places, sandbox=sandbox.id, container=container_id, program=program, log=log)
         result = self._run("create", container_id, argv, deadline=deadline, document=config)
@@ -134,7 +153,7 @@ class OciRuntime:
         pid, words = oci_commands.conmon_answer(result.text)
         if not pid:
             self._run("delete", container_id, self._deleting(sandbox, container_id), deadline=deadline)
-            raise _refusal("create", "REFUSED", f"{self._name} {words}")
+            raise command_refusal("create", "REFUSED", f"{self._name} {words}")
         self._asked[container_id] = asked
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log)
 
@@ -146,9 +165,38 @@ class OciRuntime:
         """`update --resources -` with all that was asked for so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
         asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
-        argv = [*self._places.command, "update", "--resources", "-", container.id]
+        argv = oci_commands.updating(self._places, container.id)
         self._must("update", container, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked
+
+    def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
+        """`update` with what is named alone: as a document, or as options."""
+        options = tuple(request.command_line()) if request.options else ()
+        argv = oci_commands.updating(self._places, container.id, options)
+        document = None if options else request.resources.document()
+        self._must("update", container, argv, deadline=deadline, document=document)
+        self._asked[container.id] = request.resources.over(self._asked.get(container.id, OciResources()))
+
+    def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
+        """`events --stats`."""
+        argv = [*self._places.command, "events", "--stats", container.id]
+        result = self._run("events", container.id, argv, deadline=deadline)
+        if result.status:
+            raise self._error("events", result)
+        return oci_answers.stats_of(result.text)
+
+    def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """`events`, with its output in the bundle."""
+        argv = oci_commands.following(self._places, sandbox=container.sandbox.id, container=container.id)
+        self._must("events", container, argv, deadline=deadline)
+
+    def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
+        """What `events` wrote there until now; RuntimeCallError with its words if it failed."""
+        argv = oci_commands.followed(self._places, sandbox=container.sandbox.id, container=container.id)
+        result = self._run("events", container.id, argv, deadline=deadline)
+        if result.status:
+            raise self._error("events", result)
+        return oci_answers.event_types(result.text)
 
     def update_sandbox(
         self,
@@ -159,14 +207,16 @@ class OciRuntime:
         deadline: Deadline,  # noqa: ARG002
     ) -> None:
         """No command of an OCI runtime is about pods."""
-        raise _refusal("UpdatePodSandboxResources", "UNIMPLEMENTED", f"{self._name} knows no sandbox {sandbox.id}")
+        raise command_refusal(
+            "UpdatePodSandboxResources", "UNIMPLEMENTED", f"{self._name} knows no sandbox {sandbox.id}"
+        )
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """`state`, and what conmon kept of a container that ended."""
         argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
         result = self._run("state", container.id, argv, deadline=deadline)
         if result.status == GONE:
-            raise _refusal("state", "NOT_FOUND", f"there is no container '{container.id}'")
+            raise command_refusal("state", "NOT_FOUND", f"there is no container '{container.id}'")
         if result.status:
             raise self._error("state", result)
         seen = oci_commands.seen(result.text)
@@ -214,7 +264,7 @@ class OciRuntime:
 
     def _read(self, method: str, translation: OciTranslation) -> OciResources:
         """What of a request the program reads."""
-        return _accepted(method, as_read(translation, self._oci, self._driver))
+        return oci_answers.accepted(method, as_read(translation, self._oci, self._driver))
 
     def _deleting(self, sandbox: SandboxHandle, container_id: str) -> list[str]:
         return oci_commands.deleting(self._places, sandbox=sandbox.id, container=container_id)
@@ -240,46 +290,9 @@ class OciRuntime:
         stdin = b"" if document is None else json.dumps(document).encode()
         with self._calls.call(method, {"id": about, "argv": list(argv), **said}, deadline) as call:
             result = self._target.run(argv, deadline=deadline, stdin=stdin)
-            call.reply = _answer(result)
+            call.reply = oci_answers.answer(result)
         return result
 
     def _error(self, method: str, result: CommandResult) -> RuntimeCallError:
         said = (result.error_text.strip() or result.text.strip())[-600:]
-        return _refusal(method, f"status {result.status}", f"{self._name}: {said or 'it gave no reason'}")
-
-
-def _answer(result: CommandResult) -> dict[str, object]:
-    return {"status": result.status, "stdout": _kept(result.text), "stderr": _kept(result.error_text)}
-
-
-def _kept(text: str, room: int = _ROOM) -> str:
-    """A text as it is, or its beginning and its end where a runtime said more than anybody reads."""
-    left_out = len(text) - room
-    return text if left_out <= 0 else f"{text[: room // 2]}\n… {left_out} characters …\n{text[-room // 2 :]}"
-
-
-def _lacking(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
-    """What runsc cannot say, by its version."""
-    if oci.runtime is not RuntimeName.RUNSC:
-        return frozenset()
-    lacking: set[Capability] = set()
-    if driver is CgroupDriver.SYSTEMD or not oci.has(Feature.READS_UNIFIED):
-        lacking |= {Capability.UNIFIED, Capability.UPDATE_UNIFIED}
-    if not oci.has(Feature.HAS_UPDATE):
-        lacking |= {Capability.UPDATE, Capability.UPDATE_UNIFIED}
-    return frozenset(lacking)
-
-
-def _accepted(method: str, translation: OciTranslation) -> OciResources:
-    if translation.refusal:
-        raise _refusal(method, "REFUSED", translation.refusal)
-    return translation.resources
-
-
-def _refusal(method: str, code: str, details: str) -> RuntimeCallError:
-    said = _kept(details, _WORDS)
-    return RuntimeCallError(
-        f"{method} ended in an error ({code}): {said}",
-        where=method,
-        data={"method": method, "code": code, "details": said},
-    )
+        return command_refusal(method, f"status {result.status}", f"{self._name}: {said or 'it gave no reason'}")

@@ -8,6 +8,7 @@ the word of an OOM kill and the output in the kubelet's log format.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memqos.errors import MachineryError
@@ -21,11 +22,14 @@ __all__ = [
     "conmon_answer",
     "deleting",
     "entering",
+    "followed",
+    "following",
     "killing",
     "looking",
     "making",
     "program_of",
     "seen",
+    "updating",
 ]
 
 ROOTS = "/var/lib/memqos/rootfs"
@@ -95,12 +99,41 @@ for bundle in "$sandbox"/$which; do
     test -d "$bundle" || continue
     id=${bundle##*/}
     "$@" delete --force "$id" || status=$?
+    { IFS= read -r pid < "$bundle/events.pid" && kill "$pid"; } 2>/dev/null
     umount "$bundle/rootfs" 2>/dev/null
     rm -rf "$bundle" "SOCKETS/$id"
 done
 test "$which" != "*" || test ! -d "$sandbox" || rmdir "$sandbox"
 exit $status
 """
+
+_FOLLOW = """\
+bundle=$1; shift
+"$@" > "$bundle/events.json" 2> "$bundle/events.err" < /dev/null &
+pid=$!
+echo "$pid" > "$bundle/events.pid"
+n=200
+while kill -0 "$pid" 2>/dev/null && test "$n" -gt 0; do
+    case "$(readlink /proc/"$pid"/fd/* 2>/dev/null)" in *inotify*) exit 0;; esac
+    sleep 0.05
+    n=$((n - 1))
+done
+exit 0
+"""
+"""It comes back once `events` waits for changes of files, which is how it hears of an OOM kill on cgroup v2."""
+
+_FOLLOWED = """\
+bundle=$1
+read -r pid < "$bundle/events.pid"
+if ! test -s "$bundle/events.json" && test -s "$bundle/events.err" && ! kill -0 "$pid" 2>/dev/null; then
+    cat "$bundle/events.err" >&2
+    exit 1
+fi
+cat "$bundle/events.json"
+"""
+
+_SELDOM = "3600s"
+"""Between one report of stats and the next, where those are not what is waited for."""
 
 GONE = 9
 """The status by which `seen` says that there is no such container."""
@@ -221,6 +254,22 @@ def killing(places: BundleFolders, *, sandbox: str, container: str, grace: int) 
     """The command that ends a container: TERM, then KILL after `grace` seconds (0: at once)."""
     bundle = places.bundle(sandbox, container)
     return ["sh", "-c", _KILL, "memqos-kill", bundle, container, str(grace), *places.command]
+
+
+def updating(places: BundleFolders, container: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that changes a container: by options, or without any by the document that is its standard input."""
+    return [*places.command, "update", *(options or ("--resources", "-")), container]
+
+
+def following(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
+    """The command that leaves `events` running for a container; it ends with it, or is ended by `deleting`."""
+    bundle = places.bundle(sandbox, container)
+    return ["sh", "-c", _FOLLOW, "memqos-events", bundle, *places.command, "events", "--interval", _SELDOM, container]
+
+
+def followed(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
+    """The command that shows what `events` wrote until now; it fails with its words if it ended with them alone."""
+    return ["sh", "-c", _FOLLOWED, "memqos-followed", places.bundle(sandbox, container)]
 
 
 def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> list[str]:

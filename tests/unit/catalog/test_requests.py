@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memqos.catalog.requests import load_docker_requests, load_requests
+from memqos.catalog.requests import load_docker_requests, load_oci_requests, load_requests
+from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 
 
@@ -72,3 +73,55 @@ updates = [{ OomScoreAdj = 5 }]
 def test_what_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         load_docker_requests(written(tmp_path, text, "docker.toml"))
+
+
+def test_a_request_to_an_oci_runtime_is_in_its_specification_s_words(tmp_path: Path) -> None:
+    text = """
+[one]
+updates = [
+    { memory = { limit = "64Mi", checkBeforeUpdate = true }, options = true },
+    { cpu = { cpus = "0", quota = -1 }, unified = { "memory.min" = "8" } },
+]
+
+[one.create]
+memory = { reservation = 4096 }
+annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x" }
+"""
+    one = load_oci_requests(written(tmp_path, text, "oci.toml"))["one"]
+    assert one.create.resources == OciResources(memory_reservation=4096)
+    assert one.create.unit_properties == {"MemoryHigh": 8192}
+    assert one.create.annotations["other"] == "x"
+    assert [update.options for update in one.updates] == [True, False]
+    assert [update.resources for update in one.updates] == [
+        OciResources(memory_limit=67108864, check_before_update=True),
+        OciResources(cpus="0", cpu_quota=-1, unified={"memory.min": "8"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("create = 1", "one.create: a request has parts of linux.resources"),
+        ("create = { Memory = {} }", "Known: annotations, cpu, memory, options, unified"),
+        ("create = { memory = { max = 1 } }", "one.create.memory: it has fields of linux.resources"),
+        ("create = { memory = 1 }", "one.create.memory: it has fields of linux.resources"),
+        ('create = { memory = { limit = "much" } }', "one.create.memory.limit: an amount"),
+        ("create = { memory = { limit = true } }", "one.create.memory.limit: an amount"),
+        ("create = { memory = { checkBeforeUpdate = 1 } }", "checkBeforeUpdate: it is true or false"),
+        ("create = { cpu = { mems = 0 } }", "one.create.cpu.mems: it is a list"),
+        ("create = { unified = { a = 1 } }", "one.create.unified: it has a text for each name"),
+        ("create = { annotations = [] }", "one.create.annotations: it has a text"),
+        ("updates = [{ options = 1 }]", r"one.updates\[0\].options: it is true or false"),
+        (
+            'create = { annotations = { "org.systemd.property.MemoryHigh" = "8192" } }',
+            "one.create.annotations: the annotation org.systemd.property.MemoryHigh is none of a number",
+        ),
+        (
+            'create = { annotations = { "org.systemd.property.MemoryHigh" = "uint64 much" } }',
+            "is none of a number",
+        ),
+    ],
+)
+def test_what_is_none_of_those_words_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        load_oci_requests(written(tmp_path, f"[one]\n{text}", "oci.toml"))

@@ -69,7 +69,10 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
 
 @pytest.mark.parametrize(
     ("driver", "scoped"),
-    [(CgroupDriver.SYSTEMD, {"memory.high", "memory.max", "memory.swap.max"}), (CgroupDriver.CGROUPFS, set())],
+    [
+        (CgroupDriver.SYSTEMD, {"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max"}),
+        (CgroupDriver.CGROUPFS, set()),
+    ],
 )
 def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: CgroupDriver, scoped: set[str]) -> None:
     found = [one for one in findings("everything", runtimes=FORKY, driver=driver) if one.subject.startswith("scope of")]
@@ -100,6 +103,28 @@ def test_a_scope_that_allows_less_than_was_asked_deviates(name: str, held: str, 
     assert deviating(found) == wrong
     [scope] = [one for one in found if one.knob == "memory.max of the scope"]
     assert (scope.subject, scope.observed) == ("scope of container requested", held)
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "held", "wrong"),
+    [
+        ("1.28", "memory.min", "0", {"memory.min of the scope"}),
+        ("1.28", "memory.low", "4096", {"memory.low of the scope"}),
+        ("1.17", "memory.min", "0", set()),
+        ("1.17", "memory.min", "4096", {"memory.min of the scope"}),
+    ],
+)
+def test_a_scope_is_protected_as_its_version_of_crun_does(version: str, file: str, held: str, wrong: set[str]) -> None:
+    """From 1.18 on the container's protection is the scope's as well."""
+
+    class Protects(Asked):
+        def start(self, container: Any, *, deadline: Any) -> None:
+            self.fake.start(container, deadline=deadline)
+            if container.name == "requested":
+                self.cgroups.put(self.path(container), file, held)
+
+    crun = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", version))
+    assert deviating(findings("unified-min", Protects, crun)) == wrong
 
 
 def test_updates_of_a_runtime_that_has_none_are_not_observable() -> None:

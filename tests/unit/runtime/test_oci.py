@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
+from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
+    OF_BUNDLES,
     CallRecord,
     Capability,
     ContainerHandle,
@@ -28,6 +31,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import GONE
+from memqos.runtime.speaking import SpeaksOci
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "oci" / "config.json"
@@ -294,4 +298,116 @@ def test_what_runsc_cannot_say_goes_by_its_version(
     version: str, driver: CgroupDriver, lacking: set[Capability]
 ) -> None:
     runsc = Host(driver, program="runsc", oci=traits_of("runsc", version)).runtime
-    assert Host(driver).runtime.capabilities - runsc.capabilities == lacking
+    assert Host(driver).runtime.capabilities - runsc.capabilities - OF_BUNDLES == lacking
+    assert runsc.capabilities & OF_BUNDLES == {Capability.BUNDLE, Capability.EVENTS}
+
+
+@pytest.mark.parametrize(
+    ("driver", "oci", "able"),
+    [
+        (CgroupDriver.SYSTEMD, TRIXIE.oci, OF_BUNDLES),
+        (CgroupDriver.CGROUPFS, TRIXIE.oci, OF_BUNDLES - {Capability.UNIT_PROPERTIES}),
+        (CgroupDriver.SYSTEMD, traits_of("crun", "1.21"), OF_BUNDLES - {Capability.EVENTS}),
+        (
+            CgroupDriver.SYSTEMD,
+            dataclasses.replace(TRIXIE.oci, called="youki 0.5"),
+            OF_BUNDLES - {Capability.UNIT_PROPERTIES},
+        ),
+    ],
+)
+def test_what_can_be_asked_beside_the_port(driver: CgroupDriver, oci: Traits, able: frozenset[Capability]) -> None:
+    assert Host(driver, oci=oci).runtime.capabilities & OF_BUNDLES == able
+
+
+def test_a_bundle_has_what_was_asked_and_its_annotations(host: Host) -> None:
+    request = OciRequest(
+        resources=OciResources(memory_reservation=4096), annotations={"org.systemd.property.MemoryHigh": "uint64 8192"}
+    )
+    assert isinstance(host.runtime, SpeaksOci)
+    sandbox = host.runtime.run_sandbox(SPEC, deadline=soon())
+    host.runtime.create_from(sandbox, CONTAINER, request, deadline=soon())
+    config = json.loads(host.asked[0][1])
+    assert config["linux"]["resources"]["memory"] == {"reservation": 4096}
+    assert config["annotations"] == {"org.systemd.property.MemoryHigh": "uint64 8192"}
+
+
+PART = OciResources(memory_limit=-1, cpu_shares=512, mems="0-1")
+
+
+@pytest.mark.parametrize(
+    ("request_", "words", "document"),
+    [
+        (
+            OciRequest(resources=PART, options=True),
+            ("--memory=-1", "--cpu-share=512", "--cpuset-mems=0-1"),
+            b"",
+        ),
+        (
+            OciRequest(resources=PART),
+            ("--resources", "-"),
+            b'{"memory": {"limit": -1}, "cpu": {"shares": 512, "mems": "0-1"}}',
+        ),
+        (OciRequest(), ("--resources", "-"), b"{}"),
+    ],
+)
+def test_a_part_is_told_by_options_or_by_a_document(
+    host: Host, request_: OciRequest, words: tuple[str, ...], document: bytes
+) -> None:
+    container = host.container()
+    host.runtime.update_with(container, request_, deadline=soon())
+    command = ("runc", "--root", "/run/memqos/oci/runc", "--systemd-cgroup", "update")
+    assert host.asked[-1] == ((*command, *words, container.id), document)
+
+
+def test_a_part_that_was_told_is_part_of_what_is_told_later(host: Host) -> None:
+    container = host.container()
+    host.runtime.update_with(container, OciRequest(resources=OciResources(memory_reservation=4096)), deadline=soon())
+    host.runtime.update(container, ContainerResources(cpu_shares=2), deadline=soon())
+    assert json.loads(host.asked[-1][1])["memory"] == {"limit": 1 << 26, "reservation": 4096, "swap": 1 << 26}
+
+
+@pytest.mark.parametrize(
+    ("said", "data"),
+    [(b'{"type":"stats","id":"a","data":{"memory":{"usage":{"usage":7}}}}\n', {"memory": {"usage": {"usage": 7}}})],
+)
+def test_stats_are_the_data_of_their_event(host: Host, said: bytes, data: object) -> None:
+    host.answers["events"] = (0, said, b"")
+    assert host.runtime.stats_event(host.container(), deadline=soon()) == data
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b"usage 7", b'{"type":"oom","id":"a"}', b'{"type":"stats","data":7}'])
+def test_what_is_no_event_of_stats_is_machinery(host: Host, said: bytes) -> None:
+    host.answers["events"] = (0, said, b"")
+    with pytest.raises(MachineryError, match="which tells no stats"):
+        host.runtime.stats_event(host.container(), deadline=soon())
+
+
+def test_events_that_fail_are_an_error_with_their_words(host: Host) -> None:
+    host.answers |= {"events": (1, b"", b"no such command"), "memqos-followed": (1, b"", b"not running")}
+    container = host.container()
+    with pytest.raises(RuntimeCallError, match="no such command"):
+        host.runtime.stats_event(container, deadline=soon())
+    with pytest.raises(RuntimeCallError, match="no such command"):
+        host.runtime.follow(container, deadline=soon())
+    with pytest.raises(RuntimeCallError, match="not running"):
+        host.runtime.followed(container, deadline=soon())
+
+
+@pytest.mark.parametrize(
+    ("said", "types"),
+    [
+        (b"", ()),
+        (b'{"type":"oom","id":"a"}\n', ("oom",)),
+        (b'{"type":"stats","id":"a"}\n{"type":"oom"}\n', ("stats", "oom")),
+        (b'{"type":"oom","id":"a"}\n{"type":"o', ("oom",)),
+    ],
+)
+def test_events_are_read_line_by_line(host: Host, said: bytes, types: tuple[str, ...]) -> None:
+    host.answers["memqos-followed"] = (0, said, b"")
+    assert host.runtime.followed(host.container(), deadline=soon()) == types
+
+
+def test_lines_that_are_no_events_are_machinery(host: Host) -> None:
+    host.answers["memqos-followed"] = (0, b"out of memory\n", b"")
+    with pytest.raises(MachineryError, match="which are none"):
+        host.runtime.followed(host.container(), deadline=soon())

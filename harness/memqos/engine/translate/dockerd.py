@@ -9,7 +9,7 @@ Source: moby daemon/daemon_unix.go (`verifyPlatformContainerResources`, `adaptCo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from memqos.engine.translate.docker import LEAST_MEMORY, host_config
 from memqos.engine.translate.resources import DockerTranslation, OciResources, OciTranslation, Unsayable
@@ -65,11 +65,6 @@ class DockerdAnswer:
     held: HostConfig
     resources: OciResources
     refusal: str = ""
-
-    def over(self, before: OciResources) -> OciResources:
-        """What reached the OCI runtime until now, with this."""
-        said = {field.name: getattr(self.resources, field.name) for field in fields(OciResources)}
-        return replace(before, **{name: value for name, value in said.items() if value})
 
 
 def docker_created(asked: HostConfig, *, swap_controller: bool = True) -> DockerdAnswer:

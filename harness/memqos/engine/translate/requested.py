@@ -6,50 +6,27 @@ kernel's default. That is what a runtime breaks that clears a file in an update.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
-from memqos.engine.ruling import Ruling, expected, kernel_revision
 from memqos.engine.translate import dockerd
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.dockerd import HostConfig
-from memqos.engine.translate.resources import OciResources, Unsayable
-from memqos.engine.translate.runtime_rules import runtime_writes, source, values
+from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
+from memqos.engine.translate.runsc import as_read
+from memqos.engine.translate.runtime_rules import runtime_writes, values
+from memqos.engine.translate.systemd import files_of_properties
 from memqos.engine.translate.versions import Runtimes
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.cri import ContainerResources
-from memqos.model.knob import ABSENT, Knob, KnobValue
-from memqos.model.path import CgroupPath
+from memqos.model.knob import Knob, KnobValue
+from memqos.model.node import CgroupDriver
 
-__all__ = ["AnyRequest", "RequestedContainer", "oom_score_adj_of", "requested", "requested_again", "requested_cgroup"]
+__all__ = ["AnyRequest", "RequestedContainer", "oom_score_adj_of", "requested", "requested_again"]
 
-AnyRequest = ContainerResources | HostConfig
-"""What is asked of a runtime for one container: in the words of CRI, or in Docker's own."""
-
-_FIELDS: Mapping[Knob, tuple[str, ...]] = {
-    Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
-    Knob.MEMORY_SWAP_MAX: ("memory_swap_limit_in_bytes", "memory_limit_in_bytes"),
-    Knob.CPU_WEIGHT: ("cpu_shares",),
-    Knob.CPU_MAX: ("cpu_quota", "cpu_period"),
-    Knob.CPUSET_CPUS: ("cpuset_cpus",),
-    Knob.CPUSET_MEMS: ("cpuset_mems",),
-    Knob.HUGETLB_2MB_MAX: ("hugepage_limits",),
-    Knob.HUGETLB_1GB_MAX: ("hugepage_limits",),
-}
-"""The fields of CRI LinuxContainerResources that become a file; `unified` names files itself."""
-
-_DOCKER_FIELDS: Mapping[Knob, tuple[str, ...]] = {
-    Knob.MEMORY_MAX: ("Memory",),
-    Knob.MEMORY_SWAP_MAX: ("MemorySwap", "Memory"),
-    Knob.MEMORY_LOW: ("MemoryReservation",),
-    Knob.CPU_WEIGHT: ("CpuShares",),
-    Knob.CPU_MAX: ("CpuQuota", "CpuPeriod"),
-    Knob.CPUSET_CPUS: ("CpusetCpus",),
-    Knob.CPUSET_MEMS: ("CpusetMems",),
-    Knob.PIDS_MAX: ("PidsLimit",),
-}
-"""The same of Docker's HostConfig."""
+AnyRequest = ContainerResources | HostConfig | OciRequest
+"""What is asked of a runtime for one container: in the words of CRI, in Docker's, or in an OCI runtime's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +35,10 @@ class _Held:
 
     created, stored: linux.resources of the first request, and of all so far. values: what the control files must hold,
     which is what was written, or what was asked for and the daemon leaves out. properties: of the systemd unit, by
-    name. kept: what Docker keeps, if it was asked in its own words. unasked: what could not be asked for, as there is
-    no word for it, with the reason. left_out: what the daemon leaves out of the last request for it, with the reason.
+    name. annotated: those of them that annotations ask for. subgroup: the cgroup of the values below that of the unit,
+    "" for the unit's own. kept: what Docker keeps, if it was asked in its own words. unasked: what could not be asked
+    for, as there is no word for it, with the reason. left_out: what the daemon leaves out of the last request for it,
+    with the reason.
     """
 
     runtimes: Runtimes
@@ -67,6 +46,8 @@ class _Held:
     stored: OciResources
     values: Mapping[Knob, KnobValue]
     properties: Mapping[str, int | str]
+    annotated: Mapping[str, int] = field(default_factory=dict)
+    subgroup: str = ""
     kept: HostConfig = field(default_factory=dict)
     unasked: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -75,13 +56,17 @@ class _Held:
         """The same with one request more; ValueError for what the runtime or the kernel refuses."""
         if writes.refusal:
             raise ValueError(writes.refusal)
-        written = values(writes.files)
+        annotated = made.annotated if host.driver is CgroupDriver.SYSTEMD else {}
+        of_the_unit = {} if writes.subgroup else files_of_properties(annotated)
+        written = values((*of_the_unit.items(), *writes.files))
         left_out = [left for left in made.unsayable if not left.wordless and _has_file(left.knob, host)]
         return replace(
             self,
             stored=made.resources,
             values={**self.values, **written, **values((left.knob, left.value) for left in left_out)},
-            properties={**self.properties, **(writes.properties or {})},
+            properties={**self.properties, **annotated, **(writes.properties or {})},
+            annotated={**self.annotated, **annotated},
+            subgroup=writes.subgroup,
             kept=made.kept,
             unasked={**self.unasked, **{left.knob: left.why for left in made.unsayable if left.wordless}},
             left_out={
@@ -119,6 +104,8 @@ class RequestedContainer:
 
 def oom_score_adj_of(request: AnyRequest) -> int:
     """What a creation asks for its first process; no update changes it."""
+    if isinstance(request, OciRequest):
+        return 0
     return request.oom_score_adj if isinstance(request, ContainerResources) else int(request.get("OomScoreAdj", 0))
 
 
@@ -154,9 +141,13 @@ def requested_again(before: RequestedContainer, request: AnyRequest) -> Requeste
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What the daemon makes of one request: linux.resources of all so far, and what it keeps in Docker's words."""
+    """What the daemon makes of one request: linux.resources of all so far, and what it keeps in Docker's words.
+
+    annotated: properties of the systemd unit that annotations ask for.
+    """
 
     resources: OciResources
+    annotated: Mapping[str, int] = field(default_factory=dict)
     unsayable: tuple[Unsayable, ...] = ()
     kept: HostConfig = field(default_factory=dict)
 
@@ -164,7 +155,9 @@ class _Made:
 def _created(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> tuple[_Made, RuntimeWrites]:
     if isinstance(request, ContainerResources):
         to_oci, writes = created(request, runtimes, host)
-        return _Made(to_oci.resources, to_oci.unsayable), writes
+        return _Made(to_oci.resources, unsayable=to_oci.unsayable), writes
+    if isinstance(request, OciRequest):
+        return _told(request, OciResources(), runtimes, host, stored=None)
     answer = dockerd.docker_created(request, swap_controller=host.swap_file)
     return _Made(answer.resources, kept=answer.held), _passed_on(answer, runtimes, host)
 
@@ -172,10 +165,21 @@ def _created(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> tupl
 def _updated(request: AnyRequest, held: _Held, host: RuntimeHost) -> tuple[_Made, RuntimeWrites]:
     if isinstance(request, ContainerResources):
         to_oci, writes = updated(request, held.runtimes, host, stored=held.stored)
-        return _Made(to_oci.resources, to_oci.unsayable), writes
+        return _Made(to_oci.resources, unsayable=to_oci.unsayable), writes
+    if isinstance(request, OciRequest):
+        return _told(request, held.stored, held.runtimes, host, stored=held.stored)
     answer = dockerd.docker_updated(held.kept, request, swap_controller=host.swap_file)
     writes = _passed_on(answer, held.runtimes, host, stored=held.stored)
-    return _Made(answer.over(held.stored), kept=answer.held), writes
+    return _Made(answer.resources.over(held.stored), kept=answer.held), writes
+
+
+def _told(
+    request: OciRequest, before: OciResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources | None
+) -> tuple[_Made, RuntimeWrites]:
+    """The OCI runtime is told by memqos itself. before: what it was told until now; stored: the same, for an update."""
+    read = as_read(OciTranslation(resources=request.resources), runtimes.oci, host.driver)
+    made = _Made(read.resources.over(before), annotated=request.unit_properties, unsayable=read.unsayable)
+    return made, runtime_writes(read.resources, runtimes.oci, host, stored=stored)
 
 
 def _passed_on(
@@ -208,74 +212,3 @@ def _answer(
         in_doubt=bool(refusals) and not everywhere,
         held=tuple(several),
     )
-
-
-def requested_cgroup(
-    container: RequestedContainer, knobs: Iterable[Knob], *, name: str, parent: CgroupPath
-) -> PlannedCgroup:
-    """What each of these files must show, with its reason; parent: the cgroup that the container was made in."""
-    return PlannedCgroup(
-        level=Level.CONTAINER,
-        path=parent,
-        container=name,
-        knobs={knob: _expected(container, knob) for knob in knobs},
-    )
-
-
-def _expected(container: RequestedContainer, knob: Knob) -> Expected:
-    first, *others = dict.fromkeys(held.values.get(knob, ABSENT) for held in container.held)
-    reason = _untouched(container, knob) if first is ABSENT and not others else _written(container, knob)
-    ruling = Ruling(first, lambda: reason, tuple(others), unasked=container.unasked.get(knob, ""))
-    return expected(knob, ruling, page_size=container.host.page_size, reasons=True)
-
-
-def _untouched(container: RequestedContainer, knob: Knob) -> Reason:
-    version = container.host.cgroup_version
-    return Reason(
-        rule=f"no request named {knob}: the kernel's default shows",
-        revision=kernel_revision(version),
-        source=f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if version == 'v2' else 'v1'}",
-    )
-
-
-def _written(container: RequestedContainer, knob: Knob) -> Reason:
-    named = [(number, request) for number, request in enumerate(container.requests) if _inputs(request, knob)]
-    number, request = named[-1] if named else (0, container.requests[0])
-    what = "an update" if number else "its creation"
-    words = "CRI" if isinstance(request, ContainerResources) else "Docker"
-    stays = " and no later update names it" if number < len(container.requests) - 1 else ""
-    why = container.held[0].left_out.get(knob, "").removesuffix(".")
-    stays += f", though it is left out on the way: {why}" if why else ""
-    return Reason(
-        rule=f"{knob} is what {what} asked for{stays}" if named else f"{knob} is the runtime's own doing",
-        revision=str(container.runtimes),
-        source=_source(container, knob, unified=_is_unified(request, knob)),
-        inputs=tuple(Input(field, value, f"{words} request {number + 1}") for field, value in _inputs(request, knob)),
-    )
-
-
-def _is_unified(request: AnyRequest, knob: Knob) -> bool:
-    return isinstance(request, ContainerResources) and knob in request.unified
-
-
-def _inputs(request: AnyRequest, knob: Knob) -> list[tuple[str, str]]:
-    """What a request says of a file: the names of its fields, and their values as text."""
-    if not isinstance(request, ContainerResources):
-        return [(name, str(request[name])) for name in _DOCKER_FIELDS.get(knob, ()) if request.get(name)]
-    if knob in request.unified:
-        return [(f'unified["{knob}"]', request.unified[knob])]
-    given = [(field, getattr(request, field)) for field in _FIELDS.get(knob, ())]
-    if knob in {Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX}:
-        size = knob.split(".")[1]
-        return [(f"hugepage_limits {name}", str(limit)) for name, limit in request.hugepage_limits if name == size]
-    return [(field, str(value)) for field, value in given if value]
-
-
-def _source(container: RequestedContainer, knob: Knob, *, unified: bool) -> str:
-    cri = container.runtimes.cri
-    if unified:
-        return f"{cri}, unified; OCI runtime specification, linux.resources.unified"
-    try:
-        return f"{cri}; {source(container.runtimes.oci, knob)}"
-    except KeyError:
-        return f"{cri}; OCI runtime specification, linux.resources"

@@ -6,7 +6,7 @@ Those that every planned container takes are not frozen, though nobody changes t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 __all__ = ["DockerTranslation", "OciResources", "OciTranslation", "Unsayable"]
 
@@ -31,14 +31,16 @@ class OciResources:
     """`linux.resources` of the OCI runtime specification, as far as container runtimes fill it.
 
     None is a field that is not in the document; zero is one that is there and says 0; -1 is "no limit" for the
-    memory amounts (bytes) and the quota (µs). memory_swap: memory and swap together. cpus, mems: lists such as
-    "0-3,5"; "" is a field without CPUs or nodes. hugepage_limits: page size name ("2MB") and bytes, in order, the
-    last of a size wins. unified: control file name to text, cgroup v2 only.
+    memory amounts (bytes) and the quota (µs). memory_swap: memory and swap together. check_before_update: whether an
+    update refuses a limit below what is used. cpus, mems: lists such as "0-3,5"; "" is a field without CPUs or nodes.
+    hugepage_limits: page size name ("2MB") and bytes, in order, the last of a size wins. unified: control file name to
+    text, cgroup v2 only.
     """
 
     memory_limit: int | None = None
     memory_reservation: int | None = None
     memory_swap: int | None = None
+    check_before_update: bool | None = None
     cpu_shares: int | None = None
     cpu_quota: int | None = None
     cpu_period: int | None = None
@@ -50,7 +52,12 @@ class OciResources:
     def document(self) -> dict[str, object]:
         """As in config.json: sections and fields that are not set are left out."""
         sections: dict[str, dict[str, int | str | None]] = {
-            "memory": {"limit": self.memory_limit, "reservation": self.memory_reservation, "swap": self.memory_swap},
+            "memory": {
+                "limit": self.memory_limit,
+                "reservation": self.memory_reservation,
+                "swap": self.memory_swap,
+                "checkBeforeUpdate": self.check_before_update,
+            },
             "cpu": {
                 "shares": self.cpu_shares,
                 "quota": self.cpu_quota,
@@ -69,6 +76,12 @@ class OciResources:
         if self.unified:
             found["unified"] = dict(self.unified)
         return found
+
+    def over(self, before: OciResources) -> OciResources:
+        """What was said before, with what is said here in its place; entries of unified one by one."""
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "unified"}
+        said = {name: value for name, value in given.items() if value not in {None, ()}}
+        return replace(before, **said, unified={**before.unified, **self.unified})
 
 
 @dataclass(slots=True, kw_only=True)

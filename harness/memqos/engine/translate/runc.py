@@ -14,7 +14,7 @@ from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_q
 from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_property
-from memqos.engine.translate.versions import Feature, Traits
+from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
@@ -69,10 +69,13 @@ def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> R
 def set_by_update(sent: OciResources, stored: OciResources, traits: Traits) -> OciResources:
     """What an OCI runtime sets when it is told to update a container to this; what is not said is None.
 
-    stored: what reached it until now. From 1.2 on runc sets the limits of memory and swap that are not said as it keeps
-    them, so that memory.swap.max is made of both; older ones, and other OCI runtimes, set what is said. Source: runc
-    update.go.
+    stored: what reached it until now. Of a quota and its period runc keeps the one that is not said. From 1.2 on it
+    sets the limits of memory and swap that are not said as it keeps them, so that memory.swap.max is made of both;
+    older ones, and other OCI runtimes, set what is said. Source: runc update.go.
     """
+    if traits.runtime is RuntimeName.RUNC and (sent.cpu_quota or sent.cpu_period):
+        quota, period = sent.cpu_quota or stored.cpu_quota, sent.cpu_period or stored.cpu_period
+        sent = replace(sent, cpu_quota=quota, cpu_period=period)
     if not traits.has(Feature.UPDATE_KEEPS_MEMORY):
         return sent
     unsaid_swap = 0 if sent.memory_limit == -1 else stored.memory_swap

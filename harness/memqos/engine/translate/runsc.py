@@ -13,7 +13,7 @@ from dataclasses import replace
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
 from memqos.engine.translate.cpuset import reversed_bytes
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
-from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, after_reload, quota_property
+from memqos.engine.translate.systemd import INFINITY, files_of_properties, quota_property
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import Knob
@@ -78,8 +78,7 @@ def runsc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> 
         properties = dict((*_memory_properties(resources), *_cpu_properties(resources)))
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
-    made = {name: "" for name, prop in PROPERTY_OF.items() if prop in properties}
-    return RuntimeWrites(files=tuple(after_reload(made, properties, host.systemd).items()), scope=lambda: properties)
+    return RuntimeWrites(files=tuple(files_of_properties(properties, host.systemd).items()), scope=lambda: properties)
 
 
 def _memory_files(resources: OciResources, traits: Traits) -> Iterator[tuple[str, str]]:

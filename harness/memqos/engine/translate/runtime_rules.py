@@ -14,7 +14,7 @@ from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes, set_by_update
 from memqos.engine.translate.runsc import RUNSC_SOURCES, runsc_writes
-from memqos.engine.translate.systemd import PROPERTY_OF, SYSTEMD, after_reload
+from memqos.engine.translate.systemd import SYSTEMD, after_reload, files_of_properties
 from memqos.engine.translate.versions import RuntimeName, Traits
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.knob import Knob, KnobValue
@@ -80,8 +80,7 @@ def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
     properties = writes.properties
     if not writes.subgroup or properties is None:
         return files_held(writes, page_size=page_size)
-    names = {name: "" for name, prop in PROPERTY_OF.items() if prop in properties}
-    texts = after_reload(names, properties)
+    texts = files_of_properties(properties)
     if "MemoryLimit" in properties:
         texts[Knob.MEMORY_MAX] = str(properties["MemoryLimit"])
     return _shown(texts, page_size)

@@ -20,6 +20,7 @@ __all__ = [
     "SYSTEMD",
     "Survival",
     "after_reload",
+    "files_of_properties",
     "known_properties",
     "property_number",
     "quota_property",
@@ -119,6 +120,11 @@ def after_reload(
     files: what they hold before, by name. systemd: its version.
     """
     return {name: _reloaded(name, text, properties, systemd) for name, text in files.items()}
+
+
+def files_of_properties(properties: Mapping[str, int | str], systemd: int = SYSTEMD) -> dict[str, str]:
+    """The texts that systemd writes for these properties into files of their unit, before the kernel's rounding."""
+    return after_reload({name: "" for name, prop in PROPERTY_OF.items() if prop in properties}, properties, systemd)
 
 
 def _reloaded(name: str, text: str, properties: Mapping[str, int | str], systemd: int) -> str:

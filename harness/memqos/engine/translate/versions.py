@@ -24,11 +24,13 @@ __all__ = [
     "DRIVEN_DIRECTLY",
     "OCI_RUNTIMES",
     "TRIXIE",
+    "UNKNOWN",
     "Feature",
     "RuntimeName",
     "Runtimes",
     "Traits",
     "traits_of",
+    "traits_of_program",
 ]
 
 
@@ -55,6 +57,9 @@ DRIVEN_DIRECTLY = (*OCI_RUNTIMES, RuntimeName.RUNSC)
 """Those that memqos can drive with no daemon in between. runsc (gVisor) has a containerd shim of its own."""
 
 
+UNKNOWN = "of unknown version"
+
+
 class Feature(StrEnum):
     """One behaviour that some versions have and older ones do not; the value finishes "this version …"."""
 
@@ -76,6 +81,7 @@ class Feature(StrEnum):
     SCOPE_HAS_PROTECTION = "sets MemoryMin, MemoryLow, MemoryHigh and MemorySwapMax on the scope"
     HAS_UPDATE = "has a command update"
     READS_UNIFIED = "reads unified, with the cgroupfs driver"
+    CHECKS_BEFORE_UPDATE = "refuses an update to a limit below what is used, where it is asked to check"
     REFUSES_WRONG_SWAP = "refuses a limit of memory and swap below that of memory, with the cgroupfs driver too"
 
 
@@ -105,11 +111,13 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.HUGETLB_RESERVATIONS: (1, 1, 10),
         Feature.MISSING_SWAP_FILE_TOLERATED: (1, 2),
         Feature.UPDATE_KEEPS_MEMORY: (1, 2),
+        Feature.CHECKS_BEFORE_UPDATE: (1, 2),
         Feature.UNLIMITED_MEMORY_TAKES_SWAP: (1, 2, 1),
         Feature.QUADRATIC_WEIGHT: (1, 3, 2),
         Feature.ROUNDED_QUOTA_IN_FILE: (1, 3, 2),
     },
     RuntimeName.CRUN: {
+        Feature.CHECKS_BEFORE_UPDATE: (1, 7),
         Feature.SCOPE_HAS_MEMORY_LIMIT: (1, 8, 5),
         Feature.ZERO_SWAP_IS_ZERO: (1, 8, 6),
         Feature.SCOPE_HAS_QUOTA_AND_CPUSET: (1, 11),
@@ -188,7 +196,7 @@ class Traits:
     def __str__(self) -> str:
         if self.called:
             return self.called
-        return f"{self.runtime} {self.version}" if self.version else f"{self.runtime} of unknown version"
+        return f"{self.runtime} {self.version or UNKNOWN}"
 
 
 def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
@@ -205,6 +213,16 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
         features=frozenset(feature for feature, first in since.items() if first <= oldest),
         in_doubt=frozenset(feature for feature, first in since.items() if oldest < first <= newest),
     )
+
+
+def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -> Traits:
+    """The traits of what a machine says that it has: of one that is not among the known, those of the first of them.
+
+    Then all that its versions differ in is in doubt.
+    """
+    if name in known:
+        return traits_of(name, version)
+    return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")
 
 
 def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

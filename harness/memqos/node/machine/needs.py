@@ -65,6 +65,12 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "own machine": not is_own and "the machine is not memqos's own to restart services on",
         "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not spoken to over CRI",
         "docker": _unsaid(Capability.HOST_CONFIG, runtime),
+        "oci": Capability.BUNDLE not in runtime.capabilities and f"{runtime.name} takes no bundles of memqos's own",
+        "unit properties": Capability.UNIT_PROPERTIES not in runtime.capabilities
+        and f"{runtime.name} makes no properties of a systemd unit from annotations, with this cgroup driver",
+        "options of update": Capability.UPDATE_OPTIONS not in runtime.capabilities
+        and f"{runtime.name} takes no options in updates, but documents",
+        "events": Capability.EVENTS not in runtime.capabilities and f"{runtime.name} has no command 'events'",
         "cgroup v2": _mounts(CgroupVersion.V1, node),
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }

@@ -16,6 +16,7 @@ __all__ = [
     "request_finding",
     "taken_finding",
     "taken_next",
+    "unchecked_update",
 ]
 
 NAME = "requested"
@@ -90,4 +91,15 @@ def no_update(runtime: str) -> Finding:
         expected="taken",
         observed="",
         why_not=f"{runtime} has no command that updates a container",
+    )
+
+
+def unchecked_update(runtime: str) -> Finding:
+    """What a request that asks for a check says of a runtime whose version does not read it."""
+    return request_finding(
+        Verdict.NOT_OBSERVABLE,
+        update=True,
+        expected="refused",
+        observed="",
+        why_not=f"{runtime} does not read checkBeforeUpdate",
     )

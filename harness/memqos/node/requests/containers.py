@@ -24,8 +24,8 @@ from memqos.runtime.base import (
     ContainerState,
     ContainerStatus,
     SandboxHandle,
-    SpeaksCri,
 )
+from memqos.runtime.speaking import SpeaksCri
 from memqos.workload.command import Command, Hold, arguments
 
 __all__ = ["Containers", "observed", "soon"]

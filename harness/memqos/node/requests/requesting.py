@@ -11,25 +11,28 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memqos.catalog.requests import DockerRequestCase, RequestCase
+from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.clock import Deadline, wait
-from memqos.enactor.asking import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
+from memqos.engine.translate.oci_request import OciRequest
 from memqos.engine.translate.requested import (
     AnyRequest,
     RequestedContainer,
     oom_score_adj_of,
     requested,
     requested_again,
-    requested_cgroup,
 )
-from memqos.errors import MachineryError, RuntimeCallError, UsageError
+from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.versions import Feature
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
+from memqos.model.pod import Container
 from memqos.model.reading import NoFile
 from memqos.node.pods.refusing import (
     NAME,
@@ -40,6 +43,7 @@ from memqos.node.pods.refusing import (
     request_finding,
     taken_finding,
     taken_next,
+    unchecked_update,
 )
 from memqos.node.requests.beside import (
     CONTROLLERS,
@@ -49,18 +53,17 @@ from memqos.node.requests.beside import (
     uncounted_findings,
     written_by_others,
 )
-from memqos.node.requests.docker_stats import stats_findings
-from memqos.node.requests.scope import SCOPE_LIMITS, scope_findings
+from memqos.node.requests.in_words import ask_for_container, ask_for_update
+from memqos.node.requests.oom_events import oom_event_findings
+from memqos.node.requests.scope import SCOPE_FILES, scope_findings
 from memqos.node.requests.surroundings import CPUSETS, Surroundings
+from memqos.node.requests.told_stats import stats_findings
 from memqos.node.requests.unnamed import UNNAMED, unnamed_findings
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
-    ContainerSpec,
     ContainerState,
     Runtime,
-    SandboxHandle,
-    SpeaksDocker,
 )
 
 __all__ = ["Requests"]
@@ -79,7 +82,7 @@ class Requests(Surroundings):
     runtime: Runtime
     parallel: int = 1
 
-    def judge(self, case: RequestCase | DockerRequestCase) -> Sequence[Finding]:
+    def judge(self, case: AnyRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.
 
         A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
@@ -88,6 +91,9 @@ class Requests(Surroundings):
         """
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
             return [no_update(self.runtime.name)]
+        oci = self.kubelet.runtimes.oci
+        if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
+            return [unchecked_update(str(oci))]
         [pod] = self.population.pods.values()
         above = pod.planned.cgroup.path.ancestors
         before, below = self._neighbours(pod, above), self._below(pod)
@@ -97,8 +103,8 @@ class Requests(Surroundings):
             findings += written_by_others(pod.planned.cgroup, before)
         return findings
 
-    def judge_stats(self, case: DockerRequestCase) -> Sequence[Finding]:
-        """What Docker tells of the memory of a new container that holds some, against its files; see `stats_findings`.
+    def judge_stats(self, case: AnyRequestCase) -> Sequence[Finding]:
+        """What is told of the memory of a new container that holds some, against its files; see `stats_findings`.
 
         DeadlineError for one whose memory does not settle.
         """
@@ -109,7 +115,18 @@ class Requests(Surroundings):
             page_size = self.kubelet.host.page_size
             return stats_findings(self.runtime, self.tree, handle, path, page_size=page_size, deadline=_soon())
 
-    def _asked(self, case: RequestCase | DockerRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
+    def judge_oom_event(self, case: OciRequestCase, program: Container) -> Sequence[Finding]:
+        """Whether the runtime's `events` tell that the kernel killed a container that runs this program.
+
+        DeadlineError for one that does not end.
+        """
+        [pod] = self.population.pods.values()
+        template = dataclasses.replace(program, name=NAME)
+        with self._removing(pod):
+            handle = ask_for_container(self.runtime, pod, template, case.create, deadline=_soon(), follow=True)
+            return oom_event_findings(self.runtime, handle, deadline=_soon())
+
+    def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
         container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
         handle, before = None, container
@@ -121,7 +138,7 @@ class Requests(Surroundings):
                     handle = self._create(pod, request)
                 else:
                     before, container = container, requested_again(container, request)
-                    self._update(handle, request)
+                    ask_for_update(self.runtime, handle, request, deadline=_soon())
             except RuntimeCallError as error:
                 told = refused_finding(error, container, why=why, update=bool(number))
                 if handle is not None:
@@ -136,20 +153,7 @@ class Requests(Surroundings):
 
     def _create(self, pod: AdmittedPod, request: AnyRequest) -> ContainerHandle:
         template = dataclasses.replace(pod.pod.containers[0], name=NAME)
-        if isinstance(request, ContainerResources):
-            return start_container(self.runtime, pod, template, request, deadline=_soon())
-        engine = _in_docker_s_words(self.runtime)
-
-        def create(sandbox: SandboxHandle, spec: ContainerSpec, deadline: Deadline) -> ContainerHandle:
-            return engine.create_as(sandbox, spec, request, deadline=deadline)
-
-        return start_container(self.runtime, pod, template, _NOTHING, deadline=_soon(), create=create)
-
-    def _update(self, handle: ContainerHandle, request: AnyRequest) -> None:
-        if isinstance(request, ContainerResources):
-            self.runtime.update(handle, request, deadline=_soon())
-        else:
-            _in_docker_s_words(self.runtime).update_as(handle, request, deadline=_soon())
+        return ask_for_container(self.runtime, pod, template, request, deadline=_soon())
 
     def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
@@ -164,8 +168,9 @@ class Requests(Surroundings):
         findings += unnamed_findings(path, files, subject=SUBJECT, asked=_named(container.requests))
         scope = self.kubelet.layout.whole(parent, handle.id)
         if scope != path:
-            limits = self._read([scope], [knob.value for knob in SCOPE_LIMITS]).cgroups[scope].files
-            findings += scope_findings(planned, scope, limits, subject=SUBJECT)
+            of_scope = scope_cgroup(container, name=NAME, parent=parent)
+            held = self._read([scope], [knob.value for knob in (*of_scope.knobs, *SCOPE_FILES)]).cgroups[scope].files
+            findings += scope_findings(planned, of_scope, scope, held, subject=SUBJECT)
         score = self._score(oom_score_adj_of(container.requests[0]), path)
         findings.append(score)
         if score.verdict is Verdict.NOT_OBSERVABLE:
@@ -238,18 +243,15 @@ class Requests(Surroundings):
 
 def _named(requests: Iterable[AnyRequest]) -> tuple[str, ...]:
     """The files that requests named as they are, and the beginning of those that limits of huge pages become."""
-    asked = [request for request in requests if isinstance(request, ContainerResources)]
-    keys = {key for request in asked for key in request.unified}
-    return *keys, *(["hugetlb."] if any(request.hugepage_limits for request in asked) else ())
+    asked = [request.resources if isinstance(request, OciRequest) else request for request in requests]
+    several = [one for one in asked if isinstance(one, ContainerResources | OciResources)]
+    keys = {key for one in several for key in one.unified}
+    return *keys, *(["hugetlb."] if any(one.hugepage_limits for one in several) else ())
 
 
-def _in_docker_s_words(runtime: Runtime) -> SpeaksDocker:
-    if not isinstance(runtime, SpeaksDocker):
-        raise UsageError(
-            f"{runtime.name} takes no HostConfig.",
-            next_step="Let the claim need docker, or ask in the words of CRI.",
-        )
-    return runtime
+def _checks(case: AnyRequestCase) -> bool:
+    """Whether an update of it is to be refused by what the container uses."""
+    return any(isinstance(one, OciRequest) and one.resources.check_before_update for one in case.updates)
 
 
 def _soon() -> Deadline:

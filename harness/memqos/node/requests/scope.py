@@ -1,7 +1,7 @@
 """PURE: the systemd scope above a container's own cgroup, which may allow it less than it asked for.
 
 crun keeps a container's processes in a cgroup below the scope on cgroup v2. The container holds what was asked, and the
-kernel obeys whatever above it is narrower.
+kernel obeys whatever above it is narrower. It is protected by no more than the scope is.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import PlannedCgroup, Reason
+from memqos.engine.translate.requested_files import PROTECTION
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 
-__all__ = ["SCOPE_LIMITS", "scope_findings"]
+__all__ = ["SCOPE_FILES", "scope_findings"]
 
-SCOPE_LIMITS = (Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)
-"""What a cgroup allows all below it together, in bytes or max. Of protection a scope may have none: see `traits`."""
+_LIMITS = (Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)
+"""What a cgroup allows all below it together, in bytes or max."""
+
+SCOPE_FILES = (*PROTECTION, *_LIMITS)
 
 _WIDE_ENOUGH = Reason(
     rule="what a cgroup allows, those above it have to allow as well",
@@ -28,26 +31,29 @@ _WIDE_ENOUGH = Reason(
 
 
 def scope_findings(
-    container: PlannedCgroup, scope: CgroupPath, files: Mapping[str, FileText], *, subject: str
+    container: PlannedCgroup, own: PlannedCgroup, path: CgroupPath, files: Mapping[str, FileText], *, subject: str
 ) -> Iterator[Finding]:
-    """One finding for each limit of the scope; none for one that the container's own finding says nothing of.
+    """One finding for each of these files that the scope has; none for one of which nothing certain is expected.
 
-    container: what its own cgroup must hold. files: the scope's, by name; one that is not there limits nothing.
+    container: what the container's own cgroup must hold, which the limits of the scope have to allow. own: what the
+    scope must show itself. files: what it shows, by name; one that is not there limits nothing.
     """
-    for knob in SCOPE_LIMITS:
-        expected, text = container.knobs.get(knob), files.get(knob)
+    for knob in dict.fromkeys((*own.knobs, *_LIMITS)):
+        exact = own.knobs.get(knob)
+        expected, text = exact or container.knobs.get(knob), files.get(knob)
         if expected is None or expected.unasked or expected.undecided or not isinstance(text, str):
             continue
-        wide = _covers(knob.parse(text), expected.value)
+        observed = knob.parse(text)
+        right = observed == expected.value if exact else _covers(observed, expected.value)
         yield Finding(
-            verdict=Verdict.CONFORMS if wide else Verdict.DEVIATES,
+            verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
             subject=f"scope of {subject}",
-            cgroup=str(scope),
+            cgroup=str(path),
             knob=f"{knob} of the scope",
             set_by=Setter.RUNTIME,
-            expected=f"at least {expected.value}",
+            expected=str(expected.value) if exact else f"at least {expected.value}",
             observed=text.strip(),
-            reason=_WIDE_ENOUGH,
+            reason=expected.reason if exact else _WIDE_ENOUGH,
         )
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelets import KubeletCase, load_kubelets
 from memqos.catalog.pods import load_pod_catalog, load_pods
-from memqos.catalog.requests import DockerRequestCase, RequestCase, load_docker_requests, load_requests
+from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase, load_all_requests
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
 
 __all__ = ["Catalogue"]
 
+Case = TypeVar("Case", RequestCase, OciRequestCase)
+
 
 class Catalogue:
-    """What is in `fixtures`: pods, behaviour pods, kubelets.toml, requests.toml; read when first asked for."""
+    """What is in `fixtures`: pods, behaviour pods, kubelets.toml, and requests; read when first asked for."""
 
     @cached_property
     def pods(self) -> Sequence[Pod]:
@@ -37,25 +40,30 @@ class Catalogue:
             raise UnknownNameError.of("kubelet", name, list(known))
         return known[name]
 
-    def request(self, name: str) -> RequestCase:
-        """What is asked of a runtime for one container; UnknownNameError naming those there are."""
+    def any_request(self, name: str) -> AnyRequestCase:
+        """What is asked of a runtime for one container, in whichever words; UnknownNameError naming those there are."""
         if name not in self._requests:
             raise UnknownNameError.of("request", name, sorted(self._requests))
         return self._requests[name]
 
-    def docker_request(self, name: str) -> DockerRequestCase:
-        """The same in Docker's own words."""
-        if name not in self._docker_requests:
-            raise UnknownNameError.of("request to Docker", name, sorted(self._docker_requests))
-        return self._docker_requests[name]
+    def request(self, name: str) -> RequestCase:
+        """One in the words of CRI."""
+        return self._in_words(name, RequestCase)
+
+    def oci_request(self, name: str) -> OciRequestCase:
+        """One in the words of OCI runtimes."""
+        return self._in_words(name, OciRequestCase)
+
+    def _in_words(self, name: str, kind: type[Case]) -> Case:
+        found = self.any_request(name)
+        if not isinstance(found, kind):
+            known = [name for name, case in self._requests.items() if isinstance(case, kind)]
+            raise UnknownNameError.of("request in these words", name, sorted(known))
+        return found
 
     @cached_property
-    def _requests(self) -> Mapping[str, RequestCase]:
-        return load_requests()
-
-    @cached_property
-    def _docker_requests(self) -> Mapping[str, DockerRequestCase]:
-        return load_docker_requests()
+    def _requests(self) -> Mapping[str, AnyRequestCase]:
+        return load_all_requests()
 
     @cached_property
     def _behaviour_pods(self) -> Sequence[Pod]:

@@ -8,7 +8,7 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.claims import Claim
-from memqos.config.runtimes import below_docker
+from memqos.config.runtimes import DIRECTLY, below_docker
 from memqos.config.settings import Settings
 from memqos.report.bundle import LeftOut
 
@@ -27,7 +27,7 @@ def left_out(
 
     cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
     runtime_of: the runtime of a case. None with --all or --last-failed, and none where somebody chose by -k or -m. A
-    case is left out by its marker or its claim, or because that needs Docker and its runtime is another. One of
+    case is left out by its marker or its claim, or because that needs a kind of runtime that its own is not. One of
     memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
     kubelets has them.
     """
@@ -39,8 +39,9 @@ def left_out(
     def is_named(item: pytest.Item) -> bool:
         return any(place.is_relative_to(item.path.parent) for place in places)
 
-    def is_of_docker(item: pytest.Item, claim: Claim) -> bool:
-        return "docker" in claim.needs and not below_docker(runtime_of(item))
+    def is_of_another(item: pytest.Item, claim: Claim) -> bool:
+        by_docker = "docker" in claim.needs and not below_docker(runtime_of(item))
+        return by_docker or ("oci" in claim.needs and not runtime_of(item).startswith(DIRECTLY))
 
     def is_more(item: pytest.Item, claim: Claim | None) -> bool:
         by_kubelet = (
@@ -48,7 +49,7 @@ def left_out(
         )
         return (
             _is_marked_more(item)
-            or (claim is not None and (not claim.default or is_of_docker(item, claim)))
+            or (claim is not None and (not claim.default or is_of_another(item, claim)))
             or by_kubelet
         )
 

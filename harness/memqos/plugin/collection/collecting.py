@@ -88,10 +88,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("qos_pod", pods, ids=[pod.name for pod in pods])
     if "qos_class" in names:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
-    for name in {"qos_request", "qos_docker_request"} & set(names):
-        asked = _requests_of(metafunc.definition.path.parent, name)
+    if "qos_request" in names:
+        asked = _requests_of(metafunc.definition.path.parent)
         cases = [pytest.param(claim.name, id=claim.name, marks=pytest.mark.claim(claim.id)) for claim in asked]
-        metafunc.parametrize(name, cases)
+        metafunc.parametrize("qos_request", cases)
     if "qos_zone" in names:
         zones = (pytest.param("first", marks=pytest.mark.more), "last")
         metafunc.parametrize("qos_zone", zones, indirect=True)
@@ -114,15 +114,15 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
 
 
-def _requests_of(chapter: Path, parameter: str) -> list[claims.Claim]:
-    """The claims of a chapter that have the name of a request in fixtures/requests.toml, or in docker.toml."""
-    from memqos.catalog.requests import load_docker_requests, load_requests
+def _requests_of(chapter: Path) -> list[claims.Claim]:
+    """The claims of a chapter that have the name of a request."""
+    from memqos.catalog.requests import load_all_requests
 
     try:
         known = claims_below(chapter.parent).values()
     except UsageError:
         return []  # said with the markers
-    requests = load_requests() if parameter == "qos_request" else load_docker_requests()
+    requests = load_all_requests()
     return [claim for claim in known if claim.chapter == chapter.name and claim.name in requests]
 
 

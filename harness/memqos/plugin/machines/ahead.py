@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from memqos.catalog.kubelets import KubeletCase
-from memqos.catalog.requests import DockerRequestCase, RequestCase
+from memqos.catalog.requests import AnyRequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.model.pod import Pod
@@ -26,17 +26,17 @@ from memqos.plugin.results.evidence import Folder
 
 __all__ = ["alike", "asked_ahead", "observable_tests"]
 
+_PARAMETER = "qos_request"
+
 
 @contextlib.contextmanager
 def asked_ahead(
     module: pytest.Module,
     pod: Pod,
     kubelet: KubeletCase,
-    request: Callable[[str], RequestCase | DockerRequestCase],
-    *,
-    parameter: str,
+    request: Callable[[str], AnyRequestCase],
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Gives the findings of requests by name, which the module's tests have as this parameter.
+    """Gives the findings of requests by name, which the module's tests have as their parameter `qos_request`.
 
     `memqos.node.requests.ahead` says how they are judged before they are asked for.
     As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
@@ -46,9 +46,9 @@ def asked_ahead(
     settings = config.stash[SETTINGS_KEY]
     station, telling = config.stash[LANE].station, Telling(config)
     cases = {
-        str(item.callspec.params[parameter]): item
+        str(item.callspec.params[_PARAMETER]): item
         for item in observable_tests(module, station)
-        if parameter in getattr(item, "fixturenames", ())
+        if _PARAMETER in getattr(item, "fixturenames", ())
     }
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
     failed = module.stash.get(FAILED_BESIDE, None)

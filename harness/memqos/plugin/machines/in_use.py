@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
-from memqos.engine.translate.versions import DRIVEN_DIRECTLY, Feature, Runtimes
-from memqos.node.traits import UNKNOWN, runtimes_of
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, UNKNOWN, Feature, Runtimes
+from memqos.node.traits import runtimes_of
 from memqos.place.base import OfferedRuntime
 from memqos.runtime.base import RuntimeVersion
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memqos.engine.translate.requested import requested, requested_again, requested_cgroup
+from memqos.engine.translate.requested import requested, requested_again
+from memqos.engine.translate.requested_files import requested_cgroup
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of

@@ -14,7 +14,7 @@ from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.requests.docker_stats import stats_findings
+from memqos.node.requests.told_stats import stats_findings
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxSpec
 from memqos.runtime.fake_docker import FakeDockerRuntime
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_there_is_not_observable() -> None:
 
 def test_another_runtime_has_none() -> None:
     place = FakePlace()
-    with pytest.raises(UsageError, match="fake has no stats"):
+    with pytest.raises(UsageError, match="fake tells no stats"):
         stats_findings(
             place.runtime(CgroupDriver.CGROUPFS),
             CgroupTree(place.target, place._cgroups.hierarchy),

@@ -1,9 +1,9 @@
-"""Docker's stats of a container, held against the files that the kernel keeps."""
+"""Stats of a container, as Docker and OCI runtimes tell them, held against the files that the kernel keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from memqos.cgroupfs.parse import counters
 from memqos.cgroupfs.tree import CgroupTree
@@ -13,7 +13,8 @@ from memqos.engine.answer.setter import Setter
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
-from memqos.runtime.base import ContainerHandle, Runtime, SpeaksDocker
+from memqos.runtime.base import ContainerHandle, Runtime
+from memqos.runtime.speaking import SpeaksDocker, SpeaksOci
 
 __all__ = ["stats_findings"]
 
@@ -30,32 +31,61 @@ _COUNTED = ("anon", "file", "kernel_stack")
 def stats_findings(
     runtime: Runtime, tree: CgroupTree, handle: ContainerHandle, path: CgroupPath, *, page_size: int, deadline: Deadline
 ) -> Sequence[Finding]:
-    """Usage, limit and the parts of the memory that Docker tells of a running container with a limit.
+    """Usage, limit and the parts of the memory that are told of a running container with a limit.
 
-    Docker is asked when its anonymous memory has settled above 64 pages. Each conforms if it is no further than that
-    from what lies between the file before and after the question.
-    UsageError for a runtime that is not Docker, DeadlineError for memory that does not settle.
+    The runtime is asked when the anonymous memory has settled above 64 pages. Each conforms if it is no further than
+    that from what lies between the file before and after the question.
+    UsageError for a runtime that tells none, DeadlineError for memory that does not settle.
     """
-    if not isinstance(runtime, SpeaksDocker):
-        raise UsageError(f"{runtime.name} has no stats of Docker's.", next_step="Let the claim need docker.")
     slack = SLACK_PAGES * page_size
     before = _settled(tree, path, above=slack, deadline=deadline)
-    told = runtime.stats(handle, deadline=deadline).get("memory_stats")
+    told = _told(runtime, handle, deadline)
     after = _shown(tree, path, deadline)
-    stats: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    parts: Mapping[str, Any] = stats.get("stats") or {}
 
     def agrees(name: str, value: object, file: str) -> Finding:
-        return _agrees(name, value, before[file], after[file], path, slack=slack if file != Knob.MEMORY_MAX else 0)
+        exact = file == Knob.MEMORY_MAX
+        return _agrees(name, value, before[file], after[file], path, slack=0 if exact else slack, subject=told.who)
 
     return [
-        agrees("stats usage", stats.get("usage"), "memory.current"),
-        agrees("stats limit", stats.get("limit"), Knob.MEMORY_MAX.value),
-        *(agrees(f"stats {name}", parts.get(name), name) for name in _COUNTED),
+        agrees("stats usage", told.usage, "memory.current"),
+        agrees("stats limit", told.limit, Knob.MEMORY_MAX.value),
+        *(agrees(f"stats {name}", told.parts.get(name), name) for name in _COUNTED),
     ]
 
 
-def _agrees(name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int) -> Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What a runtime says of a container's memory. parts: by the names of memory.stat."""
+
+    who: str
+    usage: object
+    limit: object
+    parts: Mapping[str, object]
+
+
+def _told(runtime: Runtime, handle: ContainerHandle, deadline: Deadline) -> _Told:
+    if isinstance(runtime, SpeaksOci):
+        memory = _section(runtime.stats_event(handle, deadline=deadline), "memory")
+        usage = _section(memory, "usage")
+        return _Told(who="events", usage=usage.get("usage"), limit=usage.get("limit"), parts=_section(memory, "raw"))
+    if isinstance(runtime, SpeaksDocker):
+        memory = _section(runtime.stats(handle, deadline=deadline), "memory_stats")
+        return _Told(
+            who="Docker", usage=memory.get("usage"), limit=memory.get("limit"), parts=_section(memory, "stats")
+        )
+    raise UsageError(
+        f"{runtime.name} tells no stats in words of its own.", next_step="Let the claim need docker or oci."
+    )
+
+
+def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _agrees(
+    name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int, subject: str
+) -> Finding:
     verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "what the file shows", "the file holds no number"
     if before is not None and after is not None:
         least, most = min(before, after) - slack, max(before, after) + slack
@@ -63,7 +93,7 @@ def _agrees(name: str, told: object, before: int | None, after: int | None, path
         expected, why_not = str(before) if least == most else f"from {least} to {most}", ""
     return Finding(
         verdict=verdict,
-        subject="Docker",
+        subject=subject,
         cgroup=str(path),
         knob=name,
         set_by=Setter.RUNTIME,
