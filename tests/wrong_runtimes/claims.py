@@ -23,13 +23,18 @@ class Asking(Conversation, Life):
             return OF_CRI[name](self)
         if chapter == "lifecycle":
             return OF_LIVES[name](self)
-        return self.judge(CATALOGUE.request(name))
+        if name == "stats-agree":
+            return self.judge_stats(CATALOGUE.any_request("bundle-reservation-and-limit"))
+        if name == "oom-event":
+            program = CATALOGUE.pod("over-limit").containers[0]
+            return self.judge_oom_event(CATALOGUE.oci_request("bundle-no-swap"), program)
+        return self.judge(CATALOGUE.any_request(name))
 
 
 @contextlib.contextmanager
-def asked_on(node: NodeUnderTest) -> Iterator[Asking]:
-    """In a pod of its own."""
-    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Asking) as asking:
+def asked_on(node: NodeUnderTest, name: str = "best-effort") -> Iterator[Asking]:
+    """In a pod of its own. name: of one whose program holds memory, where that is looked at."""
+    with node.asking(CATALOGUE.pod(name), CATALOGUE.kubelet("v1.36-none"), Asking) as asking:
         yield asking
 
 

@@ -14,7 +14,7 @@ CHOSEN = ""
 PAGE = 4096
 LONG = 64
 """The length of a container's name."""
-VERBS = ("create", "start", "update", "exec", "kill", "delete", "state")
+VERBS = ("create", "start", "update", "exec", "kill", "delete", "state", "events")
 
 
 class Way:
@@ -23,12 +23,15 @@ class Way:
     create, update: change linux.resources. process: changes what config.json says of the process. of_sandboxes:
     whether sandboxes are meant, and not containers. restores: config.json is put back. instead: verbs that it says it
     did. refuses: verbs that it calls failed when they are done. after: for a verb what it does to the cgroup then.
-    spec: changes anything in config.json. says: changes what `state` says.
+    spec: changes anything in config.json. says: changes what `state` says. tells: changes the memory of `events
+    --stats`, and keeps other events to itself. ignores_options: says that it did an update that has no document.
     """
 
     def __init__(self, *, create=None, update=None, process=None, spec=None, says=None, after=None, **flags):
         self.create, self.update, self.process, self.spec, self.says = create, update, process, spec, says
         self.after = after or {}
+        self.tells = flags.pop("tells", None)
+        self.ignores_options = flags.pop("ignores_options", False)
         self.of_sandboxes = flags.pop("of_sandboxes", False)
         self.restores = flags.pop("restores", False)
         self.instead = flags.pop("instead", ())
@@ -134,12 +137,22 @@ def limits_alone(resources):
         memory.pop("swap", None)
 
 
+def no_swap_for_unsaid(resources):
+    """A memory limit alone taken for one of memory and swap, as CRI runtimes take it."""
+    memory = resources.get("memory") or {}
+    if "limit" in memory:
+        memory.setdefault("swap", memory["limit"])
+
+
 def low_for_min(resources):
     """memory.low and memory.min the wrong way round."""
     unified = resources.get("unified") or {}
     given = {key: unified.pop(key, None) for key in ("memory.min", "memory.low")}
     swapped = zip(("memory.low", "memory.min"), given.values(), strict=True)
     unified.update({key: value for key, value in swapped if value is not None})
+
+
+MEMORY_AS_IT_COMES = {"memory.min": "0", "memory.high": "max"}
 
 
 def limit_over_unified(resources):
@@ -361,6 +374,13 @@ WAYS = {
     "leaves a mount": Way(after={"delete": leaves_a_mount}),
     # Who lost it
     "edits config.json and puts it back": Way(create=drop("unified"), restores=True),
+    # What is asked of it alone
+    "drops annotations": Way(spec=drop("annotations")),
+    "drops the reservation": Way(create=drop("memory", "reservation")),
+    "no swap for swap that is unsaid": Way(create=no_swap_for_unsaid),
+    "ignores options": Way(ignores_options=True),
+    "update names what was not named": Way(update=lambda asked: asked.setdefault("unified", MEMORY_AS_IT_COMES)),
+    "tells half": Way(tells=lambda memory: memory["usage"].update(usage=memory["usage"]["usage"] // 2)),
     # What it says
     "says created of what runs": Way(says=lambda state: state.update(status="created")),
 }
@@ -410,8 +430,12 @@ class Call:
 
     def state(self):
         """What the runtime itself says of the container."""
+        return self.answer([*self.before, "state", self.name])
+
+    def answer(self, words):
+        """The document that it prints when it is called so."""
         reading, writing = os.pipe()
-        self._run([*self.before, "state", self.name], [(os.POSIX_SPAWN_DUP2, writing, 1)])
+        self._run(words, [(os.POSIX_SPAWN_DUP2, writing, 1)])
         os.close(writing)
         with os.fdopen(reading) as answer:
             return json().loads(answer.read() or "{}")
@@ -481,18 +505,33 @@ def say(way, call):
     return 0
 
 
+def tell(way, call):
+    if "--stats" not in call.words:
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+        os.execv(call.real, [call.real, *call.words])
+    event = call.answer(call.words)
+    way.tells(event["data"]["memory"])
+    sys.stdout.write(json().dumps(event))
+    return 0
+
+
 def main():
     way = WAYS[CHOSEN or (read("/run/wrong").strip() if os.path.exists("/run/wrong") else "right")]
     call = Call(sys.argv[1:])
-    if call.verb in way.instead:
+    if call.verb in way.instead or (way.ignores_options and call.verb == "update" and not call.option("--resources")):
         return 0
-    changes = {"create": way.create or way.process or way.spec, "update": way.update, "state": way.says}
+    changes = {
+        "create": way.create or way.process or way.spec,
+        "update": way.update,
+        "state": way.says,
+        "events": way.tells,
+    }
     act = way.after.get(call.verb) or (remember if call.verb == "start" and "delete" in way.after else None)
     if not (act or changes.get(call.verb) or call.verb in way.refuses):
         os.execv(call.real, [call.real, *call.words])
     # One that is deleted is not there afterwards, and one that is created not before it is started.
     cgroup = call.cgroup() if act and call.verb != "start" else None
-    change = {"create": create, "update": update, "state": say}[call.verb] if changes.get(call.verb) else None
+    change = CHANGES[call.verb] if changes.get(call.verb) else None
     status = change(way, call) if change else call.made()
     if act and call.verb == "start":
         cgroup = call.cgroup()
@@ -502,6 +541,9 @@ def main():
         sys.stderr.write("it did not work\n")
         return 1
     return status
+
+
+CHANGES = {"create": create, "update": update, "state": say, "events": tell}
 
 
 def remember(_):

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from memqos.catalog.data import data_root
 from memqos.engine.translate.dockerd import HOST_CONFIG_FIELDS, HostConfig
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.oci_request import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 from memqos.model.cri import ContainerResources
@@ -167,13 +167,13 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "mems": "mems",
     },
 }
-_OCI_WORDS = frozenset({*_SECTIONS, "unified", "annotations", "options"})
+_OCI_WORDS = frozenset({*_SECTIONS, "unified", "annotations", "told_by"})
 
 
 def _oci_request(fields: object, file: str, where: str) -> OciRequest:
     if not isinstance(fields, dict) or set(fields) - _OCI_WORDS:
         raise ManifestError.at(
-            "a request has parts of linux.resources, annotations, and options.",
+            "a request has parts of linux.resources, annotations, and told_by.",
             file=file,
             field=where,
             got=fields,
@@ -190,8 +190,8 @@ def _oci_request(fields: object, file: str, where: str) -> OciRequest:
         for field, value in section.items():
             resources[known[field]] = _oci_value(field, value, file, f"{where}.{name}.{field}")
     annotations = _texts(fields.get("annotations", {}), file, f"{where}.annotations")
-    options = _is_true(fields.get("options", False), file, f"{where}.options")
-    request = OciRequest(resources=OciResources(**resources), annotations=annotations, options=options)
+    told_by = _told_by(fields.get("told_by", ToldBy.DOCUMENT), file, f"{where}.told_by")
+    request = OciRequest(resources=OciResources(**resources), annotations=annotations, told_by=told_by)
     try:
         _ = request.unit_properties
     except ValueError as error:
@@ -200,8 +200,10 @@ def _oci_request(fields: object, file: str, where: str) -> OciRequest:
 
 
 def _oci_value(name: str, value: object, file: str, where: str) -> int | str | bool:
+    if name == "checkBeforeUpdate" and isinstance(value, bool):
+        return value
     if name == "checkBeforeUpdate":
-        return _is_true(value, file, where)
+        raise ManifestError.at("it is true or false.", file=file, field=where, got=value)
     if name not in {"cpus", "mems"}:
         return _amount(value, file, where)
     if isinstance(value, str):
@@ -209,10 +211,10 @@ def _oci_value(name: str, value: object, file: str, where: str) -> int | str | b
     raise ManifestError.at('it is a list such as "0-1,3".', file=file, field=where, got=value)
 
 
-def _is_true(value: object, file: str, where: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ManifestError.at("it is true or false.", file=file, field=where, got=value)
+def _told_by(value: object, file: str, where: str) -> ToldBy:
+    if isinstance(value, str) and value in list(ToldBy):
+        return ToldBy(value)
+    raise ManifestError.at(f"it is one of {', '.join(ToldBy)}.", file=file, field=where, got=value)
 
 
 def _texts(value: object, file: str, where: str) -> dict[str, str]:

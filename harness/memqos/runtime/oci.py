@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.oci_request import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Traits
@@ -165,15 +165,17 @@ class OciRuntime:
         """`update --resources -` with all that was asked for so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
         asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
-        argv = oci_commands.updating(self._places, container.id)
+        argv = [*self._places.command, "update", "--resources", "-", container.id]
         self._must("update", container, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
-        """`update` with what is named alone: as a document, or as options."""
-        options = tuple(request.command_line()) if request.options else ()
-        argv = oci_commands.updating(self._places, container.id, options)
-        document = None if options else request.resources.document()
+        """`update` with what is named alone."""
+        document = None if request.told_by is ToldBy.OPTIONS else request.resources.document()
+        file = f"{self._places.bundle(container.sandbox.id, container.id)}/update.json"
+        if request.told_by is ToldBy.FILE:
+            self._target.write(file, json.dumps(document).encode(), deadline=deadline)
+        argv = [*self._places.command, "update", *request.told(file), container.id]
         self._must("update", container, argv, deadline=deadline, document=document)
         self._asked[container.id] = request.resources.over(self._asked.get(container.id, OciResources()))
 

@@ -8,7 +8,6 @@ the word of an OOM kill and the output in the kubelet's log format.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memqos.errors import MachineryError
@@ -29,7 +28,6 @@ __all__ = [
     "making",
     "program_of",
     "seen",
-    "updating",
 ]
 
 ROOTS = "/var/lib/memqos/rootfs"
@@ -254,11 +252,6 @@ def killing(places: BundleFolders, *, sandbox: str, container: str, grace: int) 
     """The command that ends a container: TERM, then KILL after `grace` seconds (0: at once)."""
     bundle = places.bundle(sandbox, container)
     return ["sh", "-c", _KILL, "memqos-kill", bundle, container, str(grace), *places.command]
-
-
-def updating(places: BundleFolders, container: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that changes a container: by options, or without any by the document that is its standard input."""
-    return [*places.command, "update", *(options or ("--resources", "-")), container]
 
 
 def following(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.requests import load_docker_requests, load_oci_requests, load_requests
+from memqos.engine.translate.oci_request import ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 
@@ -79,7 +80,7 @@ def test_a_request_to_an_oci_runtime_is_in_its_specification_s_words(tmp_path: P
     text = """
 [one]
 updates = [
-    { memory = { limit = "64Mi", checkBeforeUpdate = true }, options = true },
+    { memory = { limit = "64Mi", checkBeforeUpdate = true }, told_by = "options" },
     { cpu = { cpus = "0", quota = -1 }, unified = { "memory.min" = "8" } },
 ]
 
@@ -91,7 +92,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
     assert one.create.resources == OciResources(memory_reservation=4096)
     assert one.create.unit_properties == {"MemoryHigh": 8192}
     assert one.create.annotations["other"] == "x"
-    assert [update.options for update in one.updates] == [True, False]
+    assert [update.told_by for update in one.updates] == [ToldBy.OPTIONS, ToldBy.DOCUMENT]
     assert [update.resources for update in one.updates] == [
         OciResources(memory_limit=67108864, check_before_update=True),
         OciResources(cpus="0", cpu_quota=-1, unified={"memory.min": "8"}),
@@ -102,7 +103,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
     ("text", "words"),
     [
         ("create = 1", "one.create: a request has parts of linux.resources"),
-        ("create = { Memory = {} }", "Known: annotations, cpu, memory, options, unified"),
+        ("create = { Memory = {} }", "Known: annotations, cpu, memory, told_by, unified"),
         ("create = { memory = { max = 1 } }", "one.create.memory: it has fields of linux.resources"),
         ("create = { memory = 1 }", "one.create.memory: it has fields of linux.resources"),
         ('create = { memory = { limit = "much" } }', "one.create.memory.limit: an amount"),
@@ -111,7 +112,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
         ("create = { cpu = { mems = 0 } }", "one.create.cpu.mems: it is a list"),
         ("create = { unified = { a = 1 } }", "one.create.unified: it has a text for each name"),
         ("create = { annotations = [] }", "one.create.annotations: it has a text"),
-        ("updates = [{ options = 1 }]", r"one.updates\[0\].options: it is true or false"),
+        ("updates = [{ told_by = true }]", r"one.updates\[0\].told_by: it is one of document, file, options"),
         (
             'create = { annotations = { "org.systemd.property.MemoryHigh" = "8192" } }',
             "one.create.annotations: the annotation org.systemd.property.MemoryHigh is none of a number",

@@ -11,7 +11,7 @@ import pytest
 from memqos.catalog.requests import load_oci_requests
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.oci_request import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
@@ -135,7 +135,7 @@ class TakesUnsaidSwapForNone(Bundles):
 
 class IgnoresOptions(Bundles):
     def update_with(self, handle: Any, request: OciRequest, *, deadline: Any) -> None:
-        if not request.options:
+        if request.told_by is not ToldBy.OPTIONS:
             super().update_with(handle, request, deadline=deadline)
 
 

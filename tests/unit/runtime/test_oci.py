@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.oci_request import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
@@ -338,7 +338,7 @@ PART = OciResources(memory_limit=-1, cpu_shares=512, mems="0-1")
     ("request_", "words", "document"),
     [
         (
-            OciRequest(resources=PART, options=True),
+            OciRequest(resources=PART, told_by=ToldBy.OPTIONS),
             ("--memory=-1", "--cpu-share=512", "--cpuset-mems=0-1"),
             b"",
         ),
@@ -357,6 +357,18 @@ def test_a_part_is_told_by_options_or_by_a_document(
     host.runtime.update_with(container, request_, deadline=soon())
     command = ("runc", "--root", "/run/memqos/oci/runc", "--systemd-cgroup", "update")
     assert host.asked[-1] == ((*command, *words, container.id), document)
+
+
+def test_a_part_is_told_by_a_file_in_the_bundle(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = host.container()
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(host.target, "write", lambda path, data, **_: kept.update({path: data}))
+    request = OciRequest(resources=PART, told_by=ToldBy.FILE)
+    host.runtime.update_with(container, request, deadline=soon())
+    argv, _ = host.asked[-1]
+    place = argv[argv.index("--resources") + 1]
+    assert place.endswith(f"/{container.id}/update.json")
+    assert json.loads(kept[place]) == {"memory": {"limit": -1}, "cpu": {"shares": 512, "mems": "0-1"}}
 
 
 def test_a_part_that_was_told_is_part_of_what_is_told_later(host: Host) -> None:
