@@ -1,0 +1,162 @@
+"""Requests in an OCI runtime's own words: how `update` is told, what each file must show, and by which rule."""
+
+import pytest
+
+from memqos.engine.plan import Input
+from memqos.engine.translate.oci_request import OciRequest, ToldBy
+from memqos.engine.translate.requested import oom_score_adj_of, requested, requested_again
+from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.versions import BUNDLES, OCI_RUNTIMES, Runtimes, traits_of, traits_of_program
+from memqos.engine.translate.writes import RuntimeHost
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+
+MI = 1 << 20
+POD = CgroupPath.parse("/pod.slice")
+RUNC = Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.3.6"))
+CRUN = Runtimes(cri=BUNDLES, oci=traits_of("crun", "1.28"))
+RUNSC = Runtimes(cri=BUNDLES, oci=traits_of("runsc", "20260817.0"))
+KNOBS = (Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.CPUSET_MEMS)
+FIRST = OciRequest(
+    resources=OciResources(
+        memory_limit=64 * MI,
+        memory_swap=80 * MI,
+        memory_reservation=16 * MI,
+        mems="0",
+        unified={"memory.high": "50331648"},
+    )
+)
+UNIT_HIGH = OciRequest(annotations={"org.systemd.property.MemoryHigh": "uint64 50331648", "some.other/key": "text"})
+
+
+def cgroup(container, knobs=KNOBS):
+    return requested_cgroup(container, knobs, name="a", parent=POD).knobs
+
+
+def shown(container, knobs=KNOBS):
+    return {knob.value: one.shown for knob, one in cgroup(container, knobs).items()}
+
+
+def scope(container):
+    return {knob.value: one.shown for knob, one in scope_cgroup(container, name="a", parent=POD).knobs.items()}
+
+
+@pytest.mark.parametrize(
+    ("told_by", "options"),
+    [
+        (ToldBy.DOCUMENT, ("--resources", "-")),
+        (ToldBy.FILE, ("--resources", "/run/it.json")),
+        (ToldBy.OPTIONS, ("--memory=67108864", "--memory-swap=-1", "--cpuset-mems=0-1")),
+    ],
+)
+def test_how_update_is_told(told_by, options):
+    asked = OciResources(memory_limit=64 * MI, memory_swap=-1, mems="0-1")
+    assert OciRequest(resources=asked, told_by=told_by).told("/run/it.json") == options
+
+
+def test_annotations_ask_for_properties_of_the_unit():
+    assert UNIT_HIGH.unit_properties == {"MemoryHigh": 50331648}
+
+
+@pytest.mark.parametrize("text", ["50331648", "uint64 48M", "uint64", "[uint64 1]", "uint64 -1"])
+def test_an_annotation_that_is_no_number_is_refused(text):
+    request = OciRequest(annotations={"org.systemd.property.MemoryHigh": text})
+    with pytest.raises(ValueError, match=r"org\.systemd\.property\.MemoryHigh is none of a number"):
+        assert request.unit_properties
+
+
+def test_a_bundle_says_nothing_of_the_oom_score():
+    assert oom_score_adj_of(FIRST) == 0
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "swap"),
+    [(RUNC, "8388608"), (CRUN, "16777216")],
+    ids=["runc sets the limit of both as it was", "crun has a file for each"],
+)
+def test_an_update_in_part_leaves_what_it_does_not_name(runtimes, swap):
+    part = OciRequest(resources=OciResources(memory_limit=72 * MI))
+    assert shown(requested_again(requested(FIRST, runtimes, RuntimeHost()), part)) == {
+        "memory.low": "16777216",
+        "memory.high": "50331648",
+        "memory.max": "75497472",
+        "memory.swap.max": swap,
+        "cpuset.mems": "0",
+    }
+
+
+def test_the_reason_names_the_field_of_the_request_that_said_it_last():
+    part = OciRequest(resources=OciResources(memory_limit=72 * MI))
+    knobs = cgroup(requested_again(requested(FIRST, RUNC, RuntimeHost()), part))
+    told = {knob.value: (one.reason.rule, one.reason.inputs) for knob, one in knobs.items()}
+    stays = "its creation asked for and no later update names it"
+    assert told == {
+        "memory.low": (f"memory.low is what {stays}", (Input("memory_reservation", "16777216", "OCI request 1"),)),
+        "memory.high": (
+            f"memory.high is what {stays}",
+            (Input('unified["memory.high"]', "50331648", "OCI request 1"),),
+        ),
+        "memory.max": ("memory.max is what an update asked for", (Input("memory_limit", "75497472", "OCI request 2"),)),
+        "memory.swap.max": (
+            "memory.swap.max is what an update asked for",
+            (Input("memory_limit", "75497472", "OCI request 2"),),
+        ),
+        "cpuset.mems": (f"cpuset.mems is what {stays}", (Input("mems", "0", "OCI request 1"),)),
+    }
+    assert knobs[Knob.MEMORY_HIGH].reason.source.endswith("OCI runtime specification, linux.resources.unified")
+
+
+def test_a_property_of_the_unit_is_runc_s_file():
+    container = requested(UNIT_HIGH, RUNC, RuntimeHost())
+    expected = cgroup(container)[Knob.MEMORY_HIGH]
+    assert expected.shown == "50331648"
+    assert expected.reason.inputs == (Input("org.systemd.property.MemoryHigh", "50331648", "OCI request 1"),)
+    assert scope(container)["memory.high"] == "50331648"
+
+
+def test_a_property_of_the_unit_is_crun_s_scope_and_not_the_cgroup_below():
+    container = requested(UNIT_HIGH, CRUN, RuntimeHost())
+    assert shown(container, [Knob.MEMORY_HIGH]) == {"memory.high": "max"}
+    knobs = scope_cgroup(container, name="a", parent=POD).knobs
+    assert {knob.value: (one.shown, one.reason.rule) for knob, one in knobs.items()} == {
+        "memory.min": ("0", "the scope has no MemoryMin: the default shows"),
+        "memory.low": ("0", "the scope has no MemoryLow: the default shows"),
+        "memory.high": ("50331648", "MemoryHigh of the scope is set"),
+    }
+
+
+def test_a_property_stays_over_an_update():
+    part = OciRequest(resources=OciResources(memory_limit=72 * MI))
+    container = requested_again(requested(UNIT_HIGH, CRUN, RuntimeHost()), part)
+    assert scope(container)["memory.high"] == "50331648"
+
+
+@pytest.mark.parametrize("runtimes", [RUNC, CRUN], ids=str)
+def test_without_systemd_there_is_no_unit_to_have_properties(runtimes):
+    container = requested(UNIT_HIGH, runtimes, RuntimeHost(driver=CgroupDriver.CGROUPFS))
+    assert shown(container, [Knob.MEMORY_HIGH]) == {"memory.high": "max"}
+
+
+def test_runsc_is_not_asked_for_what_it_reads_nowhere():
+    container = requested(FIRST, RUNSC, RuntimeHost())
+    assert container.unasked == {"memory.high": "runsc reads no linux.resources.unified with the systemd driver."}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_called"),
+    [
+        ("crun", "1.28", "crun 1.28"),
+        ("youki", "0.5.3", "youki 0.5.3"),
+        ("youki", "", "youki of unknown version"),
+    ],
+)
+def test_a_program_is_called_what_it_calls_itself(name, version, is_called):
+    assert str(traits_of_program(name, version, OCI_RUNTIMES)) == is_called
+
+
+def test_what_a_program_that_nobody_knows_does_is_in_doubt_where_runc_s_versions_differ():
+    unknown = Runtimes(cri=BUNDLES, oci=traits_of_program("youki", "0.5.3", OCI_RUNTIMES))
+    shares = OciRequest(resources=OciResources(cpu_shares=1024))
+    assert shown(requested(shares, unknown, RuntimeHost()), [Knob.CPU_WEIGHT]) == {"cpu.weight": "100 or 39"}
