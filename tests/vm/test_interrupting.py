@@ -60,11 +60,21 @@ class Run:
             with contextlib.suppress(OSError):
                 self.disks |= set(map(Path, ROOT_DISK.findall(Path(f"/proc/{pid}/cmdline").read_text())))
 
+    def _end(self) -> None:
+        """Wait for its end; where it does not come, what its threads wait for is in what it said."""
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            # pytest has Python's faulthandler on.
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(10)
+            pytest.fail(f"it did not end within a minute:\n{self.said}")
+
     def ends(self, *signals: signal.Signals) -> dict:
         """Send these; its bundle, once it and everything of it is gone."""
         for one in signals:
             self.process.send_signal(one)
-        self.process.wait(60)
+        self._end()
         assert not [pid for pid in self.qemus if alive(pid)]
         assert self.process.returncode == 2, self.said
         assert "Traceback" not in self.said

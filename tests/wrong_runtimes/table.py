@@ -143,13 +143,19 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "edits config.json and puts it back": {"requests/unified-high": "memory.high"},
 }
 
-DIRECT: Mapping[str, Mapping[str, str]] = {
-    "drops annotations": {"oci/property-high": "memory.high", "oci/property-min": "memory.min"},
-    "drops the reservation": {"oci/bundle-reservation": "memory.low"},
-    "no swap for swap that is unsaid": {"oci/bundle-swap-unsaid": "memory.swap.max"},
-    "ignores options": {"oci/options-limit-and-swap": "memory.max memory.swap.max", "oci/part-limit-and-swap": ""},
-    "update names what was not named": {"oci/part-limit-and-swap": "memory.min memory.high"},
-    "tells half": {"oci/stats-agree": "stats usage", "oci/oom-event": "events"},
+DIRECT: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "drops annotations": {
+        "oci/property-high": frozenset({"memory.high"}),
+        "oci/property-min": frozenset({"memory.min"}),
+    },
+    "drops the reservation": {"oci/bundle-reservation": frozenset({"memory.low"})},
+    "no swap for swap that is unsaid": {"oci/bundle-swap-unsaid": frozenset({"memory.swap.max"})},
+    "ignores options": {
+        "oci/options-limit-and-swap": frozenset({"memory.max", "memory.swap.max"}),
+        "oci/part-limit-and-swap": frozenset(),
+    },
+    "update names what was not named": {"oci/part-limit-and-swap": frozenset({"memory.min", "memory.high"})},
+    "tells half": {"oci/stats-agree": frozenset({"stats usage"}), "oci/oom-event": frozenset({"events"})},
 }
 """Those that are seen by what is asked of an OCI runtime in its own words, on a machine, where no daemon is between."""
 
