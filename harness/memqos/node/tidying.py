@@ -27,7 +27,10 @@ class Tidying:
 
     @contextlib.contextmanager
     def ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
-        """End a context by one of these, by whether it ended in an error; after an interrupt as said above."""
+        """End a context by one of these, by whether it ended in an error; after an interrupt as said above.
+
+        What ends a test is an error here, also where it is none of Exception, as a skip of pytest's is.
+        """
 
         def quietly() -> None:
             # The first error is what the reader needs: one in tidying up after it must not take its place.
@@ -36,12 +39,12 @@ class Tidying:
 
         try:
             yield
-        except Exception:
-            self._tidy_up(quietly)
-            raise
-        except BaseException:
+        except (KeyboardInterrupt, SystemExit):
             if not self.disposable:
                 badly()
+            raise
+        except BaseException:
+            self._tidy_up(quietly)
             raise
         self._tidy_up(well)
 

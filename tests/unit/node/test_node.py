@@ -157,6 +157,16 @@ def test_failures_that_are_not_in_a_row_are_each_tried():
 
 
 @pytest.mark.parametrize("disposable", [True, False])
+@pytest.mark.parametrize("outcome", [pytest.skip, pytest.fail, pytest.xfail])
+def test_a_test_that_is_over_while_its_pods_stand_leaves_none(disposable, outcome):
+    bench = Bench(disposable=disposable)
+    with pytest.raises(outcome.Exception), bench.node.admitted([pod("web")], kubelet()):
+        assert bench.planned_cgroups
+        outcome("nothing can be said of it")
+    assert not bench.planned_cgroups
+
+
+@pytest.mark.parametrize("disposable", [True, False])
 def test_an_interrupt_waits_for_a_runtime_that_hangs_only_where_pods_must_be_removed(monkeypatch, disposable):
     bench = Bench(disposable=disposable)
     asked, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
