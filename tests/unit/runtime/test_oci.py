@@ -299,7 +299,7 @@ def test_what_runsc_cannot_say_goes_by_its_version(
 ) -> None:
     runsc = Host(driver, program="runsc", oci=traits_of("runsc", version)).runtime
     assert Host(driver).runtime.capabilities - runsc.capabilities - OF_BUNDLES == lacking
-    assert runsc.capabilities & OF_BUNDLES == {Capability.BUNDLE, Capability.EVENTS}
+    assert runsc.capabilities & OF_BUNDLES == {Capability.BUNDLE}
 
 
 @pytest.mark.parametrize(

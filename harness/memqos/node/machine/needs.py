@@ -70,7 +70,8 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         and f"{runtime.name} makes no properties of a systemd unit from annotations, with this cgroup driver",
         "options of update": Capability.UPDATE_OPTIONS not in runtime.capabilities
         and f"{runtime.name} takes no options in updates, but documents",
-        "events": Capability.EVENTS not in runtime.capabilities and f"{runtime.name} has no command 'events'",
+        "events": Capability.EVENTS not in runtime.capabilities
+        and f"{runtime.name} has no command 'events' that tells of the cgroup",
         "cgroup v2": _mounts(CgroupVersion.V1, node),
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
