@@ -35,6 +35,9 @@ __all__ = [
 
 MAX_DEPTH = 64
 MAX_NODES = 200_000
+_TOO_DEEP = f"the nesting is deeper than {MAX_DEPTH} levels, which no manifest needs."
+_TOO_DEEP_TO_SCAN = "exceeded maximum nesting depth"
+"""libyaml's own words from 0.2.6 on: it looks ahead by a line, and may meet its bound before we come to ours."""
 _DEPTH_OF_OBJECTS = 2
 """The document and its items are open where an object of a list ends."""
 
@@ -187,6 +190,8 @@ class _Builder:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "the text cannot be read"
         line = 0 if mark is None else mark.line + 1
+        if problem == _TOO_DEEP_TO_SCAN:
+            return self._error(_TOO_DEEP, line)
         text = self._text.line(line)
         tab = "\t" in text[: len(text) - len(text.lstrip())]
         step = (
@@ -210,7 +215,7 @@ class _Builder:
             self._add(*known, line=line)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self._stack) >= MAX_DEPTH:
-                raise self._error(f"the nesting is deeper than {MAX_DEPTH} levels, which no manifest needs.", line)
+                raise self._error(_TOO_DEEP, line)
             if self._stack and self._stack[-1].mapping and self._stack[-1].key is None:
                 raise self._error("a key must be a word, not a list or a mapping.", line)
             self._stack.append(_Open(isinstance(event, yaml.MappingStartEvent), line, event.anchor))
