@@ -90,7 +90,7 @@ class Admission:
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
-        self._kill(pods)
+        self._kill(pods, with_sandboxes=True)
         self._each_tried(pods, self._remove_pod)
 
     def remove_containers(self, pods: Mapping[str, AdmittedPod]) -> None:
@@ -98,14 +98,19 @@ class Admission:
         self._kill(pods)
         self._each_tried(pods, self._remove_containers)
 
-    def _kill(self, pods: Mapping[str, AdmittedPod]) -> None:
-        """Kill all containers at once: asking the runtime for one after the other would wait for each."""
+    def _kill(self, pods: Mapping[str, AdmittedPod], *, with_sandboxes: bool = False) -> None:
+        """Kill all containers at once: asking the runtime for one after the other would wait for each.
+
+        A sandbox may be a process of its own; what the runtime does about its end and the containers' goes on side by
+        side then.
+        """
         while self.unfinished:
             self.unfinished.pop().shutdown()
         paths = [
             self.layout.whole(admitted.planned.cgroup.path, handle.id)
             for admitted in pods.values()
-            for handle in admitted.containers.values()
+            for handle in (*admitted.containers.values(), *((admitted.sandbox,) if with_sandboxes else ()))
+            if handle is not None
         ]
         if paths:
             self.tree.kill(paths, deadline=Deadline.after(REMOVAL_SECONDS))

@@ -23,14 +23,18 @@ __all__ = ["Enforcement", "find_leftovers", "program"]
 _PROGRAM = ("agent_cgroup", "agent")
 """The modules that are sent to the target, the one that runs last."""
 
-# Each module is made under its own name, so that the next can import it there as it does here.
+# Each module is made under its own name, so that the next can import it there as it does here. An attendant keeps what
+# is defined before the end (`target.attendant_program.MAIN`).
 _LOADER = """\
 import sys, types
 for name, source in {sources!r}:
     module = types.ModuleType(name)
     sys.modules[name] = module
     exec(compile(source, name, "exec"), module.__dict__)
-sys.modules[name].main()
+main = sys.modules[name].main
+
+if __name__ == "__main__":
+    main()
 """
 _BEGINNINGS = frozenset({Action.MAKE, Action.ADOPT})
 _ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}

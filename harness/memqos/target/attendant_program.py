@@ -11,7 +11,8 @@ of its input is a request, a JSON object, and each line of its output the answer
     {"python": source, "stdin": bytes}    the same
 
 Under emulation each program that is started over there takes longer than many files that are read, and a new Python
-longer than most of what it is started for: a program of Python runs in a copy of this process.
+longer than most of what it is started for: a program of Python runs in a copy of this process. What it imports and
+defines is there already the second time, if its source ends with MAIN.
 
 A command has ended when its own process has, whoever still holds its output. If the input ends before it, its process
 group is killed.
@@ -32,6 +33,12 @@ from collections.abc import Callable
 
 CHUNK = 1 << 16
 """Bytes, as many as a pipe holds."""
+
+MAIN = '\nif __name__ == "__main__":\n    main()\n'
+"""The end of a source that does nothing but import and define what is before it."""
+
+DEFINED: dict[str, dict[str, object]] = {}
+"""The names of such programs, by their source."""
 
 DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a command does not expect to be ignored."""
@@ -108,6 +115,12 @@ def spawned(argv: list[str], files: list[int]) -> int:
 
 def copied(source: str, files: list[int]) -> int:
     """A copy of this process that runs a program of Python, with these as its standard streams."""
+    if source.endswith(MAIN) and source not in DEFINED:
+        names: dict[str, object] = {"__name__": "defined"}
+        with contextlib.suppress(Exception):
+            # What is wrong with it, its copy says.
+            exec(compile(source, "<string>", "exec"), names)  # noqa: S102 - see above
+            DEFINED[source] = names
     child = os.fork()
     if not child:
         os.setpgid(0, 0)
@@ -163,7 +176,10 @@ def in_the_copy(source: str, files: list[int]) -> int:
         os.dup2(file, number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - numbers, for its life
     try:
-        exec(compile(source, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - that is what it is for
+        if source in DEFINED:
+            exec("main()", DEFINED[source])  # noqa: S102 - that is what it is for
+        else:
+            exec(compile(source, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - the same
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - nothing may get into the copy's own loop

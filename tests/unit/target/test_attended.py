@@ -114,6 +114,41 @@ def test_a_program_of_python_is_run_in_a_copy_of_the_attendant(tmp_path: Path) -
     assert host.ran == []
 
 
+KEPT = """\
+import os, sys, time
+
+began, said = time.monotonic_ns(), []
+
+
+def main():
+    said.append(sys.stdin.read())
+    print(os.getpid(), began, said)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_what_a_program_of_python_defines_is_there_already_the_second_time() -> None:
+    with attended(Host()) as target:
+        first, second = (
+            target.run([*PYTHON, KEPT], stdin=text, deadline=soon()).text.split(maxsplit=2) for text in (b"a", b"b")
+        )
+        assert first[0] != second[0]
+        assert first[1] == second[1]
+        assert (first[2], second[2]) == ("['a']\n", "['b']\n")
+
+
+def test_what_is_wrong_with_the_definitions_of_a_program_is_said_each_time() -> None:
+    with attended(Host()) as target:
+        for _ in range(2):
+            broken = target.run([*PYTHON, "import not_there\n" + KEPT], deadline=soon())
+            assert broken.status == 1
+            assert "No module named 'not_there'" in broken.error_text
+        assert target.run([*PYTHON, "print(1)"], deadline=soon()).text == "1\n"
+
+
 def test_without_an_attendant_a_program_of_python_is_run_by_the_target(tmp_path: Path) -> None:
     host = Host("exit 127")
     with attended(host) as target:
