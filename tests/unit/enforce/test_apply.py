@@ -16,6 +16,7 @@ from memqos.errors import MissingProgramError, TargetError
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
+from memqos.target.attendant_program import MAIN
 from memqos.target.fake import FakeAnswer, FakeTarget
 from tests.unit.enforce.plans import plan
 
@@ -186,6 +187,10 @@ def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stderr, json.loads(done.stdout)) == ("", {"leftovers": []})
+
+
+def test_an_attendant_keeps_what_is_sent() -> None:
+    assert program().endswith(MAIN)
 
 
 def test_a_target_without_python_is_not_able() -> None:

@@ -113,6 +113,7 @@ class Bench:
         self.cgroups = FakeCgroups(hierarchy=hierarchy, zones=f"0-{zones[-1].id}")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
+        self.killed: list[str] = []
         self.agent = FakeAgent(self.cgroups)
         self.target = FakeTarget(
             mounts=self.cgroups.mounts,
@@ -156,7 +157,11 @@ class Bench:
     def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         for file in argv[4:]:
             container_id = file.split("/")[-2].removeprefix("cri-containerd-").removesuffix(".scope")
-            handle = self.runtime.handles[container_id]
+            self.killed.append(container_id)
+            handle = self.runtime.handles.get(container_id)
+            if handle is None:
+                # A sandbox, which has no process here.
+                continue
             if super(Runtime, self.runtime).status(handle, deadline=Deadline.after(1)).exit_code is None:
                 self.runtime.finish(handle, exit_code=137)
         return 0, b"", b""

@@ -248,6 +248,21 @@ def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
     assert bench.planned_cgroups == []
 
 
+def test_a_sandbox_is_killed_with_its_containers_and_only_where_it_is_removed():
+    bench, web = Bench(), pod("web")
+    other = kubelet("1.22", throttling_factor=None)
+
+    with bench.node.keeping_pods():
+        for case in (kubelet("1.27"), other):
+            with bench.node.admitted([web], case) as population:
+                admitted = population.pods[web.uid]
+            if case is not other:
+                first = admitted.containers["app"].id
+        assert bench.killed == [first]
+        last, sandbox = admitted.containers["app"].id, admitted.sandbox.id
+    assert bench.killed == [first, last, sandbox]
+
+
 def test_a_container_that_is_made_again_has_a_log_of_its_own():
     """Runtimes append: a watch would take what the container before it reported for its own."""
     bench, web, logs = Bench(), pod("web"), []
