@@ -6,13 +6,15 @@
       pod kept-burstable   64 Mi memory.min or low       48 Mi of cache  reads it, alone and beside the aggressor
       pod unguarded        nothing                       48 Mi of cache  reads it, alone and beside the aggressor
       pod aggressor        nothing                       nothing         takes what is left, and half of the memory that
-                                                                         others can lose; gives it back
+                                                                         others can lose; gives it back. First as
+                                                                         anonymous memory, then as page cache of a file
+                                                                         that it reads again and again
 
 A pace is how long it takes to read all of the 48 Mi once. What is judged is no time, but the part of its
 own undisturbed pace that a program keeps: undisturbed and disturbed are measured in turns, on one machine. That one
 keeps more than another is a claim about ranks: of all ways to deal the measured parts out to the two, no more than
 one in twenty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil
-one, and in each of them the quickest of three readings counts. The aggressor has a limit and requests nothing, so that
+one, and in each of them the quicker of two readings counts. The aggressor has a limit and requests nothing, so that
 no kubelet here lets it swap: without a limit one of 1.27 does, and the classic LRU takes from the aggressor then what
 others fetch, so that nobody loses anything for long.
 """
@@ -42,7 +44,7 @@ def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.claim("isolation/guaranteed-keeps-its-pace")
 def test_a_guaranteed_program_keeps_more_of_its_pace(paces, qos_evidence):
     """Its page cache stays, and what is read again is another's."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="anonymous"))
 
 
 @pytest.mark.behaviour
@@ -50,4 +52,20 @@ def test_a_guaranteed_program_keeps_more_of_its_pace(paces, qos_evidence):
 @pytest.mark.claim("isolation/burstable-keeps-its-pace")
 def test_a_burstable_program_keeps_more_of_its_pace(paces, qos_evidence):
     """The same below its request, whichever of the two files holds that."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="anonymous"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered")
+@pytest.mark.claim("isolation/guaranteed-beside-files")
+def test_a_guaranteed_program_keeps_more_of_its_pace_beside_one_that_reads_files(paces, qos_evidence):
+    """Page cache takes from page cache, and not from what is protected."""
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="files"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered")
+@pytest.mark.claim("isolation/burstable-beside-files")
+def test_a_burstable_program_keeps_more_of_its_pace_beside_one_that_reads_files(paces, qos_evidence):
+    """The same below its request."""
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="files"))

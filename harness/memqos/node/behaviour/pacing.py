@@ -12,8 +12,9 @@ mm/memcontrol.c, mem_cgroup_wb_stats): on 7.2 that was half of the pace of a pro
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -23,21 +24,44 @@ from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
-from memqos.workload.command import Anon, Free, Hold, Read
+from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["TURNS", "Paces", "Turn", "chance", "read_ms", "turns_of"]
+__all__ = ["TURNS", "Paces", "Taking", "Turn", "chance", "read_ms", "turns_of"]
 
 TURNS = 6
 """So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
 
-READS = 3
+READS = 2
 """Of which the quickest counts: the first one of a turn fetches what was lost in the turn before."""
+
+AHEAD = 2
+"""How many readings of its file an aggressor has before it when somebody is timed: it may end one meanwhile."""
 
 _VERBS = ("hold", "read")
 
 SURE = Fraction(1, 20)
 """The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence."""
+
+
+class Taking(StrEnum):
+    """What an aggressor takes memory for.
+
+    ANONYMOUS: memory of its own, which it keeps. FILES: page cache of a file that does not fit, which it reads again
+    and again while others are timed: what it takes can be taken from it.
+    """
+
+    ANONYMOUS = "anonymous"
+    FILES = "files"
+
+    def begins(self, size: int) -> Command:
+        """What it does first, until all of it was used once. size: bytes (> 0)."""
+        return Anon(size=size) if self is Taking.ANONYMOUS else File(path="/taken", size=size)
+
+    def goes_on(self, aggressor: WatchedContainer) -> None:
+        """Have it do what it does while others are timed."""
+        while self is Taking.FILES and aggressor.undone < AHEAD and not aggressor.is_past:
+            aggressor.do(Read())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +79,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces(Together):
-    """The turns of each victim, by its key in the watch."""
+    """The turns of each victim, by its key in the watch, beside each kind of aggressor."""
 
-    turns: Mapping[str, Sequence[Turn]]
+    turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
 
-    def keeps_more(self, pod: str, *, than: str) -> Finding:
-        """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that."""
+    def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
+        """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
+
+        beside: what the aggressor took memory for, "anonymous" or "files".
+        """
+        turns = self.turns[Taking(beside)]
         better, worse = (self._container(name) for name in (pod, than))
-        kept, lost = ([turn.kept for turn in self.turns[one.key]] for one in (better, worse))
+        kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
         by_chance = Fraction(1) if why_not else chance(kept, lost)
         shown = "" if why_not else f"{spread(kept)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
@@ -77,7 +105,12 @@ class Paces(Together):
             observed=shown,
             reason=behaviour_reason("pace", "", better.premises.planned.cgroup.knobs),
             why_not=why_not,
-            evidence={name: spread([turn.kept for turn in turns]) for name, turns in self.turns.items() if turns},
+            evidence={
+                f"{name} beside {taking}": spread([turn.kept for turn in each])
+                for taking, measured in self.turns.items()
+                for name, each in measured.items()
+                if each
+            },
         )
 
     def _why_not(self, *measured: Sequence[float]) -> str:
@@ -88,31 +121,47 @@ class Paces(Together):
         return "" if least >= TURNS else f"only {least} of {TURNS} turns could be timed: a program has ended"
 
 
-def turns_of(neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *, takes: int) -> dict[str, list[Turn]]:
-    """The turns of each victim, by its key: alone, and while the neighbour has so many bytes, which it gives back."""
+def turns_of(
+    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *, takes: int
+) -> dict[Taking, dict[str, list[Turn]]]:
+    """The turns of each victim beside each kind, by its key.
+
+    It is timed alone, and while the neighbour takes so many bytes in each of the ways, which it gives back each time.
+    """
     neighbour.do(Free())
     neighbour.until_done()
-    turns: dict[str, list[Turn]] = {one.key: [] for one in victims}
+    turns: dict[Taking, dict[str, list[Turn]]] = {kind: {one.key: [] for one in victims} for kind in Taking}
     for _ in range(TURNS):
         undisturbed = _read(victims)
-        neighbour.do(Anon(size=takes))
-        neighbour.until_done()
-        disturbed = _read(victims)
-        neighbour.do(Free())
-        neighbour.until_done()
-        for key in undisturbed.keys() & disturbed.keys():
-            turns[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
+        for kind, found in turns.items():
+            disturbed = _beside(neighbour, victims, kind, takes)
+            for key in undisturbed.keys() & disturbed.keys():
+                found[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
     return turns
 
 
-def _read(victims: Sequence[WatchedContainer]) -> dict[str, float]:
+def _beside(
+    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], kind: Taking, takes: int
+) -> dict[str, float]:
+    """As `_read`, while the neighbour takes so many bytes, which it gives back afterwards."""
+    neighbour.do(kind.begins(takes))
+    neighbour.until_done()
+    disturbed = _read(victims, before=lambda: kind.goes_on(neighbour))
+    neighbour.do(Free())
+    neighbour.until_done()
+    return disturbed
+
+
+def _read(victims: Sequence[WatchedContainer], *, before: Callable[[], None] = lambda: None) -> dict[str, float]:
     """Have each of these read its memory, one after the other, READS times: the fewest milliseconds, by its key.
 
+    before: called before each reading.
     What is lost and has no room is lost again each time; what a busy host adds is not.
     """
     took: dict[str, list[float]] = {}
     for _ in range(READS):
         for one in victims:
+            before()
             one.do(Hold(seconds=0), Read())
             one.until_done()
             if (milliseconds := read_ms(one.samples[-1].report)) is not None and not one.has_ended:

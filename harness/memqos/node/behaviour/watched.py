@@ -122,7 +122,7 @@ class WatchedContainer:
             raise UsageError(
                 f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
             )
-        if self._is_past:
+        if self.is_past:
             return
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
@@ -160,8 +160,7 @@ class WatchedContainer:
 
     def run_beside(self, *commands: Command) -> None:
         """Run a second program in the container until it has done these commands, or has ended with the container."""
-        with contextlib.suppress(RuntimeCallError):
-            # A container that ends with it may end the call with an error.
+        with contextlib.suppress(RuntimeCallError):  # a container that ends with it may end the call with an error
             self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
 
     def enter(self) -> Entering:
@@ -195,13 +194,11 @@ class WatchedContainer:
     def leave_a_third(self, kind: str) -> int:
         """Have a second program write as much to a new file, and end: what was used then at least.
 
-        kind: "file" of the container's own file system, "tmpfs" of its /dev. UsageError as of `overfill`, and for
-        another kind.
+        kind: "file" on the container's disk, "tmpfs" in its /dev. UsageError as of `overfill`, and for another kind.
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
-        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
-        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
+        commands: dict[str, Command] = {"file": File(path="/left", size=size), "tmpfs": Tmpfs(path="/dev/left", size=size)}
         if kind not in commands:
             raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])
@@ -220,7 +217,7 @@ class WatchedContainer:
     def halve_limit(self) -> None:
         """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing."""
         half = self.last_usage(self.path) // 2
-        if not half and not self._is_past:
+        if not half and not self.is_past:
             raise UsageError(
                 f"the container {self.key} uses no memory, of which half could be its limit.",
                 next_step="Wait until it does: until_done().",
@@ -229,7 +226,7 @@ class WatchedContainer:
 
     def _change(self, planned: PlannedContainer) -> None:
         """As `do`: not one that has ended, nor one of which a premise is broken."""
-        if self._is_past:
+        if self.is_past:
             return
         self._update(self.handle, planned.resources)
         self.premises = dataclasses.replace(self.premises, planned=planned)
@@ -246,10 +243,15 @@ class WatchedContainer:
     @property
     def work_is_done(self) -> bool:
         """Whether all that the workload was told to do, and that comes to an end, is done."""
-        return bool(self.samples) and work_done(self._finite).holds(self.samples[-1])
+        return bool(self.samples) and not self.undone
 
     @property
-    def _is_past(self) -> bool:
+    def undone(self) -> int:
+        """How many of these commands it has not reported the end of."""
+        return self._finite - len({one.command for one in self._report if isinstance(one, Done)})
+
+    @property
+    def is_past(self) -> bool:
         """Whether nothing that it does from now on says anything."""
         return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
 
