@@ -198,7 +198,8 @@ class WatchedContainer:
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
-        commands: dict[str, Command] = {"file": File(path="/left", size=size), "tmpfs": Tmpfs(path="/dev/left", size=size)}
+        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
+        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
         if kind not in commands:
             raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])
