@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.soak.__main__ import outcomes, table
+from tests.soak.counting import Counts, outcomes, summary, table
 
 
 def test_the_outcomes_of_a_run_are_those_of_its_bundle(tmp_path):
@@ -22,6 +22,33 @@ def test_a_case_that_ended_in_two_ways_is_marked_with_both_counts():
     counts = {"b": Counter(conforms=98, deviates=2), "a": Counter(conforms=100)}
 
     assert table(counts) == "  a: 100 conforms\n! b: 98 conforms, 2 deviates"
+
+
+def test_counts_are_added_up_from_one_soak_to_the_next_by_system(tmp_path):
+    file = tmp_path / "soak.json"
+    for system, outcome in (("quiet", "conforms"), ("quiet", "deviates"), ("busy", "conforms")):
+        assert Counts(file).add(system, iter([("a", outcome), ("b", "conforms")])) == 2
+
+    kept = Counts(file).by_system
+    assert kept == {
+        "quiet": {"a": Counter(conforms=1, deviates=1), "b": Counter(conforms=2)},
+        "busy": {"a": Counter(conforms=1), "b": Counter(conforms=1)},
+    }
+    assert summary(kept["quiet"]) == "2 cases, 2 times each: 3 conforms, 1 deviates"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_summary_tells_how_often_the_rarest_case_was_carried_out():
+    assert summary({"a": Counter(conforms=3), "b": Counter(conforms=1)}) == "2 cases, 1 to 3 times each: 4 conforms"
+
+
+def test_counts_that_are_kept_nowhere_leave_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    counts = Counts(None)
+    counts.add("quiet", iter([("a", "conforms")]))
+
+    assert counts.by_system == {"quiet": {"a": Counter(conforms=1)}}
+    assert not list(tmp_path.iterdir())
 
 
 def test_rounds_of_a_case_are_counted_as_one(tmp_path):

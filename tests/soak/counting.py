@@ -1,0 +1,67 @@
+"""How often each case ended in which way, from one soak to the next: kept in a file that grows.
+
+A hundred times of every case take longer than a night on a small machine, so what is counted may be added up over
+several. What was counted on another system, or beside other work, is counted apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROUND = re.compile(r"-?round\d+")
+"""How a case is told that `rounds` has carried out several times."""
+
+
+class Counts:
+    """Outcomes by system, then by case. file: where they are kept; None keeps them nowhere."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        told = json.loads(file.read_text(encoding="utf-8")) if file is not None and file.exists() else {}
+        self.by_system = {
+            system: {case: Counter(counted) for case, counted in cases.items()} for system, cases in told.items()
+        }
+
+    def add(self, system: str, found: Iterator[tuple[str, str]]) -> int:
+        """Count what a run found, and keep it at once; how many cases these are."""
+        cases = self.by_system.setdefault(system, {})
+        number = 0
+        for case, outcome in found:
+            cases.setdefault(case, Counter())[outcome] += 1
+            number += 1
+        if self._file is not None:
+            new = self._file.with_name(f"{self._file.name}.new")
+            new.write_text(json.dumps(self.by_system, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            new.replace(self._file)
+        return number
+
+
+def outcomes(results: Path) -> Iterator[tuple[str, str]]:
+    """The id and the outcome of each case of a run; none of one that wrote no bundle."""
+    bundle = results / "bundle.json"
+    if bundle.exists():
+        for one in json.loads(bundle.read_text(encoding="utf-8"))["results"]:
+            yield ROUND.sub("", one["id"]).replace("[]", ""), one["outcome"]
+
+
+def table(counts: Mapping[str, Counter[str]]) -> str:
+    """One line a case: how often it ended in which way, and `!` before one that ended in more than one."""
+    lines = []
+    for case, counted in sorted(counts.items()):
+        mark = "!" if len(counted) > 1 else " "
+        told = ", ".join(f"{number} {outcome}" for outcome, number in counted.most_common())
+        lines.append(f"{mark} {case}: {told}")
+    return "\n".join(lines)
+
+
+def summary(counts: Mapping[str, Counter[str]]) -> str:
+    """All of them in one line: cases, how often the rarest and the commonest was carried out, and every outcome."""
+    times = [counted.total() for counted in counts.values()]
+    of_all = sum(counts.values(), Counter[str]())
+    told = ", ".join(f"{number} {outcome}" for outcome, number in of_all.most_common())
+    often = f"{min(times)}" if min(times) == max(times) else f"{min(times)} to {max(times)}"
+    return f"{len(counts)} cases, {often} times each: {told}"
