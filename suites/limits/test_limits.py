@@ -107,7 +107,7 @@ def test_the_peak_outlives_the_memory(qos_node, qos_kubelet, qos_catalog, qos_ev
         container.do(Free())
         course = container.until_done()
 
-    qos_evidence.settle(course.premises, course.peaked(most), course.falls_below(most))
+    qos_evidence.settle(course.premises, course.peaked(most, cpus=qos_node.facts.cpus), course.falls_below(most))
 
 
 @pytest.mark.behaviour
@@ -120,7 +120,9 @@ def test_a_program_that_ended_is_charged_no_more(qos_node, qos_kubelet, qos_cata
         most = container.take_a_third(beside=True)
         course = container.until_done()
 
-    qos_evidence.settle(course.premises, course.peaked(most), course.falls_below(most), course.still_runs())
+    qos_evidence.settle(
+        course.premises, course.peaked(most, cpus=qos_node.facts.cpus), course.falls_below(most), course.still_runs()
+    )
 
 
 @pytest.mark.behaviour
@@ -134,7 +136,9 @@ def test_files_of_a_program_that_ended_stay_charged(qos_node, qos_kubelet, qos_c
         most = container.leave_a_third(kind)
         course = container.until_done()
 
-    qos_evidence.settle(course.premises, course.peaked(most), course.stays_near(most), course.still_runs())
+    qos_evidence.settle(
+        course.premises, course.peaked(most, cpus=qos_node.facts.cpus), course.stays_near(most), course.still_runs()
+    )
 
 
 @pytest.mark.behaviour

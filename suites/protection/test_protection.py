@@ -5,13 +5,14 @@
       pod kept-guaranteed  64 Mi memory.min, or nothing         48 Mi of cache
       pod kept-burstable   64 Mi memory.min or low, or nothing  48 Mi of cache
       pod unguarded        nothing, since it is BestEffort      48 Mi of cache
-      pod neighbour        nothing                              nothing         takes what is left, and half of the
+      pod aggressor        nothing                              nothing         takes what is left, and half of the
                                                                                 memory that others can lose
 
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`), from the planned values and
 what was in use before. The page cache is clean by then, and of anonymous memory there is little, so nothing else can
-make room. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss one
-batch of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
+make room: the aggressor has a limit, since what has none may be swapped under 1.22 and 1.27, which would make room
+itself. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss one batch
+of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
 
     cgroup                 protection, by the revision   memory.max   program
     pod fills-guaranteed   24 Mi memory.min, or nothing  24 Mi        and a sandbox of some 100 Ki
@@ -28,7 +29,7 @@ from memqos import Knob
 from memqos.testing import ended
 
 PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
-PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
+PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "aggressor"]
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def full(qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.claim("protection/min-is-kept")
 def test_every_request_is_kept_as_memory_min(full, qos_evidence):
     """Both pods with a request keep their page cache; the one without makes room."""
-    pressure = full.press("neighbour")
+    pressure = full.press("aggressor")
 
     qos_evidence.settle(
         *pressure.premises,
@@ -60,7 +61,7 @@ def test_every_request_is_kept_as_memory_min(full, qos_evidence):
 @pytest.mark.claim("protection/tiers-are-kept")
 def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
     """Guaranteed and Burstable keep their page cache, and memory.low is not broken."""
-    pressure = full.press("neighbour")
+    pressure = full.press("aggressor")
 
     qos_evidence.settle(
         *pressure.premises,
@@ -76,7 +77,7 @@ def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
 @pytest.mark.claim("protection/low-gives-way-last")
 def test_memory_low_gives_way_when_nothing_else_is_left(full, qos_evidence):
     """Burstable loses what only memory.low protects, which the kernel counts; Guaranteed keeps all."""
-    pressure = full.press("neighbour", past_low=True)
+    pressure = full.press("aggressor", past_low=True)
 
     qos_evidence.settle(
         *pressure.premises,
@@ -90,7 +91,7 @@ def test_memory_low_gives_way_when_nothing_else_is_left(full, qos_evidence):
 @pytest.mark.claim("protection/none-protects-nothing")
 def test_without_a_policy_every_class_makes_room(full, qos_evidence):
     """Guaranteed and Burstable lose page cache as BestEffort does."""
-    pressure = full.press("neighbour")
+    pressure = full.press("aggressor")
 
     qos_evidence.settle(
         *pressure.premises,
@@ -105,7 +106,7 @@ def test_without_a_policy_every_class_makes_room(full, qos_evidence):
 @pytest.mark.claim("protection/dirty-cache-is-kept")
 def test_dirty_page_cache_is_kept_as_clean_is(full, qos_evidence):
     """What has not been written to the disk yet is protected in the same way, and makes room in the same way."""
-    pressure = full.press("neighbour", dirty=True)
+    pressure = full.press("aggressor", dirty=True)
 
     qos_evidence.settle(
         *pressure.premises,

@@ -6,7 +6,7 @@
         pod kept-burstable 64 Mi memory.min: 32 Mi count      48 Mi of cache
         pod kept-less      32 Mi memory.min: 16 Mi count      24 Mi of cache
       pod unguarded        nothing                            48 Mi of cache
-      pod neighbour        nothing                            nothing            takes what is left, and three quarters
+      pod aggressor        nothing                            nothing            takes what is left, and three quarters
                                                                                  of the memory that others can lose
 
     kubepods, 256 Mi       the sum of what is below
@@ -20,7 +20,7 @@
         its scope          nothing: crun before 1.18
           container app    64 Mi memory.min                   48 Mi of cache
       pod unguarded        nothing, since it is BestEffort    48 Mi of cache
-      pod neighbour        nothing                            nothing            what is left, and half of that
+      pod aggressor        nothing                            nothing            what is left, and half of that
 
     kubepods, 256 Mi       the sum of what is below
       pod kept-anonymous   64 Mi memory.low                   48 Mi anonymous
@@ -29,8 +29,9 @@
 
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`). A class has half of what its
 pods ask for while its kubelet has not summed up the newest of them. What a pod is protected by and its containers do
-not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. All that is there of anonymous
-memory may be swapped out, up to the pod's share of the swap.
+not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. The aggressor has a limit, since
+what has none may be swapped under 1.27: what it takes it keeps. All that is there of anonymous memory may be swapped
+out, up to the pod's share of the swap.
 
 A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
 what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,
@@ -47,10 +48,10 @@ PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_
 @pytest.fixture
 def beyond(qos_node, qos_kubelet, qos_catalog):
     """What a neighbour's growth did to pods that claim more together than their class has."""
-    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "neighbour"]]
+    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "aggressor"]]
     tight = qos_node.tight(qos_kubelet)
     with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
-        yield watch.press("neighbour", deep=True)
+        yield watch.press("aggressor", deep=True)
 
 
 @pytest.mark.behaviour
@@ -61,7 +62,7 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence)
     qos_evidence.settle(
         *beyond.premises,
         *beyond.keep_together("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
-        *beyond.lives("neighbour"),
+        *beyond.lives("aggressor"),
     )
 
 
@@ -105,9 +106,9 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
     qos_node, qos_kubelet, qos_catalog, qos_evidence
 ):
     """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
-    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "neighbour"]]
+    pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "aggressor"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
-        pressure = watch.press("neighbour")
+        pressure = watch.press("aggressor")
 
     qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.gives_way("unguarded"))
 

@@ -121,7 +121,7 @@ def test_a_mount_that_loses_its_option_on_the_way_is_the_deviation(function, kub
 
 def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
     with full(PressedBench(), KUBELETS["v1.36-none"]) as watch:
-        pressure = watch.press("neighbour")
+        pressure = watch.press("aggressor")
 
     kept, (broken, counted) = pressure.keeps("kept-guaranteed"), pressure.breaks_low("kept-burstable")
     assert kept.why_not == (
@@ -134,14 +134,14 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
 
 def test_what_something_else_can_lose_is_reached_past_all_that_pods_can(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
-        pressure = watch.press("neighbour", besides=40 << 20)
+        pressure = watch.press("aggressor", besides=40 << 20)
 
     assert pressure.squeeze.short == (48 << 20) + (20 << 20)
 
 
 def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
-        pressure = watch.press("neighbour")
+        pressure = watch.press("aggressor")
 
     given_way = pressure.gives_way("kept-guaranteed")
     assert given_way.why_not.startswith("more than half of it is protected: of 50331648 bytes")

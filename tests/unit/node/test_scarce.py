@@ -29,7 +29,7 @@ def findings_of(function, kubelet, folder, node):
         node.watched_pods(pods(*WHOLE.PODS), kubelet, rests_on=WHOLE.PREMISES, steered=True) as watch,
         contextlib.suppress(NonconformanceError, pytest.skip.Exception),
     ):
-        function(watch.press("neighbour", whole_node=True), evidence)
+        function(watch.press("aggressor", whole_node=True), evidence)
     return notes.findings
 
 
@@ -155,7 +155,7 @@ def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_clas
 def test_what_only_the_classic_lru_keeps_is_not_observable_of_the_multi_generational_one():
     node = bench(generations=True).node
     with node.watched_pods(pods(*WHOLE.PODS), KUBELETS["v1.37-tiered"], rests_on=WHOLE.PREMISES, steered=True) as watch:
-        pressure = watch.press("neighbour", whole_node=True)
+        pressure = watch.press("aggressor", whole_node=True)
 
     assert pressure.keeps("kept-burstable").why_not == (
         "the multi-generational LRU takes what memory.low covers too when the whole machine is short"

@@ -110,10 +110,16 @@ class Course(Throttled, Swapped, Compressed, Placed):
         expected = f"at least {bound}, half of the way up to {most}"
         return self._finding("memory.current", expected, last, last is not None and last >= bound, key="left")
 
-    def peaked(self, least: int) -> Finding:
-        """In the last sample memory.peak, which the kernel keeps, was at least so much, whatever was in use by then."""
+    def peaked(self, most: int, *, cpus: int) -> Finding:
+        """In the last sample memory.peak, which the kernel keeps, was so much, whatever was in use by then.
+
+        most: what was in use before, and what was taken then. The first may have had a batch that each CPU had charged
+        ahead, and gave back when another cgroup was charged on it (mm/memcontrol.c, drain_stock).
+        """
+        least = most - cpus * SLACK
         peak = next((seen for one in reversed(self.samples) if (seen := one.number("memory.peak")) is not None), None)
-        return self._finding("memory.peak", f"at least {least}", peak, peak is not None and peak >= least)
+        expected = f"at least {least} ({most}, less {SLACK} for each CPU)"
+        return self._finding("memory.peak", expected, peak, peak is not None and peak >= least)
 
     def keeps(self, usage: int, *, since: float, why_not: str = "") -> Finding:
         """Memory in use was never less than it was before, but for one batch, since reclaim began elsewhere.
