@@ -1,7 +1,7 @@
 """A zone that is full beside one that is empty: what can be reclaimed makes room, and what cannot has somebody killed.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod fills-zone         a zone of 48 Mi   384 Mi anonymous, 8 a s    killed; anon: that zone only
+    pod fills-zone         a zone of 48 Mi   384 Mi anonymous, 16 a s   killed; anon: that zone only
     pod zone-cache         a zone of 48 Mi   384 Mi of page cache       gets through; file: that zone only, and less
                                                                         of it than was written
 
