@@ -60,8 +60,8 @@ class Taking(StrEnum):
 
     def goes_on(self, aggressor: WatchedContainer) -> None:
         """Have it do what it does while others are timed."""
-        while self is Taking.FILES and aggressor.undone < AHEAD and not aggressor.is_past:
-            aggressor.do(Read())
+        if self is Taking.FILES:
+            aggressor.do(*(Read() for _ in range(aggressor.undone, AHEAD)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ class WatchedContainer:
             raise UsageError(
                 f"the workload of {self.path} takes no commands.", next_step="Watch its pod with steered=True."
             )
-        if self.is_past:
+        if self._is_past:
             return
         for command in commands:
             self._write(self._control.fifo, line(command).rstrip("\n"))
@@ -218,7 +218,7 @@ class WatchedContainer:
     def halve_limit(self) -> None:
         """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing."""
         half = self.last_usage(self.path) // 2
-        if not half and not self.is_past:
+        if not half and not self._is_past:
             raise UsageError(
                 f"the container {self.key} uses no memory, of which half could be its limit.",
                 next_step="Wait until it does: until_done().",
@@ -227,7 +227,7 @@ class WatchedContainer:
 
     def _change(self, planned: PlannedContainer) -> None:
         """As `do`: not one that has ended, nor one of which a premise is broken."""
-        if self.is_past:
+        if self._is_past:
             return
         self._update(self.handle, planned.resources)
         self.premises = dataclasses.replace(self.premises, planned=planned)
@@ -252,7 +252,7 @@ class WatchedContainer:
         return self._finite - len({one.command for one in self._report if isinstance(one, Done)})
 
     @property
-    def is_past(self) -> bool:
+    def _is_past(self) -> bool:
         """Whether nothing that it does from now on says anything."""
         return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
 
