@@ -2,7 +2,7 @@
 
     cgroup               memory.high   memory.max   before                  then
     pod entered          max           128 Mi
-      container app      51.2 Mi       64 Mi        stalls above 51.2 Mi    a second program takes 256 Ki
+      container app      51.2 Mi       64 Mi        stalls above 51.2 Mi    a second program takes 2 Mi
       container beside   51.2 Mi       64 Mi        nothing                 the same
 
 The second program's own clock tells how long it took, so what the runtime needs to start it does not count. The least
@@ -25,7 +25,7 @@ PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/entering-is-slow")
 def test_a_program_that_is_started_in_a_throttled_container_is_slow(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """It wants no more than 256 KiB, and sleeps for them."""
+    """It wants no more than 2 MiB, and sleeps for them."""
     with qos_node.watched_pods([qos_catalog.pod("entered")], qos_kubelet, rests_on=PREMISES) as watch:
         app, beside = watch.container("entered", "app"), watch.container("entered", "beside")
         app.until(stalls())

@@ -63,7 +63,7 @@ class Meddling:
 
 
 BEST_EFFORT = "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/{0}"
-PODS_OF_NEIGHBOUR = "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/*/{0}"
+PODS_OF_BEST_EFFORT = "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/*/{0}"
 
 WAYS = (
     Meddling(
@@ -88,11 +88,11 @@ WAYS = (
     ),
     Meddling(
         way="a neighbour is protected by mistake",
-        does=resets("memory.min", "33554432", PODS_OF_NEIGHBOUR),
+        does=resets("memory.min", "33554432", PODS_OF_BEST_EFFORT),
         chapter="protection",
         test="test_both_tiers_are_kept_while_others_make_room",
         kubelet="v1.36-tiered",
-        finds={("memory.min", "pod default/unguarded"), ("memory.min", "pod default/neighbour")},
+        finds={("memory.min", "pod default/unguarded")},
     ),
     Meddling(
         way="all of BestEffort is protected by mistake",

@@ -242,7 +242,7 @@ class EnteredBench(MemoryBench):
         ("9000", "3", Verdict.CONFORMS, "9.0 s, beside 0.003 s undisturbed"),
         ("late", "3", Verdict.CONFORMS, "not done after"),
         ("4", "3", Verdict.DEVIATES, "0.0 s, beside 0.003 s undisturbed"),
-        ("9000", "8000", Verdict.NOT_OBSERVABLE, "took 8.0 s where nothing is above memory.high"),
+        ("9000", "8000", Verdict.NOT_OBSERVABLE, "took 8.000 s where nothing is above memory.high, and has to"),
         ("refused", "3", Verdict.NOT_OBSERVABLE, "as one that is killed does"),
         ("kills", "3", Verdict.NOT_OBSERVABLE, "something was killed in its pod meanwhile"),
     ],

@@ -26,8 +26,11 @@ _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
 
 
-ENTRY = 256 << 10
-"""Bytes that a program takes that somebody starts in a container to look around: a batch of charges."""
+ENTRY = 2 << 20
+"""Bytes that a program takes that somebody starts in a container to look around, as a shell does.
+
+So many batches of charges that what it waits for at least is plainly more than it takes where nothing is short.
+"""
 
 ENTRY_SECONDS = 10.0
 """After which it is given up: at the cap a page may cost 2 s."""

@@ -110,7 +110,7 @@ class Pressed(Together):
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
-        return self._course(pod).stays(file, key)
+        return self._course(pod).stays(file, key, why_not=self._broken())
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)

@@ -66,7 +66,8 @@ class Throttled(Judged):
         least = modelled_wait(high, entry)
         why = "" if least else f"of {entry.usage} bytes in use none costs sleep with a memory.high of {high}"
         if least and not (undisturbed.is_done and undisturbed.seconds < least):
-            why = f"the same program took {undisturbed.seconds:.1f} s where nothing is above memory.high"
+            took = f"took {undisturbed.seconds:.3f} s where nothing is above memory.high"
+            why = f"the same program {took}, and has to wait no more than {least:.3f} s where something is"
         if not (entry.is_done or entry.is_late):
             why = f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
         if any(one.counter("memory.events", "oom_kill") for one in self.samples):
