@@ -5,7 +5,7 @@ import pytest
 from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Hop, HopHeld, Loss, first_lost, unseen_loss
+from memqos.engine.answer.loss import Hop, HopHeld, Loss, changed_later, first_lost, unseen_loss
 from memqos.engine.answer.setter import Setter
 
 ASKED = "unified memory.high = 104857600"
@@ -89,6 +89,18 @@ def test_the_first_hop_that_does_not_hold_it_lost_it(held, by, line):
     loss = told(**held)
     assert (loss.by, loss.told) == (by, line)
     assert [hop.hop for hop in loss.hops] == list(HOPS)
+
+
+def test_a_unit_that_is_gone_may_have_held_what_the_file_has_not():
+    gone = HopHeld(hop=Hop.UNIT, why_not="systemd says that it is not-found", is_gone=True)
+    loss = first_lost([*hops()[:2], gone], knob="memory.high", observed="max")
+    assert loss.by == "the OCI runtime, or whoever wrote the file after it"
+
+
+def test_what_a_file_held_was_lost_by_no_hop_before_it():
+    assert changed_later(knob="memory.high", held="104857600", observed="max").told == (
+        "first lost: whoever wrote the file while the container ran (memory.high had 104857600, and has max)"
+    )
 
 
 def test_a_daemon_that_does_not_tell_may_have_lost_it_before_config_json():

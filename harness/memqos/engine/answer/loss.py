@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Hop", "HopHeld", "Loss", "first_lost", "unseen_loss"]
+__all__ = ["Hop", "HopHeld", "Loss", "changed_later", "first_lost", "unseen_loss"]
 
 
 class Hop(StrEnum):
@@ -28,13 +28,15 @@ class HopHeld:
     """One hop before the file.
 
     asked: what it has to say of the knob, in its own words; several where versions of the runtimes differ, "" for
-    nothing. held: what it says. why_not: why that could not be seen, "" if it was.
+    nothing. held: what it says. why_not: why that could not be seen, "" if it was. is_gone: whether it was there and is
+    no more, so that it may have held what it had to.
     """
 
     hop: Hop
     asked: tuple[str, ...] = ()
     held: str = ""
     why_not: str = ""
+    is_gone: bool = False
 
     @property
     def is_lost(self) -> bool:
@@ -65,6 +67,8 @@ _BY = {
 _CHANGED_BUNDLE = "the OCI runtime, which changed its config.json"
 _AFTER_THE_UNIT = "whoever wrote the file after systemd"
 _OCI_RUNTIME = "the OCI runtime"
+_AFTER_THE_RUNTIME = "the OCI runtime, or whoever wrote the file after it"
+_WHILE_IT_RAN = "whoever wrote the file while the container ran"
 
 
 def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
@@ -82,9 +86,14 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle:
     asked = seen[min(at, len(seen) - 1)].asked
     before = _had("the request" if at == 0 else seen[at - 1].hop, " or ".join(asked) if at == 0 else seen[at - 1].held)
     now = f"{knob} has {observed}" if at == len(seen) else _has(seen[at])
-    by = _CHANGED_BUNDLE if own_bundle and at < len(seen) and seen[at].hop is Hop.CONFIG else _by(seen, at)
+    by = _CHANGED_BUNDLE if own_bundle and at < len(seen) and seen[at].hop is Hop.CONFIG else _by(seen, at, hops)
     verb = "lost" if any(asked) else "set"
     return Loss(by=by, told=f"first {verb}: {by} ({before}, {now})", hops=tuple(hops))
+
+
+def changed_later(*, knob: str, held: str, observed: str) -> Loss:
+    """A file that was seen to hold what was asked for while the container ran: no hop before it can have lost that."""
+    return Loss(by=_WHILE_IT_RAN, told=f"first lost: {_WHILE_IT_RAN} ({knob} had {held}, and has {observed})")
 
 
 def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
@@ -92,10 +101,12 @@ def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
     return Loss(by="", told=f"who lost it could not be seen: {reason}", hops=tuple(hops))
 
 
-def _by(seen: Sequence[HopHeld], at: int) -> str:
-    if at == len(seen):
-        return _AFTER_THE_UNIT if seen[-1].hop is Hop.UNIT else _OCI_RUNTIME
-    return _BY[seen[at].hop]
+def _by(seen: Sequence[HopHeld], at: int, hops: Sequence[HopHeld]) -> str:
+    if at < len(seen):
+        return _BY[seen[at].hop]
+    if seen[-1].hop is Hop.UNIT:
+        return _AFTER_THE_UNIT
+    return _AFTER_THE_RUNTIME if any(one.is_gone for one in hops) else _OCI_RUNTIME
 
 
 def _had(where: str, said: str) -> str:

@@ -45,11 +45,13 @@ _UNITS_OF_TIME = {"us": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000, "h": 3
 class ShownHops:
     """What could be seen of one container: a hop's document, or why there is none.
 
-    Documents are JSON values, of the unit its properties by name, each as systemctl prints it.
+    Documents are JSON values, of the unit its properties by name, each as systemctl prints it. gone: those of which
+    there is none any more.
     """
 
     documents: Mapping[Hop, Any] = field(default_factory=dict)
     missing: Mapping[Hop, str] = field(default_factory=dict)
+    gone: frozenset[Hop] = frozenset()
 
 
 def held_at(container: RequestedContainer, knob: str, shown: ShownHops) -> tuple[HopHeld, ...]:
@@ -62,9 +64,10 @@ def held_at(container: RequestedContainer, knob: str, shown: ShownHops) -> tuple
 
 def _held(hop: Hop, container: RequestedContainer, knob: str, shown: ShownHops) -> HopHeld:
     asked = _asked(hop, container, knob)
-    why_not = _left_out(hop, container, knob, asked) or shown.missing.get(hop, "")
-    if why_not or hop not in shown.documents:
-        return HopHeld(hop=hop, asked=asked, why_not=why_not or "nobody looked")
+    left_out = _left_out(hop, container, knob, asked)
+    if left_out or hop not in shown.documents:
+        why_not = left_out or shown.missing.get(hop, "nobody looked")
+        return HopHeld(hop=hop, asked=asked, why_not=why_not, is_gone=not left_out and hop in shown.gone)
     document = shown.documents[hop]
     if hop is Hop.UNIT:
         held = _unit_text(knob, document)

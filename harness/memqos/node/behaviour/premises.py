@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.loss import changed_later
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
@@ -48,7 +49,8 @@ class Premises:
     def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:
         """Each knob over all samples (at least one): the first deviation, with its time, stands for the whole.
 
-        What could be read in no sample is not observable.
+        What held before says that it was written right, and changed by somebody afterwards. What could be read in no
+        sample is not observable.
         """
         start = began(samples)
         judged: list[tuple[float, list[Finding]]] = []
@@ -130,7 +132,18 @@ def _is_there(sample: Sample) -> bool:
 
 
 def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding:
+    held: Finding | None = None
     for finding, at in zip(findings, seconds, strict=True):
         if finding.verdict is Verdict.DEVIATES:
-            return replace(finding, evidence={"seen": f"{at:.1f} s after the watch began"}) if at else finding
-    return next((finding for finding in findings if finding.verdict is Verdict.CONFORMS), findings[0])
+            seen = replace(finding, evidence={"seen": f"{at:.1f} s after the watch began"}) if at else finding
+            return seen if held is None else _changed(seen, held)
+        if finding.verdict is Verdict.CONFORMS:
+            held = finding
+    return held or findings[0]
+
+
+def _changed(finding: Finding, held: Finding) -> Finding:
+    """A deviation of what held before; who lost a file above containers is nobody's question."""
+    if finding.set_by is not Setter.RUNTIME:
+        return finding
+    return replace(finding, lost=changed_later(knob=finding.knob, held=held.observed, observed=finding.observed))

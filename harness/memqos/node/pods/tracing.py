@@ -36,6 +36,9 @@ LOOKING_SECONDS = 20.0
 _AT_MOST = "1000000"
 """Bytes of a file: config.json has some ten thousand, and a runtime's log may have any number."""
 
+_GONE = "not-found"
+"""What systemd says of a unit that it does not know (any more)."""
+
 _KNOBS = frozenset({*(knob.value for knob in Knob), OOM_SCORE_ADJ})
 
 
@@ -130,6 +133,7 @@ class Tracing:
         documents, missing = _parsed(texts)
         unit = self._kubelet.layout.whole(pod.planned.cgroup.path, handle.id).name
         properties, why_not = self._properties(unit, deadline) if unit.endswith(".scope") else ({}, "it has none")
+        gone = frozenset({Hop.UNIT} if why_not.endswith(_GONE) else ())
         if why_not:
             missing[Hop.UNIT] = why_not
         else:
@@ -145,7 +149,7 @@ class Tracing:
         stem = f"{handle.name}-{handle.id[:12]}"
         return _Looked(
             container,
-            ShownHops(documents=documents, missing=missing),
+            ShownHops(documents=documents, missing=missing, gone=gone),
             {f"{stem}.{name}": text for name, text in kept.items() if text},
         )
 
