@@ -1,14 +1,15 @@
 """A zone that is full beside one that is empty: what can be reclaimed makes room, and what cannot has somebody killed.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod fills-zone         a zone of 48 Mi   384 Mi anonymous, 16 a s   killed; anon: that zone only
+    pod fills-zone         a zone of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that zone only
     pod zone-cache         a zone of 48 Mi   384 Mi of page cache       gets through; file: that zone only, and less
                                                                         of it than was written
 
 What the zone is short of, huge pages have taken, which nobody uses. What others have there may be swapped out or
-dropped, so that a program gets more of it: on a machine that has run for long more than 100 Mi. What the program that
-is killed has cannot be swapped out, by its memory.swap.max. It may take memory anywhere until it is dead
-(kernel/cgroup/cpuset.c, cpuset_node_allowed), and has no more than one batch of 64 pages elsewhere then.
+dropped, so that a program gets more of it: on a machine that has run for long more than 100 Mi, and once all of 384,
+which is why it asks for as much as the whole zone has. What the program that is killed has cannot be swapped out, by
+its memory.swap.max. It may take memory anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and has
+no more than one batch of 64 pages elsewhere then.
 """
 
 import pytest
