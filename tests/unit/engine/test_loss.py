@@ -98,7 +98,7 @@ def test_a_unit_that_is_gone_may_have_held_what_the_file_has_not():
 
 
 def test_what_a_file_held_was_lost_by_no_hop_before_it():
-    assert changed_later(knob="memory.high", held="104857600", observed="max").told == (
+    assert changed_later(hops(), knob="memory.high", held="104857600", observed="max").told == (
         "first lost: whoever wrote the file while the container ran (memory.high had 104857600, and has max)"
     )
 

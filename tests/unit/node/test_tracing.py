@@ -355,6 +355,22 @@ def test_on_cgroup_v1_the_bundle_tells_and_no_unit_is_looked_at() -> None:
     assert finding.lost.hops[3].why_not == "the container has no systemd unit with properties of its own"
 
 
+def test_what_a_file_held_before_no_hop_has_lost_and_the_hops_are_kept_all_the_same() -> None:
+    with wrong_bench().node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_HIGH]) as container:
+        container.until(ended())
+        path = container.path
+        sample = next(one for one in container.samples if one.runs and path in one.reading.cgroups)
+        cgroup = sample.reading.cgroups[path]
+        asked_for = str(sample.planned[Knob.MEMORY_HIGH].value)
+        right = dataclasses.replace(cgroup, files={**cgroup.files, "memory.high": asked_for})
+        reading = dataclasses.replace(sample.reading, cgroups={**sample.reading.cgroups, path: right})
+        container.samples.insert(container.samples.index(sample), dataclasses.replace(sample, reading=reading))
+        [premise] = deviating(container.course.premises)
+    assert lost(premise) == ("memory.high", "whoever wrote the file while the container ran")
+    assert premise.lost is not None
+    assert (len(premise.lost.hops), bool(premise.lost.documents)) == (4, True)
+
+
 def test_containers_of_one_name_are_told_apart() -> None:
     bench = wrong_bench()
     found = judged(bench.node, kubelet(), "web", "api")

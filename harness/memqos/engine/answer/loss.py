@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Hop", "HopHeld", "Loss", "changed_later", "first_lost", "unseen_loss"]
+__all__ = ["HELD", "Hop", "HopHeld", "Loss", "changed_later", "first_lost", "unseen_loss"]
 
 
 class Hop(StrEnum):
@@ -70,6 +70,9 @@ _OCI_RUNTIME = "the OCI runtime"
 _AFTER_THE_RUNTIME = "the OCI runtime, or whoever wrote the file after it"
 _WHILE_IT_RAN = "whoever wrote the file while the container ran"
 
+HELD = "held before"
+"""The name, among a finding's evidence, of what a file held while the container ran and before it deviated."""
+
 
 def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
     """What the hops say of a control file that deviates, in their order; observed: its text.
@@ -91,9 +94,10 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle:
     return Loss(by=by, told=f"first {verb}: {by} ({before}, {now})", hops=tuple(hops))
 
 
-def changed_later(*, knob: str, held: str, observed: str) -> Loss:
+def changed_later(hops: Sequence[HopHeld], *, knob: str, held: str, observed: str) -> Loss:
     """A file that was seen to hold what was asked for while the container ran: no hop before it can have lost that."""
-    return Loss(by=_WHILE_IT_RAN, told=f"first lost: {_WHILE_IT_RAN} ({knob} had {held}, and has {observed})")
+    told = f"first lost: {_WHILE_IT_RAN} ({knob} had {held}, and has {observed})"
+    return Loss(by=_WHILE_IT_RAN, told=told, hops=tuple(hops))
 
 
 def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:

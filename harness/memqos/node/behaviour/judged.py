@@ -40,7 +40,7 @@ class Judged:
     def premises(self) -> tuple[Finding, ...]:
         """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
         found = self.rests_on.judge(self.samples)
-        return tuple(replace(one, lost=one.lost or self.losses.get((one.cgroup, one.knob))) for one in found)
+        return tuple(replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found)
 
     def _amounts(self, file: str) -> list[int]:
         return [amount for sample in self.samples for amount in amounts_of(sample, file)]

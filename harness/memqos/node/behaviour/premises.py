@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import changed_later
+from memqos.engine.answer.loss import HELD
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
@@ -135,15 +135,8 @@ def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding
     held: Finding | None = None
     for finding, at in zip(findings, seconds, strict=True):
         if finding.verdict is Verdict.DEVIATES:
-            seen = replace(finding, evidence={"seen": f"{at:.1f} s after the watch began"}) if at else finding
-            return seen if held is None else _changed(seen, held)
+            seen = {"seen": f"{at:.1f} s after the watch began"} if at else {}
+            return replace(finding, evidence=seen if held is None else {**seen, HELD: held.observed})
         if finding.verdict is Verdict.CONFORMS:
             held = finding
     return held or findings[0]
-
-
-def _changed(finding: Finding, held: Finding) -> Finding:
-    """A deviation of what held before; who lost a file above containers is nobody's question."""
-    if finding.set_by is not Setter.RUNTIME:
-        return finding
-    return replace(finding, lost=changed_later(knob=finding.knob, held=held.observed, observed=finding.observed))

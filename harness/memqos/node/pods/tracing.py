@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, RefusedRequest
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Hop, Loss, first_lost, unseen_loss
+from memqos.engine.answer.loss import HELD, Hop, Loss, changed_later, first_lost, unseen_loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
 from memqos.engine.kubelet import Kubelet
@@ -92,12 +92,12 @@ class Tracing:
         seen = looked[handle.id]
         if isinstance(seen, str):
             return unseen_loss(seen)
-        loss = first_lost(
-            held_at(seen.container, finding.knob, seen.shown),
-            knob=finding.knob,
-            observed=finding.observed,
-            own_bundle=self._kubelet.runtimes.cri == BUNDLES,
-        )
+        hops = held_at(seen.container, finding.knob, seen.shown)
+        if held := finding.evidence.get(HELD):
+            loss = changed_later(hops, knob=finding.knob, held=held, observed=finding.observed)
+        else:
+            own_bundle = self._kubelet.runtimes.cri == BUNDLES
+            loss = first_lost(hops, knob=finding.knob, observed=finding.observed, own_bundle=own_bundle)
         return dataclasses.replace(loss, documents=seen.documents)
 
     def _container_of(self, cgroup: str, pods: Sequence[AdmittedPod]) -> tuple[AdmittedPod, ContainerHandle] | None:
@@ -133,9 +133,9 @@ class Tracing:
         documents, missing = _parsed(texts)
         unit = self._kubelet.layout.whole(pod.planned.cgroup.path, handle.id).name
         properties, why_not = self._properties(unit, deadline) if unit.endswith(".scope") else ({}, "it has none")
-        gone = frozenset({Hop.UNIT} if why_not.endswith(_GONE) else ())
+        gone = frozenset({Hop.UNIT} if properties.get("LoadState") == _GONE else ())
         if why_not:
-            missing[Hop.UNIT] = why_not
+            missing[Hop.UNIT], properties = why_not, {}
         else:
             documents[Hop.UNIT] = properties
         said = "".join(f"{name}={value}\n" for name, value in properties.items())
@@ -168,14 +168,14 @@ class Tracing:
         return ""
 
     def _properties(self, unit: str, deadline: Deadline) -> tuple[dict[str, str], str]:
-        """A unit's properties as systemctl prints them, or why there are none."""
+        """A unit's properties as systemctl prints them, and why they say nothing, "" if the unit is loaded."""
         names = ",".join(("LoadState", *UNIT_PROPERTIES))
         result = self._target.run(["systemctl", "show", f"--property={names}", "--", unit], deadline=deadline)
         if result.status:
             return {}, result.error_text.strip() or f"systemctl ended with {result.status}"
         found = dict(line.split("=", 1) for line in result.text.splitlines() if "=" in line)
         state = found.get("LoadState", "")
-        return (found, "") if state == "loaded" else ({}, f"systemd says that {unit} is {state or 'unknown'}")
+        return found, "" if state == "loaded" else f"systemd says that {unit} is {state or 'unknown'}"
 
 
 def _parsed(texts: Mapping[Hop, str]) -> tuple[dict[Hop, object], dict[Hop, str]]:
