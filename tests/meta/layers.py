@@ -47,7 +47,9 @@ LAYERS: dict[str, frozenset[str]] = {
     "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),
     "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),
     "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
-    "enforce": frozenset({"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base"}),
+    "enforce": frozenset(
+        {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base", "third:jeepney"}
+    ),
     "enactor": frozenset(
         {
             "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target.base", "runtime.base",

@@ -13,6 +13,7 @@ ONE_PER_REVISION = ("engine/memory_qos", "engine/swap")
 
 GUEST_PROGRAMS = (
     "enforce/agent.py",
+    "enforce/agent_bus.py",
     "enforce/agent_cgroup.py",
     "place/guard_program.py",
     "target/attendant_program.py",

@@ -1,13 +1,13 @@
 """The part of enforcement that runs on the target: does steps one after the other, and says which one failed.
 
 Its source is sent to the target's python3 whole, so that one command does the work of many: it imports nothing but
-the standard library of Python 3.9 and the module that is sent with it. A request comes as JSON on standard input:
+the standard library of Python 3.9 and the modules that are sent with it. A request comes as JSON on standard input:
 
     verb     perform or leftovers
     mounts   the folders of controllers by name, the name "" for cgroup v2's
     mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes; it removes no other
     seconds  how long a cgroup may take to appear or to go
-    steps    each with action, path, unit, properties [name, signature, words], writes [file, text]; of an adoption
+    steps    each with action, path, unit, properties [name, signature, value], writes [file, text]; of an adoption
              also making (properties), keeps (files), keeps_properties (names)
 
 What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if whoever
@@ -21,14 +21,15 @@ was only adopted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memqos.enforce.agent_bus import Manager
 from memqos.enforce.agent_cgroup import (
     Cgroup,
     StepError,
@@ -46,31 +47,31 @@ if TYPE_CHECKING:
 
 ATTRIBUTE = "trusted.memqos"
 KEPT = "trusted.memqos.kept"
-BUS = "org.freedesktop.systemd1"
-SYSTEMD = (BUS, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
-PAUSE = 0.01
+PAUSE = 0.002
 
 Request = dict[str, Any]
 Step = dict[str, Any]
 
 
-def perform(request: Request) -> dict[str, Any]:
-    """The answer to a request to do steps."""
+def perform(request: Request, manager: Manager) -> dict[str, Any]:
+    """The answer to a request to do steps, of slices through this manager."""
     answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
     stopped = False
     for index, step in enumerate(request["steps"]):
         try:
             if removes(request, step):
                 if not stopped:
-                    answer["killed"] = stop(request, [one for one in request["steps"][index:] if removes(request, one)])
+                    answer["killed"] = stop(
+                        request, manager, [one for one in request["steps"][index:] if removes(request, one)]
+                    )
                     stopped = True
                 remove(request, step)
             elif step["action"] == "give back":
-                put_back(request, step)
+                put_back(request, manager, step)
             elif step["action"] == "adopt":
-                adopt(request, step)
+                adopt(request, manager, step)
             else:
-                make_or_change(request, step)
+                make_or_change(request, manager, step)
         except StepError as error:
             answer["failure"] = {"step": index, "what": error.what, "kind": error.kind}
             break
@@ -78,28 +79,28 @@ def perform(request: Request) -> dict[str, Any]:
     return answer
 
 
-def make_or_change(request: Request, step: Step) -> None:
+def make_or_change(request: Request, manager: Manager, step: Step) -> None:
     """Make a cgroup, or change one that exists: properties first, then the files, as libcontainer does both."""
     cgroup = cgroup_of(request, step)
     if step["action"] == "make":
         refuse_existing(cgroup.folder)
         if step["unit"]:
-            start_slice(request, step, cgroup.born)
+            start_slice(request, manager, step, cgroup.born)
         make_folders(cgroup)
         set_mark(cgroup.folder, request["mark"])
         cgroup.complete()
     elif step["unit"] and step["properties"]:
-        manager("SetUnitProperties", "sba(sv)", step["unit"], "true", *property_words(step))
+        manager.set_properties(step["unit"], step["properties"])
     for name, text in step["writes"]:
         put(cgroup.file(name), text)
 
 
-def adopt(request: Request, step: Step) -> None:
+def adopt(request: Request, manager: Manager, step: Step) -> None:
     """Write to a cgroup that is there, and keep what it held; make it if it is not there."""
     cgroup = cgroup_of(request, step)
     folder = cgroup.folder
     if not folder.is_dir():
-        make_or_change(request, {**step, "action": "make", "properties": step["making"] + step["properties"]})
+        make_or_change(request, manager, {**step, "action": "make", "properties": step["making"] + step["properties"]})
         return
     if read_mark(folder) is not None:
         refuse_existing(folder)
@@ -107,17 +108,17 @@ def adopt(request: Request, step: Step) -> None:
     if kept is not None and kept["mark"] != request["mark"]:
         raise StepError(f"the enforcement '{kept['mark']}' changed it and did not put back what it held", "leftover")
     if kept is None:
-        keep(request, step, cgroup)
-    make_or_change(request, {**step, "action": "change"})
+        keep(request, manager, step, cgroup)
+    make_or_change(request, manager, {**step, "action": "change"})
 
 
-def keep(request: Request, step: Step, cgroup: Cgroup) -> None:
+def keep(request: Request, manager: Manager, step: Step, cgroup: Cgroup) -> None:
     """Write down what an adopted cgroup holds, in itself."""
     names = step["keeps_properties"] if step["unit"] else []
     kept = {
         "mark": request["mark"],
         "unit": step["unit"],
-        "properties": unit_properties(step["unit"], names) if names else [],
+        "properties": manager.properties(step["unit"], names) if names else [],
         "writes": [[name, get(file).rstrip("\n")] for name, file in kept_files(step, cgroup)],
     }
     set_attribute(cgroup.folder, KEPT, json.dumps(kept))
@@ -129,7 +130,7 @@ def kept_files(step: Step, cgroup: Cgroup) -> list[tuple[str, Path]]:
     return [(name, file) for name, file in files if file.is_file()]
 
 
-def put_back(request: Request, step: Step) -> None:
+def put_back(request: Request, manager: Manager, step: Step) -> None:
     """Give an adopted cgroup back with the values that it had; one that was not changed, or is gone, is no error."""
     cgroup = cgroup_of(request, step)
     folder = cgroup.folder
@@ -139,7 +140,7 @@ def put_back(request: Request, step: Step) -> None:
     if kept["mark"] != request["mark"]:
         raise StepError(f"'{folder}' was not adopted by the enforcement '{request['mark']}'", "foreign")
     if kept["properties"]:
-        manager("SetUnitProperties", "sba(sv)", kept["unit"], "true", *property_words(kept))
+        manager.set_properties(kept["unit"], kept["properties"])
     for name, text in kept["writes"]:
         # An empty write would be none: a set of CPUs or nodes is emptied by an empty line.
         put(cgroup.file(name), text or "\n")
@@ -147,16 +148,6 @@ def put_back(request: Request, step: Step) -> None:
         os.removexattr(folder, KEPT)
     except OSError as error:
         raise StepError(f"the mark of '{folder}' cannot be removed: {error.strerror}") from error
-
-
-def unit_properties(unit: str, names: list[str]) -> list[list[Any]]:
-    """The values of a slice's properties, each as [name, signature, words]; busctl says them as it takes them."""
-    path = "/org/freedesktop/systemd1/unit/" + "".join(
-        one if one.isascii() and one.isalnum() else f"_{ord(one):02x}" for one in unit
-    )
-    text = run("busctl", "--system", "get-property", BUS, path, f"{BUS}.Slice", *names)
-    answers = [line.split() for line in text.splitlines()]
-    return [[name, answers[index][0], answers[index][1:]] for index, name in enumerate(names)]
 
 
 def removes(request: Request, step: Step) -> bool:
@@ -181,38 +172,14 @@ def refuse_unmarked(folder: Path, mark: str) -> None:
         raise StepError(f"'{folder}' was not made by the enforcement '{mark}'", "foreign")
 
 
-def start_slice(request: Request, step: Step, folder: Path) -> None:
+def start_slice(request: Request, manager: Manager, step: Step, folder: Path) -> None:
     """Start a transient slice, and wait for its cgroup."""
-    manager("StartTransientUnit", "ssa(sv)a(sa(sv))", step["unit"], "replace", *property_words(step), "0")
+    manager.start_slice(step["unit"], step["properties"])
     if not until(request, folder.is_dir):
         raise StepError(f"systemd started '{step['unit']}' but '{folder}' did not appear")
 
 
-def property_words(step: Step) -> list[str]:
-    """The properties as busctl takes an a(sv)."""
-    words = [str(len(step["properties"]))]
-    for name, signature, values in step["properties"]:
-        words += [name, signature, *values]
-    return words
-
-
-def manager(method: str, *words: str) -> None:
-    """Call systemd's manager."""
-    run("busctl", "--system", "--quiet", "call", *SYSTEMD, method, *words)
-
-
-def run(*argv: str) -> str:
-    """Run a program; what it says. Its standard error is the reason when it fails."""
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise StepError(f"'{argv[0]}' cannot be run: {error.strerror}") from error
-    if done.returncode != 0:
-        raise StepError(f"'{argv[0]}' ended with status {done.returncode}: {done.stderr.strip()[-600:]}")
-    return done.stdout
-
-
-def stop(request: Request, steps: list[Step]) -> list[int]:
+def stop(request: Request, manager: Manager, steps: list[Step]) -> list[int]:
     """Kill what runs in the cgroups of these removals, and stop their slices all at once; the processes that ran."""
     killed: list[int] = []
     units = []
@@ -225,7 +192,7 @@ def stop(request: Request, steps: list[Step]) -> list[int]:
         killed += [pid for pid in found if pid not in killed]
         units += [step["unit"]] if step["unit"] and cgroup.born.is_dir() else []
     if units:
-        run("systemctl", "--quiet", "stop", *units)
+        manager.stop(units)
     return killed
 
 
@@ -283,8 +250,11 @@ def leftovers(mounts: dict[str, str]) -> list[tuple[str, str, bool]]:
 def main() -> None:
     """Read the request, write the answer."""
     request: Request = json.load(sys.stdin)
-    perform_it = request["verb"] == "perform"
-    answer = perform(request) if perform_it else {"leftovers": leftovers(request["mounts"])}
+    if request["verb"] == "perform":
+        with contextlib.closing(Manager()) as manager:
+            answer = perform(request, manager)
+    else:
+        answer = {"leftovers": leftovers(request["mounts"])}
     json.dump(answer, sys.stdout)
 
 

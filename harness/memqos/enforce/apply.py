@@ -20,8 +20,11 @@ from memqos.target.base import checked
 
 __all__ = ["Enforcement", "find_leftovers", "program"]
 
-_PROGRAM = ("agent_cgroup", "agent")
+_PROGRAM = ("agent_cgroup", "agent_bus", "agent")
 """The modules that are sent to the target, the one that runs last."""
+
+_LIBRARY = ("low_level", "auth")
+"""Those of jeepney's that they import: how a message of D-Bus is written, and how a connection begins."""
 
 # Each module is made under its own name, so that the next can import it there as it does here. An attendant keeps what
 # is defined before the end (`target.attendant_program.MAIN`).
@@ -209,10 +212,11 @@ def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline)
 
 
 def program() -> str:
-    """What is sent to a target's python3: the agent with the module that it imports, under the names they have here."""
-    folder = importlib.resources.files(__package__)
-    sources = [("memqos", ""), (__package__, "")]
-    sources += [(f"{__package__}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _PROGRAM]
+    """What is sent to a target's python3: the agent with all that it imports, under the names that it has here."""
+    sources = [("memqos", ""), (__package__, ""), ("jeepney", "")]
+    for package, names in (("jeepney", _LIBRARY), (__package__, _PROGRAM)):
+        folder = importlib.resources.files(package)
+        sources += [(f"{package}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in names]
     return _LOADER.format(sources=sources)
 
 
@@ -230,4 +234,6 @@ def _as_json(step: Step) -> dict[str, object]:
 
 
 def _properties(found: Iterable[Property]) -> list[list[object]]:
-    return [[item.name, item.signature, list(item.words)] for item in found]
+    return [
+        [item.name, item.signature, list(item.value) if isinstance(item.value, tuple) else item.value] for item in found
+    ]

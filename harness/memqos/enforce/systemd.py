@@ -30,11 +30,11 @@ _IO_ACCOUNTING = {CgroupVersion.V1: "BlockIOAccounting", CgroupVersion.V2: "IOAc
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a unit: name, D-Bus signature, and the value's words as busctl takes them."""
+    """A property of a unit: name, D-Bus signature, and its value; of signature "ay" the numbers of the bytes."""
 
     name: str
     signature: str
-    words: tuple[str, ...]
+    value: str | bool | int | tuple[str, ...] | tuple[int, ...]
 
 
 def unit_of(path: CgroupPath) -> str:
@@ -51,13 +51,13 @@ def kept_properties(version: CgroupVersion) -> tuple[str, ...]:
 
 def slice_properties(path: CgroupPath, description: str, version: CgroupVersion) -> tuple[Property, ...]:
     """What libcontainer gives every slice it makes, whatever its resources."""
-    wants = () if len(path.parts) == 1 else (Property("Wants", "as", ("1", unit_of(path.parent))),)
+    wants = () if len(path.parts) == 1 else (Property("Wants", "as", (unit_of(path.parent),)),)
     accounting = ("MemoryAccounting", "CPUAccounting", _IO_ACCOUNTING[version], "TasksAccounting")
     return (
-        Property("Description", "s", (description,)),
+        Property("Description", "s", description),
         *wants,
-        *(Property(name, "b", ("true",)) for name in accounting),
-        Property("DefaultDependencies", "b", ("false",)),
+        *(Property(name, "b", True) for name in accounting),
+        Property("DefaultDependencies", "b", False),
     )
 
 
@@ -67,9 +67,9 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
     for knob in Knob:
         match written.get(knob):
             case Bytes(amount) | Number(amount) if knob in _PROPERTIES:
-                found.append(Property(_PROPERTIES[knob], "t", (str(amount),)))
+                found.append(Property(_PROPERTIES[knob], "t", amount))
             case Max() | Unlimited() if knob in _PROPERTIES:
-                found.append(Property(_PROPERTIES[knob], "t", (str(INFINITY),)))
+                found.append(Property(_PROPERTIES[knob], "t", INFINITY))
             case CpuMax() as limit:
                 found += _quota(limit.quota, limit.period)
             case Number() | Unlimited() as quota if knob is Knob.CPU_CFS_QUOTA_US:
@@ -80,15 +80,15 @@ def value_properties(written: Mapping[Knob, KnobValue]) -> tuple[Property, ...]:
                 )
             case Text(text) if knob in _SETS and text:
                 mask = _bitmask(text)
-                found.append(Property(_PROPERTIES[knob], "ay", (str(len(mask)), *map(str, mask))))
+                found.append(Property(_PROPERTIES[knob], "ay", tuple(mask)))
     return tuple(found)
 
 
 def _quota(quota: int | None, period: int) -> Iterable[Property]:
     per_second = INFINITY if quota is None else quota_per_second(quota, period)
     return (
-        Property(_QUOTA[0], "t", (str(period),)),
-        Property(_QUOTA[1], "t", (str(per_second),)),
+        Property(_QUOTA[0], "t", period),
+        Property(_QUOTA[1], "t", per_second),
     )
 
 

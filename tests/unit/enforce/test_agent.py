@@ -1,14 +1,17 @@
 """The agent on a folder that stands for a cgroup mount, with files made beforehand where a kernel would make them."""
 
+import contextlib
 import errno
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memqos.enforce import agent, agent_cgroup
+from memqos.enforce import agent, agent_bus, agent_cgroup
+from tests.unit.enforce.systemd_on_a_socket import SystemdOnASocket
 
 
 @pytest.fixture
@@ -37,6 +40,12 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
     return kept
 
 
+def perform(asked: dict[str, Any], path: Path = Path("/nonexistent/bus")) -> dict[str, Any]:
+    """What the agent answers; path: the socket of the systemd that it speaks to."""
+    with contextlib.closing(agent_bus.Manager(path=str(path), seconds=5.0)) as manager:
+        return agent.perform(asked, manager)
+
+
 def request(mount: Path, *steps: dict[str, Any], seconds: float = 0.1) -> dict[str, Any]:
     return {"verb": "perform", "mounts": {"": str(mount)}, "mark": "run 1", "seconds": seconds, "steps": list(steps)}
 
@@ -46,16 +55,16 @@ def step(action: str, path: str, *writes: list[str], unit: str = "", keeps: tupl
         "action": action,
         "path": path,
         "unit": unit,
-        "properties": [["MemoryMax", "t", ["4096"]]],
+        "properties": [["MemoryMax", "t", 4096]],
         "writes": list(writes),
-        "making": [["Description", "s", ["test"]]],
+        "making": [["Description", "s", "test"]],
         "keeps": list(keeps),
         "keeps_properties": ["MemoryMax", "AllowedCPUs"],
     }
 
 
 def test_a_cgroup_is_made_marked_and_given_controllers(mount: Path) -> None:
-    answer = agent.perform(request(mount, step("make", "/kubepods")))
+    answer = perform(request(mount, step("make", "/kubepods")))
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert (mount / "kubepods").is_dir()
     # One write for each controller that is not handed down yet; a file keeps the last, a kernel adds them up.
@@ -66,15 +75,13 @@ def test_files_are_written_in_turn(mount: Path) -> None:
     (mount / "a").mkdir()
     for name in ("memory.max", "memory.min"):
         (mount / "a" / name).write_text("")
-    answer = agent.perform(request(mount, step("change", "/a", ["memory.max", "max"], ["memory.min", "0"])))
+    answer = perform(request(mount, step("change", "/a", ["memory.max", "max"], ["memory.min", "0"])))
     assert answer["failure"] is None
     assert [(mount / "a" / name).read_text() for name in ("memory.max", "memory.min")] == ["max", "0"]
 
 
 def test_the_step_that_fails_is_named_and_later_ones_are_not_done(mount: Path) -> None:
-    answer = agent.perform(
-        request(mount, step("make", "/a"), step("make", "/b", ["memory.max", "1"]), step("make", "/c"))
-    )
+    answer = perform(request(mount, step("make", "/a"), step("make", "/b", ["memory.max", "1"]), step("make", "/c")))
     assert answer["done"] == 1
     assert answer["failure"] == {
         "step": 1,
@@ -86,13 +93,13 @@ def test_the_step_that_fails_is_named_and_later_ones_are_not_done(mount: Path) -
 
 def test_somebody_elses_cgroup_is_not_taken_over(mount: Path) -> None:
     (mount / "kubepods").mkdir()
-    failure = agent.perform(request(mount, step("make", "/kubepods")))["failure"]
+    failure = perform(request(mount, step("make", "/kubepods")))["failure"]
     assert (failure["kind"], failure["step"]) == ("foreign", 0)
 
 
 def test_what_an_earlier_run_left_is_told_from_somebody_elses(mount: Path) -> None:
-    agent.perform(request(mount, step("make", "/kubepods")))
-    failure = agent.perform(request(mount, step("make", "/kubepods")))["failure"]
+    perform(request(mount, step("make", "/kubepods")))
+    failure = perform(request(mount, step("make", "/kubepods")))["failure"]
     assert failure["kind"] == "leftover"
     assert "'run 1'" in failure["what"]
     (mount / "other").mkdir()
@@ -106,7 +113,7 @@ def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks:
     for mark in (None, b"run 2"):
         if mark:
             marks[mount / "kubepods"] = mark
-        answer = agent.perform(request(mount, step("remove", "/kubepods")))
+        answer = perform(request(mount, step("remove", "/kubepods")))
         assert (answer["done"], answer["failure"]["kind"]) == (0, "foreign")
         assert (mount / "kubepods" / "cgroup.kill").read_text() == ""
 
@@ -116,7 +123,7 @@ def test_a_removal_takes_what_is_below_and_is_no_error_when_nothing_is_there(
 ) -> None:
     (mount / "a" / "b" / "c").mkdir(parents=True)
     marks[mount / "a"] = b"run 1"
-    answer = agent.perform(request(mount, step("remove", "/a"), step("remove", "/gone")))
+    answer = perform(request(mount, step("remove", "/a"), step("remove", "/gone")))
     assert answer == {"done": 2, "killed": [], "failure": None}
     assert not (mount / "a").exists()
 
@@ -127,7 +134,7 @@ def test_processes_are_killed_and_named(mount: Path, marks: dict[Path, bytes]) -
     marks[mount / "a"] = b"run 1"
     (folder / "cgroup.procs").write_text("7\n11\n")
     (mount / "a" / "cgroup.kill").write_text("")
-    answer = agent.perform(request(mount, step("remove", "/a")))
+    answer = perform(request(mount, step("remove", "/a")))
     assert answer["killed"] == [7, 11]
     assert (mount / "a" / "cgroup.kill").read_text() == "1"
     assert answer["failure"] == {"step": 0, "what": "it is still there after 0 s", "kind": "refused"}
@@ -160,7 +167,7 @@ def born(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_legacy(mounts: dict[str, str], *steps: dict[str, Any]) -> dict[str, Any]:
-    return agent.perform({"mounts": mounts, "mark": "run 1", "seconds": 0.1, "steps": list(steps)})
+    return perform({"mounts": mounts, "mark": "run 1", "seconds": 0.1, "steps": list(steps)})
 
 
 @pytest.mark.usefixtures("born", "kernel")
@@ -210,36 +217,44 @@ def test_processes_of_cgroup_v1_are_killed_by_signals_and_its_folders_removed(
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with a busctl that makes the slice's cgroup, and a systemctl; both keep what they were asked."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    log = folder / "log"
-    (folder / "busctl").write_text(f'#!/bin/sh\necho "$@" >>{log}\nmkdir -p {tmp_path}/a.slice\n')
-    (folder / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{log}\n')
-    for program in folder.iterdir():
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    return log
+def systemd(mount: Path) -> Iterator[SystemdOnASocket]:
+    with SystemdOnASocket(mount) as systemd:
+        yield systemd
 
 
-def test_a_slice_is_started_changed_and_stopped_through_systemd(mount: Path, programs: Path) -> None:
+def test_a_slice_is_started_changed_and_stopped_through_systemd(mount: Path, systemd: SystemdOnASocket) -> None:
     make, change = step("make", "/a.slice", unit="a.slice"), step("change", "/a.slice", unit="a.slice")
-    assert agent.perform(request(mount, make, change))["failure"] is None
-    agent.perform(
-        request(mount, step("remove", "/a.slice", unit="a.slice"), step("remove", "/b.slice", unit="b.slice"))
-    )
-    bus = "--system --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
-    assert programs.read_text().splitlines() == [
-        f"{bus} StartTransientUnit ssa(sv)a(sa(sv)) a.slice replace 1 MemoryMax t 4096 0",
-        f"{bus} SetUnitProperties sba(sv) a.slice true 1 MemoryMax t 4096",
-        "--quiet stop a.slice",
+    assert perform(request(mount, make, change), systemd.path)["failure"] is None
+    remove = [step("remove", "/a.slice", unit="a.slice"), step("remove", "/b.slice", unit="b.slice")]
+    assert perform(request(mount, *remove), systemd.path)["failure"] is None
+    properties = [("MemoryMax", ("t", 4096))]
+    assert systemd.asked == [
+        ["StartTransientUnit", "a.slice", "replace", properties, []],
+        ["SetUnitProperties", "a.slice", True, properties],
+        ["StopUnit", "a.slice", "replace"],
     ]
 
 
-def test_a_slice_whose_cgroup_does_not_appear(mount: Path, programs: Path) -> None:
-    failure = agent.perform(request(mount, step("make", "/b.slice", unit="b.slice")))["failure"]
-    assert "did not appear" in failure["what"]
+def test_a_slice_whose_cgroup_does_not_appear(mount: Path, systemd: SystemdOnASocket) -> None:
+    systemd.makes_cgroups = False
+    failure = perform(request(mount, step("make", "/b.slice", unit="b.slice")), systemd.path)["failure"]
+    assert failure["what"] == f"systemd started 'b.slice' but '{mount}/b.slice' did not appear"
+
+
+def test_a_slice_that_has_stopped_meanwhile_is_removed(mount: Path, systemd: SystemdOnASocket) -> None:
+    perform(request(mount, step("make", "/a.slice", unit="a.slice")), systemd.path)
+    systemd.errors["StopUnit"] = ("org.freedesktop.systemd1.NoSuchUnit", "Unit a.slice not loaded.")
+    assert perform(request(mount, step("remove", "/a.slice", unit="a.slice")), systemd.path)["failure"] is None
+    assert not (mount / "a.slice").exists()
+
+
+def test_a_slice_that_systemd_does_not_stop(mount: Path, systemd: SystemdOnASocket) -> None:
+    perform(request(mount, step("make", "/a.slice", unit="a.slice")), systemd.path)
+    remove = request(mount, step("remove", "/a.slice", unit="a.slice"))
+    systemd.result = "timeout"
+    assert perform(remove, systemd.path)["failure"]["what"] == "systemd could not stop 'a.slice': its job is timeout"
+    systemd.errors["StopUnit"] = ("org.freedesktop.DBus.Error.AccessDenied", "Not now.")
+    assert perform(remove, systemd.path)["failure"]["what"] == "StopUnit of 'a.slice' failed: Not now."
 
 
 @pytest.fixture
@@ -266,36 +281,36 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     folder = existing(mount, "system", memory_max="max\n", memory_min="0\n", cpuset_cpus="\n", cpu_weight="50\n")
     keeps = ("memory.max", "memory.min", "cpuset.cpus", "hugetlb.2MB.max")
     adopt = step("adopt", "/system", ["memory.max", "4096"], ["cpuset.cpus", "0-1"], keeps=keeps)
-    assert agent.perform(request(mount, adopt))["failure"] is None
+    assert perform(request(mount, adopt))["failure"] is None
     assert (folder / "memory.max").read_text() == "4096"
     assert folder not in marks
     assert agent.leftovers({"": str(mount)}) == [("/system", "run 1", True)]
     # A later plan of the same enforcement writes more; what was there at first is what is put back.
-    assert agent.perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
-    assert agent.perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
-    answer = agent.perform(request(mount, step("give back", "/system")))
+    assert perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
+    assert perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
+    answer = perform(request(mount, step("give back", "/system")))
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert [(folder / name).read_text() for name in keeps[:3]] == ["max", "0", "\n"]
     assert (folder / "cpu.weight").read_text() == "50\n"
     assert agent.leftovers({"": str(mount)}) == []
     # Once given back there is nothing more to do, nor is there with one that vanished.
-    assert agent.perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
+    assert perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 
 
 def test_processes_of_an_adopted_cgroup_live_on(mount: Path) -> None:
     folder = existing(mount, "system", memory_max="max", cgroup_procs="7\n", cgroup_kill="")
     make, adopt = step("make", "/kubepods"), step("adopt", "/system", ["memory.max", "1"], keeps=("memory.max",))
-    agent.perform(request(mount, make, adopt))
-    assert agent.perform(request(mount, step("give back", "/system"), step("remove", "/kubepods")))["killed"] == []
+    perform(request(mount, make, adopt))
+    assert perform(request(mount, step("give back", "/system"), step("remove", "/kubepods")))["killed"] == []
     assert (folder / "cgroup.kill").read_text() == ""
     assert folder.is_dir()
     assert not (mount / "kubepods").exists()
 
 
 def test_a_reserved_cgroup_that_is_not_there_is_made_and_removed(mount: Path, marks: dict[Path, bytes]) -> None:
-    assert agent.perform(request(mount, step("adopt", "/spare")))["failure"] is None
+    assert perform(request(mount, step("adopt", "/spare")))["failure"] is None
     assert marks[mount / "spare"] == b"run 1"
-    assert agent.perform(request(mount, step("give back", "/spare")))["failure"] is None
+    assert perform(request(mount, step("give back", "/spare")))["failure"] is None
     assert not (mount / "spare").exists()
 
 
@@ -305,40 +320,51 @@ def test_what_another_run_made_or_adopted_is_left_alone(mount: Path, marks: dict
     marks[mount / "made"] = b"run 0"
     existing(mount, "adopted", memory_max="max")
     other = {**request(mount, step("adopt", "/adopted", ["memory.max", "1"], keeps=("memory.max",))), "mark": "run 0"}
-    agent.perform(other)
+    perform(other)
     for path in ("/made", "/adopted"):
-        failure = agent.perform(request(mount, step("adopt", path, ["memory.max", "2"])))["failure"]
+        failure = perform(request(mount, step("adopt", path, ["memory.max", "2"])))["failure"]
         assert (failure["kind"], "'run 0'" in failure["what"]) == ("leftover", True)
-    failure = agent.perform(request(mount, step("give back", "/adopted")))["failure"]
+    failure = perform(request(mount, step("give back", "/adopted")))["failure"]
     assert failure["kind"] == "foreign"
     assert (mount / "adopted" / "memory.max").read_text() == "1"
 
 
-def test_a_slice_of_systemds_keeps_its_properties(mount: Path, programs: Path) -> None:
+def test_a_slice_of_systemds_keeps_its_properties(mount: Path, systemd: SystemdOnASocket) -> None:
     existing(mount, "system.slice", memory_max="max")
-    answer = 'case "$*" in *get-property*) echo "t 18446744073709551615"; echo "ay 0";; esac'
-    (programs.parent / "busctl").write_text(f'#!/bin/sh\necho "$@" >>{programs}\n{answer}\n')
+    held = {"MemoryMax": ("t", 2**64 - 1), "AllowedCPUs": ("ay", b"\x03"), "TasksMax": ("t", 7)}
+    systemd.answers["GetAll"] = ("a{sv}", (held,))
     adopt = step("adopt", "/system.slice", ["memory.max", "4096"], unit="system.slice", keeps=("memory.max",))
-    assert agent.perform(request(mount, adopt))["failure"] is None
-    assert agent.perform(request(mount, step("give back", "/system.slice", unit="system.slice")))["failure"] is None
-    bus = "org.freedesktop.systemd1"
-    change = (
-        f"--system --quiet call {bus} /org/freedesktop/systemd1 {bus}.Manager SetUnitProperties sba(sv) system.slice"
-    )
-    assert programs.read_text().splitlines() == [
-        f"--system get-property {bus} /org/freedesktop/systemd1/unit/system_2eslice {bus}.Slice MemoryMax AllowedCPUs",
-        f"{change} true 1 MemoryMax t 4096",
-        f"{change} true 2 MemoryMax t 18446744073709551615 AllowedCPUs ay 0",
+    assert perform(request(mount, adopt), systemd.path)["failure"] is None
+    back = step("give back", "/system.slice", unit="system.slice")
+    assert perform(request(mount, back), systemd.path)["failure"] is None
+    assert systemd.asked == [
+        ["GetAll", "org.freedesktop.systemd1.Slice"],
+        ["SetUnitProperties", "system.slice", True, [("MemoryMax", ("t", 4096))]],
+        [
+            "SetUnitProperties",
+            "system.slice",
+            True,
+            [("MemoryMax", ("t", 2**64 - 1)), ("AllowedCPUs", ("ay", b"\x03"))],
+        ],
     ]
 
 
-def test_what_systemd_says_is_the_reason(mount: Path, programs: Path) -> None:
-    (programs.parent / "busctl").write_text("#!/bin/sh\necho 'Unit a.slice is masked.' >&2\nexit 1\n")
-    failure = agent.perform(request(mount, step("make", "/a.slice", unit="a.slice")))["failure"]
-    assert failure["what"] == "'busctl' ended with status 1: Unit a.slice is masked."
+def test_a_unit_is_an_object_by_its_name() -> None:
+    assert agent_bus.object_of("kube-a_b.slice") == "/org/freedesktop/systemd1/unit/kube_2da_5fb_2eslice"
 
 
-def test_a_machine_without_systemd(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(mount))
-    failure = agent.perform(request(mount, step("make", "/a.slice", unit="a.slice")))["failure"]
-    assert failure["what"] == "'busctl' cannot be run: No such file or directory"
+def test_what_systemd_says_is_the_reason(mount: Path, systemd: SystemdOnASocket) -> None:
+    systemd.errors["StartTransientUnit"] = ("org.freedesktop.systemd1.UnitMasked", "Unit a.slice is masked.")
+    failure = perform(request(mount, step("make", "/a.slice", unit="a.slice")), systemd.path)["failure"]
+    assert failure["what"] == "StartTransientUnit of 'a.slice' failed: Unit a.slice is masked."
+
+
+def test_a_systemd_that_hangs_up(mount: Path, systemd: SystemdOnASocket) -> None:
+    systemd.hangs_up = True
+    failure = perform(request(mount, step("make", "/a.slice", unit="a.slice")), systemd.path)["failure"]
+    assert failure["what"] == f"systemd does not answer by '{systemd.path}': the other side has closed the connection"
+
+
+def test_a_machine_without_systemd(mount: Path) -> None:
+    failure = perform(request(mount, step("make", "/a.slice", unit="a.slice")))["failure"]
+    assert failure["what"] == "systemd cannot be reached by '/nonexistent/bus': [Errno 2] No such file or directory"

@@ -144,7 +144,7 @@ def test_a_reserved_cgroup_is_adopted_and_given_back(agent: Agent) -> None:
     [adoption] = [step for step in agent.requests[0]["steps"] if step["action"] == "adopt"]
     assert (adoption["path"], adoption["unit"]) == ("/kubeletreserved.slice", "kubeletreserved.slice")
     # What the slice is called and wants is for one that has to be made.
-    assert adoption["properties"] == [["MemoryMax", "t", ["4096"]]]
+    assert adoption["properties"] == [["MemoryMax", "t", 4096]]
     assert "Description" in [name for name, *_ in adoption["making"]]
     assert adoption["keeps"] == ["memory.max", "memory.min"]
     assert "MemoryMax" in adoption["keeps_properties"]

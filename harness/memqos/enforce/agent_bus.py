@@ -1,0 +1,198 @@
+"""systemd's manager as the agent speaks to it: a connection to the system bus, with the messages of jeepney.
+
+Sent to targets together with the agent and with what it imports of jeepney, so it imports nothing else but the standard
+library of Python 3.9. A program that is started for each call (busctl, systemctl) takes as long under emulation as
+many calls do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from jeepney.auth import BEGIN, AuthenticationError, Authenticator  # type: ignore[import-untyped]
+from jeepney.low_level import (  # type: ignore[import-untyped]
+    Endianness,
+    Header,
+    HeaderFields,
+    Message,
+    MessageType,
+    Parser,
+)
+
+from memqos.enforce.agent_cgroup import StepError
+
+SOCKET = "/run/dbus/system_bus_socket"
+BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
+SYSTEMD = "org.freedesktop.systemd1"
+MANAGER = (SYSTEMD, "/org/freedesktop/systemd1", f"{SYSTEMD}.Manager")
+JOBS = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER[2]}',member='JobRemoved'"
+SECONDS = 30.0
+CHUNK = 1 << 16
+GONE = f"{SYSTEMD}.NoSuchUnit"
+
+
+class RefusedError(StepError):
+    """The other side answered with this error of D-Bus."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(what)
+        self.name = name
+
+
+class Manager:
+    """systemd's manager. Its connection is made for the first call and kept; StepError for one that is refused.
+
+    seconds: how long each answer may take.
+    """
+
+    def __init__(self, *, seconds: float = SECONDS, path: str = SOCKET) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._socket: socket.socket | None = None
+        self._parser = Parser()
+        self._serial = 0
+        self._is_subscribed = False
+        self._removed: dict[str, str] = {}
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def start_slice(self, unit: str, properties: list[Any]) -> None:
+        """Start a transient slice with these properties; its cgroup comes soon after that."""
+        self._call(MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", (unit, "replace", variants(properties), []))
+
+    def set_properties(self, unit: str, properties: list[Any]) -> None:
+        """Change these properties of a unit until the machine is booted anew."""
+        self._call(MANAGER, "SetUnitProperties", "sba(sv)", (unit, True, variants(properties)))
+
+    def properties(self, unit: str, names: list[str]) -> list[list[Any]]:
+        """These properties of a slice, each as [name, signature, value], as far as its systemd has them."""
+        asked = (SYSTEMD, object_of(unit), "org.freedesktop.DBus.Properties")
+        (known,) = self._call(asked, "GetAll", "s", (f"{SYSTEMD}.Slice",))
+        return [[name, known[name][0], plain(known[name][1])] for name in names if name in known]
+
+    def stop(self, units: list[str]) -> None:
+        """Stop these units, all at once, and wait until they are; one that is gone already is no error."""
+        bus = self._subscribed()
+        jobs = {unit: job for unit in units if (job := self._stop(unit))}
+        for unit, job in jobs.items():
+            while job not in self._removed:
+                self._take(self._next(bus))
+            if self._removed[job] != "done":
+                raise StepError(f"systemd could not stop '{unit}': its job is {self._removed[job]}")
+
+    def _stop(self, unit: str) -> str:
+        """The job that stops this unit; "" if it is gone."""
+        try:
+            return str(self._call(MANAGER, "StopUnit", "ss", (unit, "replace"))[0])
+        except RefusedError as error:
+            if error.name == GONE:
+                return ""
+            raise
+
+    def _subscribed(self) -> socket.socket:
+        """The connection, on which jobs that end are told."""
+        bus = self._socket or self._connected()
+        if not self._is_subscribed:
+            self._call(BUS, "AddMatch", "s", (JOBS,))
+            self._call(MANAGER, "Subscribe")
+            self._is_subscribed = True
+        return bus
+
+    def _call(self, at: tuple[str, str, str], method: str, signature: str = "", body: tuple[Any, ...] = ()) -> Any:
+        """What a method returns; what comes meanwhile is kept."""
+        bus = self._socket or self._connected()
+        serial = self._sent(bus, at, method, signature, body)
+        while True:
+            message = self._next(bus)
+            if message.header.fields.get(HeaderFields.reply_serial) != serial:
+                self._take(message)
+            elif message.header.message_type is MessageType.error:
+                name = message.header.fields[HeaderFields.error_name]
+                said = message.body[0] if message.body else name
+                raise RefusedError(f"{method}{f' of {body[0]!r}' if body else ''} failed: {said}", name)
+            else:
+                return message.body
+
+    def _connected(self) -> socket.socket:
+        self._socket = bus = socket.socket(socket.AF_UNIX)
+        bus.settimeout(self._seconds)
+        try:
+            bus.connect(self._path)
+            authenticator = Authenticator()
+            for line in authenticator:
+                bus.sendall(line)
+                authenticator.feed(received(bus))
+            bus.sendall(BEGIN)
+        except (OSError, AuthenticationError) as error:
+            raise StepError(f"systemd cannot be reached by '{self._path}': {error}") from error
+        self._call(BUS, "Hello")
+        return bus
+
+    def _sent(
+        self, bus: socket.socket, at: tuple[str, str, str], method: str, signature: str, body: tuple[Any, ...]
+    ) -> int:
+        """Ask for a method; the number that its answer bears."""
+        destination, path, interface = at
+        fields = {
+            HeaderFields.destination: destination,
+            HeaderFields.path: path,
+            HeaderFields.interface: interface,
+            HeaderFields.member: method,
+            **({HeaderFields.signature: signature} if signature else {}),
+        }
+        header = Header(Endianness.little, MessageType.method_call, 0, 1, -1, -1, fields)
+        self._serial += 1
+        with self._answering():
+            bus.sendall(Message(header, body).serialise(serial=self._serial))
+        return self._serial
+
+    def _next(self, bus: socket.socket) -> Message:
+        """The next message that comes."""
+        while (message := self._parser.get_next_message()) is None:
+            with self._answering():
+                self._parser.add_data(received(bus))
+        return message
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StepError(f"systemd does not answer by '{self._path}': {error}") from error
+
+    def _take(self, message: Message) -> None:
+        """Keep what a signal says of a job's end."""
+        if message.header.fields.get(HeaderFields.member) == "JobRemoved":
+            _, job, _, result = message.body
+            self._removed[job] = result
+
+
+def received(bus: socket.socket) -> bytes:
+    """What comes next; an OSError where nothing will."""
+    data = bus.recv(CHUNK)
+    if not data:
+        raise ConnectionResetError("the other side has closed the connection")
+    return data
+
+
+def object_of(unit: str) -> str:
+    """The object that a unit is on the bus."""
+    return f"{MANAGER[1]}/unit/" + "".join(
+        one if one.isascii() and one.isalnum() else f"_{ord(one):02x}" for one in unit
+    )
+
+
+def variants(properties: list[Any]) -> list[tuple[str, tuple[str, Any]]]:
+    """Properties [name, signature, value] as an a(sv); bytes come as a list of numbers."""
+    return [(name, (signature, bytes(value) if signature == "ay" else value)) for name, signature, value in properties]
+
+
+def plain(value: Any) -> Any:
+    """A property's value as JSON has it."""
+    return list(value) if isinstance(value, bytes) else value
