@@ -105,7 +105,10 @@ def test_without_a_policy_every_class_makes_room(full, qos_evidence):
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/dirty-cache-is-kept")
 def test_dirty_page_cache_is_kept_as_clean_is(full, qos_evidence):
-    """What has not been written to the disk yet is protected in the same way, and makes room in the same way."""
+    """What has not been written to the disk yet is protected in the same way, and makes room in the same way.
+
+    Until then nobody can take it, and memory.low, not memory.min, may give way meanwhile, which the kernel counts.
+    """
     pressure = full.press("aggressor", dirty=True)
 
     qos_evidence.settle(

@@ -67,6 +67,45 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(name, kubelet, ignore
     assert all("memory.min" in one.reason.rule for one in lost)
 
 
+class WaitsForTheDisk(PressedBench):
+    """Before what others wrote is on the disk it takes 2 MiB that memory.low covers. counts: whether it says so."""
+
+    def __init__(self, *, counts):
+        super().__init__()
+        self.counts = counts
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        for path in map(self._path, self.steered.values()):
+            if self._asked(path, "memory.low"):
+                self._use(path, self._amount(path, "memory.current") - (2 << 20))
+                if self.counts:
+                    self._count_low(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "expected"),
+    [
+        ("test_dirty_page_cache_is_kept_as_clean_is", True, Verdict.NOT_OBSERVABLE),
+        ("test_dirty_page_cache_is_kept_as_clean_is", False, Verdict.DEVIATES),
+        ("test_both_tiers_are_kept_while_others_make_room", True, Verdict.DEVIATES),
+    ],
+)
+def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name, counts, expected, tmp_path):
+    """And only where the kernel says that it did."""
+    kubelet = KUBELETS["v1.36-tiered"]
+    findings = findings_of(getattr(MODULE, name), kubelet, tmp_path, WaitsForTheDisk(counts=counts))
+    lost = [
+        one
+        for one in findings
+        if one.subject.endswith("/kept-burstable") and one.knob == "memory.current" and "at least" in one.expected
+    ]
+
+    assert [one.verdict for one in lost] == [expected]
+    if expected is Verdict.NOT_OBSERVABLE:
+        assert lost[0].why_not == "nothing else could make room while what others wrote waited for the disk: low 3"
+
+
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
     """No behaviour is judged then: what is protected of one is missing to the others."""

@@ -33,7 +33,8 @@ class Squeeze:
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
     that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
     multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
-    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have.
+    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have. dirty: whether what others
+    have to give may have to be written to the disk first.
     """
 
     counts: Mapping[str, Effective]
@@ -42,6 +43,7 @@ class Squeeze:
     since: float
     past_low: bool = False
     generations: bool = False
+    dirty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +53,19 @@ class Pressed(Together):
     squeeze: Squeeze
 
     def keeps(self, pod: str) -> Finding:
-        """It lost nothing since the pressure began; not observable of one that is not protected whole."""
+        """It lost nothing since the pressure began; not observable of one that is not protected whole.
+
+        Nor of one that memory.low alone protects, if the kernel counted `low` for it while the page cache of others was
+        dirty: reclaim that gets nowhere until that is written takes what memory.low covers, and says so
+        (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
+        """
         container, counts = self._counted(pod)
         why = "" if counts.shelter in {Shelter.HARD, Shelter.SOFT} else f"not all of it is protected: {_told(counts)}"
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
+        low = container.samples[-1].counter("memory.events", "low")
+        if counts.shelter is Shelter.SOFT and self.squeeze.dirty and low:
+            why = f"nothing else could make room while what others wrote waited for the disk: low {low}"
         return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
     def gives_way(self, pod: str) -> Finding:
@@ -129,14 +139,15 @@ def squeeze_of(
     besides: int = 0,
     spare: int | None = None,
     generations: bool = False,
+    dirty: bool = False,
 ) -> Squeeze:
     """How much the neighbour takes to press as `Watch.press` says.
 
     recursive: whether cgroups are mounted with memory_recursiveprot. deep: whether to take three quarters of what is
     exposed, and not half of it. besides: bytes that something beside the pods can lose, and is to lose some of: who is
     reclaimed from first is nobody's promise. spare: bytes that the whole machine has to give, where that is what runs
-    short; None where it is kubepods. generations: how the machine reclaims. UsageError if kubepods is to run short and
-    has no limit.
+    short; None where it is kubepods. generations: how the machine reclaims. dirty: whether others were left to write
+    to the disk later. UsageError if kubepods is to run short and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
@@ -165,6 +176,7 @@ def squeeze_of(
         since=max(one.samples[-1].reading.at for one in containers),
         past_low=past_low,
         generations=generations and spare is not None,
+        dirty=dirty,
     )
 
 

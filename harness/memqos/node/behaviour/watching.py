@@ -166,9 +166,9 @@ class Watch:
         What it takes beyond is half of what nothing protects from it; deep: three quarters of that; past_low: all of
         it, and half of what only memory.low protects. besides: bytes that something else can lose, which is to be
         reached too: all that pods can lose, and half of these. whole_node: take what the machine has left instead,
-        which is little where it is `scarce`.
-        dirty: leave page cache as the pods wrote it; it is written to the disk first otherwise. Returns when it has
-        done so. UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
+        which is little where it is `scarce`. dirty: leave page cache as the pods wrote it; it is written to the disk
+        first otherwise. Returns when it has done so. UsageError if its workload takes no commands, or if the kubelet
+        gives kubepods no limit.
         """
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
@@ -186,6 +186,7 @@ class Watch:
             recursive=self._hierarchy.is_recursive,
             spare=spare(self._target, self._kubelet.node.page_size) if whole_node else None,
             generations=whole_node and by_generations(self._target),
+            dirty=dirty,
         )
         grows.do(Anon(size=squeeze.takes))
         grows.until_done()
