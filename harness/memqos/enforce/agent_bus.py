@@ -120,7 +120,7 @@ class Manager:
                 return message.body
 
     def _connected(self) -> socket.socket:
-        self._socket = bus = socket.socket(socket.AF_UNIX)
+        bus = socket.socket(socket.AF_UNIX)
         bus.settimeout(self._seconds)
         try:
             bus.connect(self._path)
@@ -130,7 +130,9 @@ class Manager:
                 authenticator.feed(received(bus))
             bus.sendall(BEGIN)
         except (OSError, AuthenticationError) as error:
+            bus.close()
             raise StepError(f"systemd cannot be reached by '{self._path}': {error}") from error
+        self._socket = bus
         self._call(BUS, "Hello")
         return bus
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memqos.plugin.results.evidence import Evidence
 
 __all__ = [
+    "qos_case",
     "qos_catalog",
     "qos_evidence",
     "qos_expect",
@@ -171,6 +172,14 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
             return pods
         names.add(params["qos_pod"].name)
     return [pod for pod in pods if pod.name in names]
+
+
+@pytest.fixture(autouse=True)
+def qos_case(request: pytest.FixtureRequest) -> None:
+    """Where a test leaves its evidence is known before its own fixtures put pods on the node, whose evidence it is."""
+    for name in ("qos_fresh_node", "qos_evidence"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
 
 
 @pytest.fixture

@@ -166,9 +166,8 @@ class Watch:
         What it takes beyond is half of what nothing protects from it; deep: three quarters of that; past_low: all of
         it, and half of what only memory.low protects. besides: bytes that something else can lose, which is to be
         reached too: all that pods can lose, and half of these. whole_node: take what the machine has left instead,
-        which is little where it is `scarce`. dirty: leave page cache as the pods wrote it; it is written to the disk
-        first otherwise. Returns when it has done so. UsageError if its workload takes no commands, or if the kubelet
-        gives kubepods no limit.
+        which is little where it is `scarce`. dirty: leave page cache as the pods wrote it, which is written to the disk
+        first otherwise. Returns when it is done. UsageError for a workload that takes no commands, and without a limit.
         """
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
