@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from memqos.plugin.results.evidence import Evidence
 
 __all__ = [
-    "qos_case",
     "qos_catalog",
     "qos_evidence",
     "qos_expect",
@@ -175,8 +174,11 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 
 
 @pytest.fixture(autouse=True)
-def qos_case(request: pytest.FixtureRequest) -> None:
-    """Where a test leaves its evidence is known before its own fixtures put pods on the node, whose evidence it is."""
+def _evidence_first(request: pytest.FixtureRequest) -> None:
+    """Where a test leaves its evidence is known before its own fixtures put pods on the node, whose evidence it is.
+
+    Everybody's tests have it: by its name it makes none of them ours (`keys.is_ours`).
+    """
     for name in ("qos_fresh_node", "qos_evidence"):
         if name in request.fixturenames:
             request.getfixturevalue(name)
