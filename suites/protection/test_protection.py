@@ -6,7 +6,9 @@
       pod kept-burstable   64 Mi memory.min or low, or nothing  48 Mi of cache
       pod unguarded        nothing, since it is BestEffort      48 Mi of cache
       pod aggressor        nothing                              nothing         takes what is left, and half of the
-                                                                                memory that others can lose
+                                                                                memory that others can lose; without a
+                                                                                policy 5/6 of it, so that none of the
+                                                                                three can be left out
 
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`), from the planned values and
 what was in use before. The page cache is clean by then, and of anonymous memory there is little, so nothing else can
@@ -91,7 +93,7 @@ def test_memory_low_gives_way_when_nothing_else_is_left(full, qos_evidence):
 @pytest.mark.claim("protection/none-protects-nothing")
 def test_without_a_policy_every_class_makes_room(full, qos_evidence):
     """Guaranteed and Burstable lose page cache as BestEffort does."""
-    pressure = full.press("aggressor")
+    pressure = full.press("aggressor", all_lose=True)
 
     qos_evidence.settle(
         *pressure.premises,

@@ -6,21 +6,22 @@
         pod kept-burstable 64 Mi memory.min: 32 Mi count      48 Mi of cache
         pod kept-less      32 Mi memory.min: 16 Mi count      24 Mi of cache
       pod unguarded        nothing                            48 Mi of cache
-      pod aggressor        nothing                            nothing            takes what is left, and three quarters
-                                                                                 of the memory that others can lose
+      pod aggressor        nothing                            nothing            takes what is left, and 5/6 of the
+                                                                                 memory that others can lose
 
     kubepods, 256 Mi       the sum of what is below
       pod kept-by-pod      64 Mi memory.low
         container app      nothing of its own                 48 Mi of cache
       pod unguarded        nothing, since it is BestEffort    48 Mi of cache
-      pod neighbour        nothing                            nothing            what is left, and half of that
+      pod neighbour        nothing                            nothing            what is left, and half of that, or
+                                                                                 3/4 where two can lose
 
     kubepods, 256 Mi       the sum of what is below
       pod kept-burstable   64 Mi memory.min
         its scope          nothing: crun before 1.18
           container app    64 Mi memory.min                   48 Mi of cache
       pod unguarded        nothing, since it is BestEffort    48 Mi of cache
-      pod aggressor        nothing                            nothing            what is left, and half of that
+      pod aggressor        nothing                            nothing            what is left, and 3/4 of that
 
     kubepods, 256 Mi       the sum of what is below
       pod kept-anonymous   64 Mi memory.low                   48 Mi anonymous
@@ -51,7 +52,7 @@ def beyond(qos_node, qos_kubelet, qos_catalog):
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "aggressor"]]
     tight = qos_node.tight(qos_kubelet)
     with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
-        yield watch.press("aggressor", deep=True)
+        yield watch.press("aggressor", all_lose=True)
 
 
 @pytest.mark.behaviour
@@ -71,7 +72,7 @@ def by_pod(qos_node, qos_kubelet, qos_catalog):
     """What a neighbour's growth did to a container that only its pod protects."""
     pods = [qos_catalog.pod(name) for name in ["kept-by-pod", "unguarded", "neighbour"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
-        yield watch.press("neighbour")
+        yield watch.press("neighbour", all_lose=True)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
     """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "aggressor"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
-        pressure = watch.press("aggressor")
+        pressure = watch.press("aggressor", all_lose=True)
 
     qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.gives_way("unguarded"))
 

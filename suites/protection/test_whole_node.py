@@ -8,17 +8,19 @@
       pod kept-guaranteed  64 Mi memory.min, or nothing              48 Mi of cache
       pod kept-burstable   64 Mi memory.min or low, or nothing       48 Mi of cache
       pod unguarded        nothing, since it is BestEffort           48 Mi of cache
-      pod aggressor        nothing                                   nothing         takes what is free, and half of the
-                                                                                     memory that others can lose
+      pod aggressor        nothing                                   nothing         takes what is free, and of the
+                                                                                     memory that others can lose all
+                                                                                     but half of an equal part
 
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`, with the root as the root of
 reclaim), from the planned values and what is in use: a container's counts only as far as its pod's, its class's and
 kubepods' do. The kernel reclaims as it does by itself, with the multi-generational LRU where it has it. With
 memory_recursiveprot what nobody claims of kubepods' memory.min is shared out by use, so the aggressor has a part of it,
-and others the less. Most of the machine's memory is set aside in huge pages, and where shortage begins is the low
-watermark of each zone. The aggressor has a limit, since what has none may be swapped under 1.27: it would make room
-itself, and nobody else had to. What is protected whole may miss one batch of 64 pages, by which the kernel counts
-charges (MEMCG_CHARGE_BATCH).
+and others the less. Who is reclaimed from first is nobody's promise, so more is short than all of them but one can
+lose. Most of the machine's memory is set aside in huge pages, and where shortage begins is the low watermark of each
+zone. The aggressor has a limit, since what has none may be swapped under 1.27: it would make room itself, and nobody
+else had to. What is protected whole may miss one batch of 64 pages, by which the kernel counts charges
+(MEMCG_CHARGE_BATCH).
 """
 
 import pytest
@@ -44,7 +46,7 @@ def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
         qos_scene(qos_kubelet),
         scarce_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
     ):
-        yield watch.press("aggressor", whole_node=True)
+        yield watch.press("aggressor", whole_node=True, all_lose=True)
 
 
 @pytest.mark.behaviour

@@ -29,18 +29,25 @@ class PressedBench(MemoryBench):
     ignores: the knob that its kernel does not heed, "recursiveprot" (a mount option), or "proportion" (who comes first
     has all of what several claim); "" heeds all. spare: bytes that the whole machine has left, where
     that is what runs short; None where kubepods is. generations: whether memory.low gives way with the rest then.
+    in_turn: whether all that one has is taken before the next is looked at.
     """
 
-    def __init__(self, *args, ignores="", spare=None, generations=False, **facts):
+    def __init__(self, *args, ignores="", spare=None, generations=False, in_turn=False, **facts):
         super().__init__(*args, ignores=ignores, **facts)
         self.spare = spare
         self.generations = generations
+        self.in_turn, self.first = in_turn, iter
+        self.obeyed = self.taken = 0
         self.target._plain._files |= {
             "/proc/mounts": MOUNTED,
             "/proc/sys/vm/nr_hugepages": b"0\n",
-            "/proc/zoneinfo": ZONEINFO.format(free=(spare or 0) // 4096 + 500).encode(),
             "/sys/kernel/mm/lru_gen/enabled": b"0x0007\n" if generations else b"0x0000\n",
         }
+        self._leave(spare or 0)
+
+    def _leave(self, spare):
+        """The machine has so much left that can be taken before reclaim begins."""
+        self.target._plain._files["/proc/zoneinfo"] = ZONEINFO.format(free=spare // 4096 + 500).encode()
 
     def _run(self, container):
         super()._run(container)
@@ -70,18 +77,23 @@ class PressedBench(MemoryBench):
         for knobs in tiers[1:] if self.generations and self.spare is not None else tiers:
             spare = {one: max(0, used[one] - self._kept(path, knobs)) for one, path in others.items()}
             part = min(1, short / (sum(spare.values()) or 1)) if short > 0 else 0
-            for one, path in others.items():
-                taken = int(spare[one] * part)
+            for one, path in self.first(list(others.items())):
+                taken = int(max(0, min(spare[one], short)) if self.in_turn else spare[one] * part)
                 if taken and knobs == ("memory.min",) and self._kept(path, ("memory.low",)):
                     self._count_low(path)
                 if taken:
                     self._count_stolen(path, taken // 4096)
                 used[one], short = used[one] - taken, short - taken
                 self._use(path, used[one])
-        self._use(self._path(neighbour), takes)
-        done = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": takes, "max_us": 1}
+        self._use(self._path(neighbour), used[neighbour.id] + takes)
+        if self.spare is not None:
+            self.spare = max(0, self.spare - takes)
+            self._leave(self.spare)
+        self.obeyed, self.taken = self.obeyed + 1, self.taken + takes
+        done = {"event": "done", "ms": 1, "command": self.obeyed, "verb": "anon", "id": self.obeyed, "bytes": takes,
+                "max_us": 1}  # fmt: skip
         text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        self.target._plain._files[neighbour.log_path] = text
+        self.target._plain._files[neighbour.log_path] += text
 
     def _kept(self, path, knobs):
         top = [] if self.spare is None else [NODE]

@@ -59,7 +59,7 @@ class DaemonBench(PressedBench):
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
         covered = self._amount(self.daemon.parent, "memory.min") >= HELD and self.ignores != "memory.min"
-        covered |= self.pods_first and int(line.split()[1]) <= SPARE + HELD
+        covered |= self.pods_first and self.taken <= SPARE + HELD
         if not covered and self.ignores != "daemon":
             self.cgroups.show(self.daemon, "memory.current", f"{HELD - 12 * MIB}\n")
             if self.swaps:

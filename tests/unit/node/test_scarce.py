@@ -29,7 +29,7 @@ def findings_of(function, kubelet, folder, node):
         node.watched_pods(pods(*WHOLE.PODS), kubelet, rests_on=WHOLE.PREMISES, steered=True) as watch,
         contextlib.suppress(NonconformanceError, pytest.skip.Exception),
     ):
-        function(watch.press("aggressor", whole_node=True), evidence)
+        function(watch.press("aggressor", whole_node=True, all_lose=True), evidence)
     return notes.findings
 
 
@@ -74,7 +74,7 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignore
 
 @pytest.mark.parametrize("module", [WHOLE, CLASSIC])
 def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
-    """As one that takes memory.low of a container for its own word, whatever kubepods has."""
+    """As one that takes memory.low of a container for its own word, whatever kubepods has, and counts that it broke."""
     wrong = bench(generations=False)
     wrong._kept = lambda path, knobs: max(wrong._amount(path, knob) for knob in knobs)
     name = {
@@ -84,8 +84,9 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
     findings = findings_of(getattr(module, name), KUBELETS["v1.36-tiered"], tmp_path, wrong.node)
     deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
 
-    assert [one.subject for one in deviating] == ["container app of pod default/kept-burstable"]
-    assert deviating[0].expected.startswith("less than")
+    assert [(one.subject, one.knob) for one in deviating] == [
+        ("container app of pod default/kept-burstable", "memory.events")
+    ]
 
 
 def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp_path):
@@ -119,6 +120,38 @@ def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, wrong.node)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.stat", "memory.events"}
+
+
+@pytest.mark.parametrize(
+    ("test", "kubelet"),
+    [
+        ((WHOLE, "test_without_a_policy_every_class_makes_room_on_the_machine"), "v1.36-none"),
+        ((WHOLE, "test_memory_low_has_no_effect_below_a_kubepods_without_it"), "v1.36-tiered"),
+        ((CLASSIC, "test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either"), "v1.36-tiered"),
+    ],
+)
+@pytest.mark.parametrize("last_first", [False, True])
+def test_whoever_is_reclaimed_from_first_nobody_is_left_out(test, kubelet, last_first, tmp_path):
+    module, name = test
+    uneven = bench(generations=False, in_turn=True)
+    if last_first:
+        uneven.first = reversed
+    findings = findings_of(getattr(module, name), KUBELETS[kubelet], tmp_path, uneven.node)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
+def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observable(tmp_path):
+    """It counts that it came for what memory.low covers, and nothing of that was taken."""
+    young = bench(generations=True)
+    young._count_stolen = lambda path, _: PressedBench._count_stolen(young, path, 0)
+    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, young.node)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
+    assert [(one.knob, one.why_not) for one in findings if one.why_not] == [
+        ("memory.stat", "reclaim came for it and took nothing: low 3, pgsteal 0")
+    ]
 
 
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):

@@ -70,7 +70,7 @@ def beyond(bench, folder):
     node, (evidence, notes) = bench.node, evidence_in(folder)
     tight = node.tight(KUBELETS["v1.27"])
     with node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, halved=True, steered=True) as watch:
-        pressure = watch.press("aggressor", deep=True)
+        pressure = watch.press("aggressor", all_lose=True)
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
             TOGETHER(pressure, node, evidence)
     return notes.findings
@@ -101,7 +101,7 @@ def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
     bench = PressedBench()
     tight = bench.node.tight(KUBELETS["v1.27"])
     with bench.node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
-        pressure = watch.press("aggressor", deep=True)
+        pressure = watch.press("aggressor", all_lose=True)
 
     found = pressure.keep_together("kept-less", cpus=2)
     assert {one.why_not.partition(":")[0] for one in found} == {"not a part of it is protected"}

@@ -31,10 +31,10 @@ class Squeeze:
 
     counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
-    that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
-    multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
-    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have. dirty: whether what others
-    have to give may have to be written to the disk first.
+    that is more than what is unprotected. whole_node: whether the machine is short, and not kubepods.
+    generations: whether it reclaims by the multi-generational LRU then: it passes memory.low over once and then takes
+    from it, whoever else has memory left (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while
+    others have. dirty: whether what others have to give may have to be written to the disk first.
     """
 
     counts: Mapping[str, Effective]
@@ -101,8 +101,9 @@ class Pressed(Together):
         """It lost memory that memory.low covers, and `low` was counted for it.
 
         How much of it the multi-generational LRU takes depends on who comes next there: that pages of it were taken is
-        all that is expected then, since its usage may fall by a batch of charges without that.
-        Not observable of one that memory.low alone does not cover whole, nor while others have to make room first.
+        all that is expected then, since its usage may fall by a batch of charges without that. And not observable where
+        the kernel counts that it came for them, and found none that is old enough (mm/vmscan.c, get_nr_to_scan).
+        Neither is observable of one that memory.low alone does not cover whole, nor while others make room first.
         """
         container, counts = self._counted(pod)
         why = "" if counts.shelter is Shelter.SOFT else f"memory.low alone does not cover all of it: {_told(counts)}"
@@ -111,7 +112,7 @@ class Pressed(Together):
         why, course = self._broken(why), container.course
         low = course.rises("memory.events", "low", why_not=why)
         if self.squeeze.generations:
-            return course.rises("memory.stat", "pgsteal", why_not=why), low
+            return course.rises("memory.stat", "pgsteal", why_not=why or _too_young(container)), low
         return course.gives_way(counts.usage, since=self.squeeze.since, why_not=why), low
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
@@ -135,7 +136,7 @@ def squeeze_of(
     *,
     past_low: bool,
     recursive: bool,
-    deep: bool = False,
+    all_lose: bool = False,
     besides: int = 0,
     spare: int | None = None,
     generations: bool = False,
@@ -143,11 +144,12 @@ def squeeze_of(
 ) -> Squeeze:
     """How much the neighbour takes to press as `Watch.press` says.
 
-    recursive: whether cgroups are mounted with memory_recursiveprot. deep: whether to take three quarters of what is
-    exposed, and not half of it. besides: bytes that something beside the pods can lose, and is to lose some of: who is
-    reclaimed from first is nobody's promise. spare: bytes that the whole machine has to give, where that is what runs
-    short; None where it is kubepods. generations: how the machine reclaims. dirty: whether others were left to write
-    to the disk later. UsageError if kubepods is to run short and has no limit.
+    recursive: whether cgroups are mounted with memory_recursiveprot. all_lose: whether to take all of what is exposed
+    but half of an equal part, and not half of it. besides: bytes that something beside the pods can lose, and is to
+    lose half of at least. Who is reclaimed from first is nobody's promise, so for somebody to lose some, there has to
+    be too little without that. spare: bytes that the whole machine has to give, where that is what runs short; None
+    where it is kubepods. generations: how the machine reclaims. dirty: whether others were left to write to the disk
+    later. UsageError if kubepods is to run short and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
@@ -160,13 +162,10 @@ def squeeze_of(
         one = sheltered[subject]
         of_the_machine = one.recursive if recursive else one.plain
         counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
-    exposed = hidden = 0
-    for key, found in counts.items():
-        if key != neighbour.key:
-            least = _amount(found.min, found.usage)
-            most = max(least, _amount(found.low, found.usage))
-            exposed, hidden = exposed + found.usage - most, hidden + most - least
-    short = exposed * 3 // 4 if deep else exposed // 2
+    parts = [_exposed_and_hidden(found) for key, found in counts.items() if key != neighbour.key]
+    exposed, hidden = (sum(amounts) for amounts in zip(*parts, strict=True))
+    losers = sum(part > 0 for part, _ in parts) if all_lose else 1
+    short = exposed - exposed // (2 * max(1, losers))
     if past_low or besides:
         short = exposed + (hidden // 2 if past_low else besides // 2)
     return Squeeze(
@@ -194,6 +193,20 @@ def below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
 def _amount(protection: Bytes | Max, usage: int) -> int:
     """How much of a usage is protected."""
     return usage if protection is MAX else min(usage, protection.count)
+
+
+def _exposed_and_hidden(counts: Effective) -> tuple[int, int]:
+    """How much of a usage nothing protects, and how much memory.low alone does."""
+    least = _amount(counts.min, counts.usage)
+    most = max(least, _amount(counts.low, counts.usage))
+    return counts.usage - most, most - least
+
+
+def _too_young(container: WatchedContainer) -> str:
+    """Why no page of it may have been taken though its memory.low was passed over; "" if some were, or it was not."""
+    last = container.samples[-1]
+    low, taken = last.counter("memory.events", "low"), last.counter("memory.stat", "pgsteal")
+    return f"reclaim came for it and took nothing: low {low}, pgsteal {taken}" if low and not taken else ""
 
 
 def _told(counts: Effective) -> str:

@@ -34,7 +34,11 @@ GENERATIONS = "/sys/kernel/mm/lru_gen/enabled"
 """A mask in hexadecimal, of which the lowest bit is the LRU itself."""
 
 _HUGE = 2 << 20
-_FREE = re.compile(r"^ +pages free +(\d+)$.*?^ +low +(\d+)$", re.MULTILINE | re.DOTALL)
+_ZONE = re.compile(r"^Node +\d+, zone +\w+$", re.MULTILINE)
+_FREE = re.compile(r"^ +pages free +(\d+)$", re.MULTILINE)
+_LOW = re.compile(r"^ +low +(\d+)$", re.MULTILINE)
+_KEPT = re.compile(r"^ +protection: \(([\d, ]+)\)$", re.MULTILINE)
+_AT_HAND = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 
 # What there was before is written in the way in which it is put back.
 _TAKE = """\
@@ -47,7 +51,7 @@ for file in */memory.min; do
   case $file in kubepods*) ;; *) echo max > "$file" ;; esac
 done
 echo "$2" > /proc/sys/vm/min_free_kbytes
-echo 1 > /proc/sys/vm/drop_caches
+echo 3 > /proc/sys/vm/drop_caches
 pages=$(( (free - $3) / 2048 ))
 [ "$pages" -le 0 ] || echo "$pages" > /proc/sys/vm/nr_hugepages
 """
@@ -109,6 +113,20 @@ def by_generations(target: Target) -> bool:
 
 
 def spare(target: Target, page_size: int) -> int:
-    """Bytes that can be taken before the kernel begins to reclaim: what is free above each zone's low watermark."""
+    """Bytes that can be taken before the kernel begins to reclaim.
+
+    That is what is free in each zone above its low watermark and above what the zone keeps for those who can use no
+    other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free.
+    """
     text = (target.read(ZONES, deadline=Deadline.after(SECONDS)) or b"").decode()
-    return sum(max(0, int(free) - int(low)) for free, low in _FREE.findall(text)) * page_size
+    return sum(map(_free_pages, _ZONE.split(text)[1:])) * page_size
+
+
+def _free_pages(zone: str) -> int:
+    """Pages of a zone that can be taken, by its part of /proc/zoneinfo."""
+    free, at_hand, low = (sum(_numbers(pattern, zone)) for pattern in (_FREE, _AT_HAND, _LOW))
+    return max(0, free + at_hand - low - max(_numbers(_KEPT, zone), default=0))
+
+
+def _numbers(pattern: re.Pattern[str], text: str) -> list[int]:
+    return [int(number) for found in pattern.findall(text) for number in found.split(",")]

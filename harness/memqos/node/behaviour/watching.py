@@ -16,15 +16,15 @@ from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import MachineryError, UsageError
 from memqos.model.cri import ContainerResources
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
-from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.model.reading import Reading
 from memqos.node.behaviour.above import premises_above
 from memqos.node.behaviour.combining import both, either
 from memqos.node.behaviour.conditions import ended, rises, work_done
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.crowding import Crowded, crowding
 from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
+from memqos.node.behaviour.looking import Looking
 from memqos.node.behaviour.pacing import Paces, turns_of
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.pressing import Pressed, squeeze_of
@@ -70,13 +70,12 @@ class Watch:
     ) -> None:
         self._sampling = sampling
         self._hierarchy = hierarchy
-        self._files = files
         self._runtime = runtime
         self._record = record
         self._target = target
         self._kubelet = kubelet
+        self._looking = Looking(source=target.address, hierarchy=hierarchy, files=files)
         self._population: Population | None = None
-        self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
         self._containers: dict[str, WatchedContainer] = {}
 
     def begin(self, population: Population, rests_on: Sequence[Premises], controls: Mapping[str, Control]) -> None:
@@ -158,32 +157,38 @@ class Watch:
         past_low: bool = False,
         whole_node: bool = False,
         dirty: bool = False,
-        deep: bool = False,
+        all_lose: bool = False,
         besides: int = 0,
     ) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
-        What it takes beyond is half of what nothing protects from it; deep: three quarters of that; past_low: all of
-        it, and half of what only memory.low protects. besides: bytes that something else can lose, which is to be
-        reached too: all that pods can lose, and half of these. whole_node: take what the machine has left instead,
-        which is little where it is `scarce`. dirty: leave page cache as the pods wrote it, which is written to the disk
-        first otherwise. Returns when it is done. UsageError for a workload that takes no commands, and without a limit.
+        What it takes beyond is half of what nothing protects from it; all_lose: so much of that that none of those who
+        can lose is left out; past_low: all of it, and half of what only memory.low protects. besides: bytes that
+        something else can lose, which is to be reached too: all that pods can lose, and half of these. whole_node: take
+        what the machine has left instead, which is little where it is `scarce`. dirty: leave page cache as the pods
+        wrote it, which is written to the disk first otherwise. Returns when it is done. UsageError for a workload that
+        takes no commands, and without a limit.
         """
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
             container.until_done()
         if not dirty:
             checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
+        if whole_node:
+            # Programs of the runtime that come and go change what is free by as much as is short: little is left to
+            # guess where most of it is taken already.
+            grows.do(Anon(size=self._spare() * 7 // 8))
+            grows.until_done()
         squeeze = squeeze_of(
             self._watched.plan,
             self._kubelet,
             everyone,
             grows,
             past_low=past_low,
-            deep=deep,
+            all_lose=all_lose,
             besides=besides,
             recursive=self._hierarchy.is_recursive,
-            spare=spare(self._target, self._kubelet.node.page_size) if whole_node else None,
+            spare=self._spare() if whole_node else None,
             generations=whole_node and by_generations(self._target),
             dirty=dirty,
         )
@@ -227,7 +232,7 @@ class Watch:
         grows, everyone = self.container(greedy), list(self._containers.values())
         for container in everyone:
             container.until_done()
-        left = spare(self._target, self._kubelet.node.page_size) if whole_node else None
+        left = self._spare() if whole_node else None
         exhaustion = exhaustion_of(self._watched.plan, self._kubelet, everyone, grows, spare=left)
         grows.do(Anon(size=exhaustion.takes))
         self.until(either(*(container.sees(ended()) for container in everyone)))
@@ -242,6 +247,9 @@ class Watch:
         knobs = {knob for one in self._containers.values() for knob in one.premises.knobs}
         tree = CgroupTree(self._target, self._hierarchy)
         return premises_above(self._watched, tree, knobs, deadline=Deadline.after(CALL_SECONDS))
+
+    def _spare(self) -> int:
+        return spare(self._target, self._kubelet.node.page_size)
 
     @property
     def _watched(self) -> Population:
@@ -281,20 +289,10 @@ class Watch:
                     )
 
     def _see(self, look: Look) -> None:
-        path = self._hierarchy.cgroup_of(look.folder)
-        if look.why == "gone":
-            self._cgroups[path] = dict.fromkeys(self._files, NoFile.NO_FILE)
-        else:
-            changed = {name: NoFile.NO_FILE if text is None else text for name, text in look.files.items()}
-            self._cgroups[path] = {**self._cgroups.get(path, {}), **changed}
+        path = self._looking.see(look)
         for container in self._containers.values():
             if path in {container.path, container.pod}:
                 container.seen(self._reading(container, look.at))
 
     def _reading(self, container: WatchedContainer, at: float) -> Reading:
-        cgroups = {
-            path: CgroupReading(path=path, files=self._cgroups[path])
-            for path in (container.pod, container.path)
-            if path in self._cgroups
-        }
-        return Reading(source=self._target.address, at=at, cgroups=cgroups)
+        return self._looking.reading((container.pod, container.path), at)
