@@ -39,7 +39,7 @@ class Accelerator(StrEnum):
         a timer's interrupt costs more than that to emulate: starting a container takes an eighth less processor time.
         What throttles above memory.high counts in ticks anyway (mm/memcontrol.c, schedule_timeout_killable).
         """
-        return () if self is Accelerator.KVM else ("highres=off",)
+        return () if self is Accelerator.KVM else ("highres=off", "init_on_alloc=0")
 
 
 class DiskFormat(StrEnum):
