@@ -7,9 +7,10 @@
 
 What the zone is short of, huge pages have taken, which nobody uses. What others have there may be swapped out or
 dropped, so that a program gets more of it: on a machine that has run for long more than 100 Mi, and once all of 384,
-which is why it asks for as much as the whole zone has. What the program that is killed has cannot be swapped out, by
-its memory.swap.max. It may take memory anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and has
-no more than one batch of 64 pages elsewhere then.
+which is why one asks for as much as the whole zone has. Where the other has room for all that it writes, and the kernel
+takes none of it, nothing is said of reclaim. What the program that is killed has cannot be swapped out, by its
+memory.swap.max. It may take memory anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and has no
+more than one batch of 64 pages elsewhere then.
 """
 
 import pytest

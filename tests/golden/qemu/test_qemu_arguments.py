@@ -106,5 +106,5 @@ def test_each_shipped_topology_is_this_machine(name):
 
 
 def test_swap_priority_is_said_only_where_it_is_declared():
-    assert TWO_ZONES.command_line == "root=/dev/vda rw psi=1 highres=off memqos.swap0=10"
+    assert TWO_ZONES.command_line == "root=/dev/vda rw psi=1 highres=off init_on_alloc=0 memqos.swap0=10"
     assert MANY.command_line == "root=/dev/vda rw psi=1 memqos.swap1=0"

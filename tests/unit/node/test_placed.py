@@ -208,6 +208,22 @@ def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(t
     assert course(sample(None)).spills_to(2, not_to=0).verdict is Verdict.NOT_OBSERVABLE
 
 
+@pytest.mark.parametrize(
+    ("left", "stolen", "verdict"),
+    [
+        (8 << 20, "pgsteal 0", Verdict.NOT_OBSERVABLE),
+        (8 << 20, "pgsteal 1", Verdict.DEVIATES),
+        (8 << 20, "anon 0", Verdict.DEVIATES),
+        ((8 << 20) - (64 << 12), "pgsteal 64", Verdict.DEVIATES),
+        ((8 << 20) - (65 << 12), "pgsteal 65", Verdict.CONFORMS),
+    ],
+)
+def test_what_was_reclaimed_is_more_than_a_batch_unless_there_was_room_for_all(left, stolen, verdict):
+    texts = {**files(), "memory.numa_stat": f"anon N0=0 N1={left}\n", "memory.stat": f"{stolen}\n"}
+
+    assert course(sample(texts, report=done(1, 8 << 20))).is_reclaimed("anon").verdict is verdict
+
+
 def test_what_no_zone_was_told_of_is_not_observable():
     one = course(sample(None))
 

@@ -68,12 +68,19 @@ class Placed(Judged):
         return self._finding(_NUMA_STAT, expected, _shown("anon", most) if spread else None, holds, key="spilled")
 
     def is_reclaimed(self, kind: str) -> Finding:
-        """Of what the workload said to have used of a kind, less is counted at the end than a batch below all of it."""
+        """Of what the workload said to have used of a kind, less is counted at the end than a batch below all of it.
+
+        Not observable where all of it is there and the kernel took no page of it: others made the room that there was.
+        """
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
         used = held(self.samples[-1].report, kind)
         left = sum(spread[-1].values()) if spread else None
         holds = left is not None and left < used - SLACK
-        return self._finding(_NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed")
+        had_room = left is not None and not holds and self.samples[-1].counter("memory.stat", "pgsteal") == 0
+        why = f"there was room for all of it: {left} of {kind}, pgsteal 0" if had_room else ""
+        return self._finding(
+            _NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed", why_not=why
+        )
 
     def is_killed_for_its_zone(self) -> Finding:
         """The kernel killed it, below every limit of its own: the zones that it may take memory from were full."""
