@@ -19,7 +19,7 @@ COLOURS = ("#0b6e99", "#b5541c", "#3a7d34", "#8c3a8c", "#777777", "#b08800")
 MIB = 1 << 20
 
 GROWTH = {
-    "slow_from_where_the_factor_puts_memory_high_v1.27-0.4": "factor 0.4",
+    "throttling_test_throttling.py-v1.27": "factor 0.4",
     "slow_from_where_the_factor_puts_memory_high_v1.27-0.6": "factor 0.6",
     "slow_from_where_the_factor_puts_memory_high_v1.27-0.8": "factor 0.8",
     "factor_of_one_slows_nothing_v1.27": "factor 1",
