@@ -163,7 +163,7 @@ def squeeze_of(
         of_the_machine = one.recursive if recursive else one.plain
         counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
     parts = [_exposed_and_hidden(found) for key, found in counts.items() if key != neighbour.key]
-    exposed, hidden = (sum(amounts) for amounts in zip(*parts, strict=True))
+    exposed, hidden = sum(part for part, _ in parts), sum(part for _, part in parts)
     losers = sum(part > 0 for part, _ in parts) if all_lose else 1
     short = exposed - exposed // (2 * max(1, losers))
     if past_low or besides:
