@@ -8,7 +8,7 @@
     kubepods, no shortage
       pod holds-little       0                 32 Mi anonymous
       pod holds-guaranteed   0                 48 Mi anonymous
-      pod neighbour          0                 nothing                   what is left, and half of what pods have in use
+      pod neighbour          0                 nothing                   what is left, and half of what the daemon has
 
 From 1.30 on a kubelet without a swapBehavior lets no pod swap (NoSwap), and the machine's own services are none of its
 business. What pods have in use cannot make room then, so what is short comes from the daemon. "Nothing" has no
@@ -33,7 +33,7 @@ def test_a_daemon_is_swapped_beside_pods_that_are_not(qos_node, qos_kubelet, qos
         qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_SWAP_MAX], steered=True) as watch,
         qos_node.daemon("/memqosdaemon.slice", shared=True) as daemon,
     ):
-        pressure = watch.press("neighbour", whole_node=True)
+        pressure = watch.press("neighbour", whole_node=True, short=daemon.half)
         swaps = daemon.swaps()
 
     qos_evidence.settle(

@@ -22,7 +22,7 @@ from memqos.node.behaviour.conditions import SLACK
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 
-__all__ = ["Pressed", "Squeeze", "below_limit", "squeeze_of"]
+__all__ = ["Aim", "Pressed", "Squeeze", "below_limit", "squeeze_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,28 +128,50 @@ class Pressed(Together):
         return container, self.squeeze.counts[container.key]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """How much is to be short, of what others can lose: half of what nothing protects, unless it says something else.
+
+    all_lose: all of that but half of an equal part. Who is reclaimed from first is nobody's promise, so for everybody
+    to lose some, there has to be too little without any of them. past_low: all of that, and half of what memory.low
+    alone protects. besides: bytes that something beside the pods can lose, and is to lose half of at least: all that
+    pods can lose, and half of these. short: so many bytes in place of all that, where pods can lose nothing.
+    """
+
+    past_low: bool = False
+    all_lose: bool = False
+    besides: int = 0
+    short: int | None = None
+
+    def of(self, others: Sequence[Effective]) -> int:
+        """Bytes that these, of whom so much counts, and what is beside them are to lose together."""
+        if self.short is not None:
+            return self.short
+        parts = [_exposed_and_hidden(counts) for counts in others]
+        exposed, hidden = sum(part for part, _ in parts), sum(part for _, part in parts)
+        if self.past_low or self.besides:
+            return exposed + (hidden if self.past_low else self.besides) // 2
+        losers = sum(part > 0 for part, _ in parts) if self.all_lose else 1
+        return exposed - exposed // (2 * max(1, losers))
+
+
 def squeeze_of(
     plan: Plan,
     kubelet: Kubelet,
     containers: Sequence[WatchedContainer],
     neighbour: WatchedContainer,
+    aim: Aim,
     *,
-    past_low: bool,
     recursive: bool,
-    all_lose: bool = False,
-    besides: int = 0,
     spare: int | None = None,
     generations: bool = False,
     dirty: bool = False,
 ) -> Squeeze:
-    """How much the neighbour takes to press as `Watch.press` says.
+    """How much the neighbour takes for others to be short of so much.
 
-    recursive: whether cgroups are mounted with memory_recursiveprot. all_lose: whether to take all of what is exposed
-    but half of an equal part, and not half of it. besides: bytes that something beside the pods can lose, and is to
-    lose half of at least. Who is reclaimed from first is nobody's promise, so for somebody to lose some, there has to
-    be too little without that. spare: bytes that the whole machine has to give, where that is what runs short; None
-    where it is kubepods. generations: how the machine reclaims. dirty: whether others were left to write to the disk
-    later. UsageError if kubepods is to run short and has no limit.
+    recursive: whether cgroups are mounted with memory_recursiveprot. spare: bytes that the whole machine has to give,
+    where that is what runs short; None where it is kubepods. generations: how the machine reclaims. dirty: whether
+    others were left to write to the disk later. UsageError if kubepods is to run short and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
     usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
@@ -162,18 +184,13 @@ def squeeze_of(
         one = sheltered[subject]
         of_the_machine = one.recursive if recursive else one.plain
         counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
-    parts = [_exposed_and_hidden(found) for key, found in counts.items() if key != neighbour.key]
-    exposed, hidden = sum(part for part, _ in parts), sum(part for _, part in parts)
-    losers = sum(part > 0 for part, _ in parts) if all_lose else 1
-    short = exposed - exposed // (2 * max(1, losers))
-    if past_low or besides:
-        short = exposed + (hidden // 2 if past_low else besides // 2)
+    short = aim.of([found for key, found in counts.items() if key != neighbour.key])
     return Squeeze(
         counts=counts,
         takes=free + short,
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),
-        past_low=past_low,
+        past_low=aim.past_low,
         generations=generations and spare is not None,
         dirty=dirty,
     )

@@ -27,7 +27,7 @@ from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.looking import Looking
 from memqos.node.behaviour.pacing import Paces, turns_of
 from memqos.node.behaviour.premises import Premises
-from memqos.node.behaviour.pressing import Pressed, squeeze_of
+from memqos.node.behaviour.pressing import Aim, Pressed, squeeze_of
 from memqos.node.behaviour.scarce import by_generations, spare
 from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
 from memqos.node.behaviour.watched import Awaited, WatchedContainer
@@ -159,15 +159,14 @@ class Watch:
         dirty: bool = False,
         all_lose: bool = False,
         besides: int = 0,
+        short: int | None = None,
     ) -> Pressed:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
 
-        What it takes beyond is half of what nothing protects from it; all_lose: so much of that that none of those who
-        can lose is left out; past_low: all of it, and half of what only memory.low protects. besides: bytes that
-        something else can lose, which is to be reached too: all that pods can lose, and half of these. whole_node: take
-        what the machine has left instead, which is little where it is `scarce`. dirty: leave page cache as the pods
-        wrote it, which is written to the disk first otherwise. Returns when it is done. UsageError for a workload that
-        takes no commands, and without a limit.
+        What it takes beyond is half of what nothing protects from it, or what `Aim` says of past_low, all_lose, besides
+        and short. whole_node: take what the machine has left instead, which is little where it is `scarce`. dirty:
+        leave page cache as the pods wrote it, which is written to the disk first otherwise. Returns when it is done.
+        UsageError for a workload that takes no commands, and without a limit.
         """
         grows, everyone = self.container(neighbour), list(self._containers.values())
         for container in everyone:
@@ -184,9 +183,7 @@ class Watch:
             self._kubelet,
             everyone,
             grows,
-            past_low=past_low,
-            all_lose=all_lose,
-            besides=besides,
+            Aim(past_low=past_low, all_lose=all_lose, besides=besides, short=short),
             recursive=self._hierarchy.is_recursive,
             spare=self._spare() if whole_node else None,
             generations=whole_node and by_generations(self._target),

@@ -72,6 +72,11 @@ class Daemon:
         """Bytes that it can lose when the whole machine runs short: none where something protects it."""
         return self.before if self._counts().shelter is Shelter.NONE else 0
 
+    @property
+    def half(self) -> int:
+        """Half of what it can lose: bytes."""
+        return self.exposed // 2
+
     def keeps_its_memory(self) -> Finding:
         """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
