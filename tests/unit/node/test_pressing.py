@@ -6,9 +6,11 @@ import inspect
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.cgroup.protection import Effective
 from memqos.errors import NonconformanceError, UsageError
-from memqos.model.knob import Knob
+from memqos.model.knob import MAX, Bytes, Knob
 from memqos.model.path import CgroupPath
+from memqos.node.behaviour.pressing import Aim
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import MOUNTED, PressedBench
 
@@ -29,6 +31,9 @@ def findings_of(function, kubelet, folder, bench):
     with full(bench, kubelet) as watch, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
         function(watch, evidence)
     return notes.findings
+
+
+MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -197,3 +202,29 @@ def test_a_node_that_is_small_already_cannot_be_made_tight():
 
     with pytest.raises(UsageError, match="cannot be made short of it"):
         bench.node.tight(KUBELETS["v1.27"])
+
+
+@pytest.mark.parametrize(
+    ("aim", "short"),
+    [
+        (Aim(), 44 * MIB),
+        (Aim(all_lose=True), 66 * MIB),
+        (Aim(past_low=True), 104 * MIB),
+        (Aim(besides=40 * MIB), 108 * MIB),
+        (Aim(short=7 * MIB), 7 * MIB),
+    ],
+    ids=["half", "all_lose", "past_low", "besides", "short"],
+)
+def test_how_much_is_short_is_of_what_others_can_lose(aim, short):
+    """88 MiB that nothing protects in two of them, and 32 that memory.low alone does in a third."""
+    others = [
+        Effective(usage=48 * MIB, min=Bytes(0), low=Bytes(0)),
+        Effective(usage=48 * MIB, min=Bytes(8 * MIB), low=Bytes(0)),
+        Effective(usage=48 * MIB, min=Bytes(16 * MIB), low=MAX),
+    ]
+
+    assert aim.of(others) == short
+
+
+def test_nobody_beside_it_has_nothing_to_lose():
+    assert {Aim().of([]), Aim(all_lose=True).of([]), Aim(past_low=True).of([])} == {0}
