@@ -133,8 +133,7 @@ class WatchedContainer:
 
         UsageError for a container without one.
         """
-        limit = self._planned(Knob.MEMORY_MAX)
-        self.run_beside(Anon(size=2 * limit))
+        self.run_beside(Anon(size=2 * self._planned(Knob.MEMORY_MAX)))
 
     def _planned(self, knob: Knob) -> int:
         """A limit of the container, in bytes; UsageError for one without it."""
@@ -198,8 +197,10 @@ class WatchedContainer:
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
-        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
-        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
+        commands: dict[str, Command] = {
+            "file": File(path="/left", size=size),
+            "tmpfs": Tmpfs(path="/dev/left", size=size),
+        }
         if kind not in commands:
             raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])
