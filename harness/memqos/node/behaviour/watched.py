@@ -164,8 +164,7 @@ class WatchedContainer:
 
     def enter(self) -> Entering:
         """Run a second program in the container that takes ENTRY bytes, and wait until it has them, or for a while."""
-        began, usage = SYSTEM_CLOCK.now(), self.last_usage(self.path)
-        text, is_late = "", False
+        began, usage, text, is_late = SYSTEM_CLOCK.now(), self.last_usage(self.path), "", False
         try:
             text = self._exec(self.handle, (PROGRAM, *arguments([Anon(size=ENTRY)])), ENTRY_SECONDS)
         except DeadlineError:
@@ -197,10 +196,8 @@ class WatchedContainer:
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
-        commands: dict[str, Command] = {
-            "file": File(path="/left", size=size),
-            "tmpfs": Tmpfs(path="/dev/left", size=size),
-        }
+        file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
+        commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
         if kind not in commands:
             raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
         self.run_beside(commands[kind])
