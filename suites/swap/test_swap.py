@@ -27,6 +27,8 @@ means within 64 pages: with less left to a cgroup the kernel stops swapping (mm/
 and "nothing" have no tolerance. A program that swaps has more there than those 64 pages. What is given back may miss 64
 slots of each CPU, which keeps as many (mm/swap_slots.c). The programs run into a memory.max: the container's own, or
 its pod's, which is as large and holds the pause container too.
+What is on its way to the disk counts in both files: a program that is to get through with its share grows by 8 Mi a
+second at the end, since one that is faster than the disk may fill its share before it has what both allow.
 A program that is killed there between two looks leaves its pod's memory.swap.peak (from kernel 6.5 on): where that is
 not below the container's limit either, "reached" is not observable. It happens with zswap, whose pages stay charged to
 the cgroup.

@@ -9,6 +9,10 @@
 
 Nothing is in use before. The pods' plans give memory.swap.max, and the tests rest on it and on memory.max. "Not passed"
 and "nothing" have no tolerance; a program that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH).
+
+What is on its way to the disk counts in both files. A program that grows faster than the disk writes may so fill its
+share long before it has all that memory.max and the share allow, and then nothing of it is looked at any more, written
+or not (get_swappiness): it is killed. So who is to get through grows by 8 Mi a second at the end.
 """
 
 import pytest
