@@ -16,6 +16,7 @@ from tests.unit.node.pressed import PressedBench
 WHOLE, CLASSIC = chapter("protection", "whole_node"), chapter("protection", "classic_lru")
 CASES = [(one, True) for one in cases(WHOLE)] + [(one, False) for one in cases(CLASSIC)]
 SPARE = 200 << 20
+ENDED = 20 << 20
 
 
 def bench(*, generations, **wrong):
@@ -211,6 +212,52 @@ Node 0, zone    DMA32
     target = FakeTarget(files={"/proc/zoneinfo": zones.encode()})
 
     assert scarce.spare(target, 4096) == 2000 * 4096
+
+
+def test_what_cpus_have_at_hand_can_be_taken_and_what_a_zone_keeps_for_itself_cannot():
+    zones = """\
+Node 0, zone      DMA
+  pages free     3000
+        low      100
+        protection: (0, 442, 991, 991)
+  pagesets
+    cpu: 0
+              count:    7
+Node 0, zone    DMA32
+  pages free     3000
+        low      1000
+        protection: (0, 0, 0, 0)
+  pagesets
+    cpu: 0
+              count:    250
+              high:     900
+    cpu: 1
+              count:    50
+Node 0, zone   Normal
+  pages free     0
+        low      32
+        protection: (0, 0, 0, 0)
+"""
+    target = FakeTarget(files={"/proc/zoneinfo": zones.encode()})
+
+    assert scarce.spare(target, 4096) == (1916 + 2300) * 4096
+
+
+def test_what_is_free_is_read_again_when_most_of_it_is_taken():
+    """A program of the runtime ends meanwhile, and what it had is free as well."""
+    changing = bench(generations=True)
+    leave = changing._leave
+
+    def leave_more(spare):
+        changing.spare = spare + ENDED
+        leave(changing.spare)
+
+    node = changing.node
+    with node.watched_pods(pods(*WHOLE.PODS), KUBELETS["v1.27"], rests_on=WHOLE.PREMISES, steered=True) as watch:
+        changing._leave = leave_more
+        squeeze = watch.press("aggressor", whole_node=True).squeeze
+
+    assert squeeze.takes - squeeze.short == SPARE // 8 + ENDED
 
 
 def test_the_machine_is_given_back_what_was_taken():

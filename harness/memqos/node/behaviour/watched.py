@@ -164,7 +164,8 @@ class WatchedContainer:
 
     def enter(self) -> Entering:
         """Run a second program in the container that takes ENTRY bytes, and wait until it has them, or for a while."""
-        began, usage, text, is_late = SYSTEM_CLOCK.now(), self.last_usage(self.path), "", False
+        began, usage = SYSTEM_CLOCK.now(), self.last_usage(self.path)
+        text, is_late = "", False
         try:
             text = self._exec(self.handle, (PROGRAM, *arguments([Anon(size=ENTRY)])), ENTRY_SECONDS)
         except DeadlineError:
