@@ -17,6 +17,10 @@ one in twenty may be as good (the rank sum test, exact). There are six turns of 
 one, and in each of them the quicker of two readings counts. The aggressor has a limit and requests nothing, so that
 no kubelet here lets it swap: without a limit one of 1.27 does, and the classic LRU takes from the aggressor then what
 others fetch, so that nobody loses anything for long.
+
+What is read again after it was taken is counted by the kernel as well, in pages (memory.stat,
+workingset_refault_file). What is protected whole may miss one batch of 64 pages each time that an aggressor begins, and
+so has no more to read again.
 """
 
 import pytest
@@ -69,3 +73,16 @@ def test_a_guaranteed_program_keeps_more_of_its_pace_beside_one_that_reads_files
 def test_a_burstable_program_keeps_more_of_its_pace_beside_one_that_reads_files(paces, qos_evidence):
     """The same below its request."""
     qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="files"))
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.27", "v1.36-tiered")
+@pytest.mark.claim("isolation/what-is-kept-is-not-read-again")
+def test_what_is_protected_is_not_read_again(paces, qos_evidence):
+    """Why they keep their pace: the kernel counts no page of theirs that had to come back."""
+    qos_evidence.settle(
+        *paces.premises,
+        paces.hardly_refaults("kept-guaranteed"),
+        paces.hardly_refaults("kept-burstable"),
+        paces.refaults("unguarded"),
+    )

@@ -7,9 +7,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from memqos.bundles.reading import Results
+from memqos.bundles.reading import Results, read_results
 from memqos.page.building import page_html
 from memqos.report.outcome import Outcome
+from tests.recorded import copied
 from tests.unit.report.sample import BUNDLE
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -200,6 +201,22 @@ def test_numa_is_shown_by_zone(opened):
     names = [one.get_attribute("aria-label") for one in page.locator(".u-over").all()]
     zones = next(name for name in names if name.startswith("memory by zone"))
     assert "anon N1 at most" in zones
+
+
+def test_what_was_read_again_is_shown_in_pages(opened, tmp_path):
+    folder = copied(tmp_path / "results")
+    for file in folder.glob("tests/*crossing*/series.jsonl"):
+        file.write_text(file.read_text().replace("workingset_refault_file 0", "workingset_refault_file 7"))
+    report = tmp_path / "report.html"
+    report.write_text(page_html(read_results(folder)), encoding="utf-8")
+    chart = charted(opened, file=report)
+
+    labels = [one.get_attribute("aria-label") for one in chart.locator(".u-over").all()]
+    assert labels[1].startswith("read again after it was taken over ")
+    assert "refault file at most 7 pages" in labels[1]
+    with chart.page.expect_download(predicate=lambda one: one.suggested_filename.endswith("-1.csv")) as download:
+        chart.get_by_role("button", name="CSV").click()
+    assert download.value.path().read_text().splitlines()[0] == "seconds,refault file (pages),event"
 
 
 def test_values_are_read_with_mouse_and_keyboard(opened):

@@ -3,7 +3,9 @@
 `series.jsonl` has what changed, and when; a chart needs every value at every time. Times are seconds since the first
 look of the file, amounts are bytes as the kernel says them. A pressure is a share of time in percent: of the half
 second before, from the kernel's total of stalls; of the last ten seconds, as the kernel averages them, where a series
-has no total. A value that was not looked at yet is None, and one that says "max" is None too: no line is drawn.
+has no total. What was read again after it was taken ("refault anon", "refault file") is in pages, all since the cgroup
+was made; no column if there was none. A value that was not looked at yet is None, and one that says "max" is None too:
+no line is drawn.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _BY_TOTAL, _BY_AVERAGE = "share of the half second before", "share of time, last
 
 _LIMITS = ("memory.min", "memory.low", "memory.high", "memory.max")
 _USAGE = ("anon", "file")
+_REFAULTS = {"workingset_refault_anon": "refault anon", "workingset_refault_file": "refault file"}
 _ZONE = re.compile(r"\b(N\d{1,4})=(\d{1,19})\b")
 _EVENTS = ("memory.events", "memory.swap.events", "cgroup.events")
 _MARKED = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill", "fail"})
@@ -134,6 +137,8 @@ def _values(texts: Mapping[str, str]) -> Iterator[tuple[str, float | None]]:
     for name, value in _pairs(texts.get("memory.stat", "")):
         if name in _USAGE:
             yield name, value
+        if name in _REFAULTS and value:
+            yield _REFAULTS[name], value
     yield from _zones(texts.get("memory.numa_stat", ""))
 
 

@@ -12,6 +12,7 @@ memqos.charts = (() => {
   // Of what is laid over a chart.
   const OVER = [["memory.current", "#d1268b", "#ff8ac8"], ["memory.min", "#d1268b", "#ff8ac8", [2, 3]], ["memory.low", "#d1268b", "#ff8ac8", [6, 3]], ["memory.high", "#a31768", "#ffb3dc", [10, 4]], ["memory.max", "#7a0f4d", "#ffd0ea", [14, 3, 2, 3]]];
   const ZONES = [["#1f6fb5", "#6db3f2"], ["#c05a00", "#ffab5e"], ["#2c8a57", "#6fd19b"], ["#8a4fb0", "#cf9df0"]];
+  const AGAIN = [["refault anon", "#1f6fb5", "#6db3f2"], ["refault file", "#2c8a57", "#6fd19b"]];
   const PRESSURE = [["some", "#9a7b00", "#f0d060"], ["full", "#b3161f", "#ff8f8f"]];
   const drawn = new Set();
 
@@ -38,12 +39,14 @@ memqos.charts = (() => {
       const zone = Number(/N(\d+)$/.exec(name)[1]) % ZONES.length;
       return { name, values: chart.columns[name], light: ZONES[zone][0], dark: ZONES[zone][1], dash: name.startsWith("file") ? [4, 3] : null };
     }) });
+    const again = AGAIN.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
+    if (again.length) panels.push({ title: "read again after it was taken", unit: "pages", scale: 1, tall: 140, times: chart.times, lines: again, marks: [] });
     const pressures = PRESSURE.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
     if (pressures.length) panels.push({ title: `pressure (${chart.pressure})`, unit: "%", scale: 1, tall: 140, times: chart.times, lines: pressures, marks: [] });
     return panels;
   };
 
-  const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.scale === 1 ? 2 : 1)} ${panel.unit}`;
+  const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.unit === "pages" ? 0 : panel.scale === 1 ? 2 : 1)} ${panel.unit}`;
 
   // Where events stand, and which have a line of their own: of many that stand close, a kill or an end has, and few others.
   const placed = (marks, place, apart) => {
@@ -108,7 +111,7 @@ memqos.charts = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  const csv = (panel) => [["seconds", ...panel.lines.map((line) => `${line.name} (${panel.scale === 1 ? "%" : "bytes"})`), "event"],
+  const csv = (panel) => [["seconds", ...panel.lines.map((line) => `${line.name} (${panel.scale === 1 ? panel.unit : "bytes"})`), "event"],
     ...panel.times.map((at, number) => [at, ...panel.lines.map((line) => line.values[number] ?? ""), panel.marks.filter((mark) => mark.at === at).map((mark) => mark.what).join("; ")])]
     .map((row) => row.map((one) => /[",\n]/.test(String(one)) ? `"${String(one).replaceAll('"', '""')}"` : one).join(",")).join("\r\n") + "\r\n";
 

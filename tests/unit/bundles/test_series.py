@@ -48,6 +48,17 @@ def test_usage_is_by_kind_and_by_zone_and_pressure_in_percent():
     assert "kernel_stack N0" not in chart["columns"]
 
 
+def test_what_was_read_again_is_a_column_of_pages_if_there_was_any():
+    looks = [
+        look(1.0, memory_stat="anon 0\nworkingset_refault_anon 0\nworkingset_refault_file 0\n"),
+        look(2.0, memory_stat="anon 0\nworkingset_refault_anon 0\nworkingset_refault_file 7\n"),
+    ]
+
+    (chart,) = charts_of(looks)
+
+    assert chart["columns"] == {"anon": [0.0, 0.0], "refault file": [None, 7.0]}
+
+
 def test_what_was_counted_since_the_last_look_is_a_mark():
     looks = [
         look(1.0, why="new", memory_events="high 3\noom_kill 0\n"),

@@ -17,7 +17,9 @@ from tests.unit.node.pressed import PressedBench
 from tests.unit.node.words import commands_of
 
 MODULE = chapter("isolation")
-CASES = list(cases(MODULE))
+ALL = list(cases(MODULE))
+REFAULTS = [one for one in ALL if one.values[0] is MODULE.test_what_is_protected_is_not_read_again]
+CASES = [one for one in ALL if one not in REFAULTS]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ class PacedBench(PressedBench):
         self.is_full = False
         self.said = {}
         self.read_beside = 0
+        self.again = {}
 
     def _obey(self, fifo, line):
         container = self.steered[fifo]
@@ -95,6 +98,7 @@ class PacedBench(PressedBench):
             self.read_beside += 1
         elif verb == "read":
             lost = 1 - self._amount(path, "memory.current") / (48 << 20)
+            self._count_again(path, self.fetched(lost) // 4096)
             self.ms += self.slower(lost)
             # While the neighbour has the room, what is fetched is lost again.
             self._use(path, self._amount(path, "memory.current") if self.is_full else 48 << 20)
@@ -102,6 +106,15 @@ class PacedBench(PressedBench):
         said_now = {"event": "done", "verb": verb, "id": 1, "max_us": 1} | fields
         said.append(f"2026-01-01T00:00:00Z stdout F {json.dumps(said_now)}\n".encode())
         plain[container.log_path] = b"".join(said)
+
+    def _count_again(self, path, pages):
+        self.again[path] = self.again.get(path, 0) + pages
+        for cgroup in (path, path.parent):
+            self.cgroups.show(cgroup, "memory.stat", f"workingset_refault_file {self.again[path]}\n")
+
+    def fetched(self, lost):
+        """Bytes that have to be read again for this part of the memory."""
+        return int(lost * (48 << 20))
 
     def slower(self, lost):
         """Milliseconds for this part of the memory to be fetched."""
@@ -176,6 +189,69 @@ def test_a_program_that_is_slowed_by_something_else_deviates(function, kubelet, 
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
+def test_what_is_kept_is_not_read_again(function, kubelet, tmp_path):
+    findings = findings_of(function, kubelet, tmp_path, PacedBench())
+    again = [one for one in findings if one.knob == "memory.stat"]
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+    # Thirteen times a batch of 64 pages.
+    assert [one.expected for one in again[:2]] == [
+        "workingset_refault_file at most 832 pages (13 times a batch of 64)"
+    ] * 2
+    assert [one.observed for one in again[:2]] == ["workingset_refault_file 0"] * 2
+
+
+@pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
+@pytest.mark.parametrize(("pages", "deviate"), [(23, 0), (24, 2)])
+def test_a_kernel_that_takes_more_than_a_batch_of_what_is_protected_deviates(
+    function, kubelet, pages, deviate, tmp_path
+):
+    """Each reads 36 times: twice in each of six turns, alone and beside both kinds. 832 pages are 23 each time."""
+    wrong = PacedBench()
+    wrong.fetched = lambda lost: int(lost * (48 << 20)) or pages * 4096
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert [one.knob for one in findings if one.verdict is Verdict.DEVIATES] == ["memory.stat"] * deviate
+
+
+@pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
+def test_what_memory_low_keeps_may_be_read_again_where_reclaim_waited_for_the_disk(function, kubelet, tmp_path):
+    """The aggressor writes a file, and the kernel says that memory.low gave way meanwhile; memory.min keeps all."""
+    bench = PacedBench()
+    count = bench._count_again
+    bench._count_again = lambda path, pages: (count(path, pages), bench._count_low(path))
+    bench.fetched = lambda lost: int(lost * (48 << 20)) or 24 * 4096
+    findings = findings_of(function, kubelet, tmp_path, bench)
+
+    by_low = kubelet.id != "v1.27"
+    again = [one for one in findings if one.knob == "memory.stat"]
+    assert [one.verdict for one in again] == [
+        Verdict.DEVIATES,
+        Verdict.NOT_OBSERVABLE if by_low else Verdict.DEVIATES,
+        Verdict.CONFORMS,
+    ]
+    assert ("waited for the disk: low 3" in again[1].why_not) == by_low
+
+
+@pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
+def test_a_kernel_that_protects_nothing_has_it_read_again(function, kubelet, tmp_path):
+    wrong = PacedBench()
+    wrong._kept = lambda *_: 0
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert [one.knob for one in findings if one.verdict is Verdict.DEVIATES] == ["memory.stat"] * 2
+
+
+@pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
+def test_a_neighbour_that_is_kept_by_mistake_has_nothing_to_read_again(function, kubelet, tmp_path):
+    wrong = PacedBench()
+    wrong._kept = lambda *_: 1 << 40
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert [one.observed for one in findings if one.verdict is Verdict.DEVIATES] == ["workingset_refault_file 0"]
 
 
 def test_no_pace_is_judged_where_a_neighbour_is_protected_by_mistake(tmp_path):

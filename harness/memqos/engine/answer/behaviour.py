@@ -166,6 +166,12 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, memory.stat, pgsteal; mm/vmscan.c, shrink_one (MEMCG_LRU_TAIL, MEMCG_LOW)",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
+    "memory.stat workingset_refault_file": _Rule(
+        rule="a page of a file is counted each time it was taken from the cgroup and is read again, and only then",
+        revision=_V2,
+        source="kernel cgroup-v2.rst, memory.stat, workingset_refault_file; mm/workingset.c, workingset_refault",
+        knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
+    ),
     "memory.stat zswpwb": _Rule(
         rule="a pool at memory.zswap.max writes pages back to the swap device, unless memory.zswap.writeback is 0",
         revision=_V2,

@@ -22,6 +22,8 @@ from math import comb
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.cgroup.protection import Effective
+from memqos.node.behaviour.pressing import exposed, gave_way_meanwhile
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
@@ -64,6 +66,10 @@ class Taking(StrEnum):
             aggressor.do(*(Read() for _ in range(aggressor.undone, AHEAD)))
 
 
+BEGINNINGS = 1 + TURNS * len(Taking)
+"""How often an aggressor takes what others have to make room for: before the first turn, and in both ways in each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """How long it took a program to read all of its memory, alone and beside the aggressor: ms, above zero."""
@@ -79,9 +85,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces(Together):
-    """The turns of each victim, by its key in the watch, beside each kind of aggressor."""
+    """The turns of each victim, by its key in the watch, beside each kind of aggressor.
+
+    counts: what counted of each container's protection before the first of them, by its key.
+    """
 
     turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
+    counts: Mapping[str, Effective]
 
     def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
@@ -112,6 +122,24 @@ class Paces(Together):
                 if each
             },
         )
+
+    def refaults(self, pod: str) -> Finding:
+        """It read again what was taken from it; not observable of one that is protected whole."""
+        why_not = "" if exposed(self._counts(pod)) else "all of it is protected"
+        return self._course(pod).refaults(why_not=self._broken(why_not))
+
+    def hardly_refaults(self, pod: str) -> Finding:
+        """It read nothing again but the batch that it may miss whenever an aggressor begins.
+
+        Not observable of one that is not protected whole, nor of one from which memory.low gave way while what an
+        aggressor wrote had to go to the disk.
+        """
+        container, counts = self._container(pod), self._counts(pod)
+        why_not = exposed(counts) or gave_way_meanwhile(container, counts)
+        return container.course.hardly_refaults(batches=BEGINNINGS, why_not=self._broken(why_not))
+
+    def _counts(self, pod: str) -> Effective:
+        return self.counts[self._container(pod).key]
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""

@@ -22,7 +22,7 @@ from memqos.node.behaviour.conditions import SLACK
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 
-__all__ = ["Aim", "Pressed", "Squeeze", "below_limit", "squeeze_of"]
+__all__ = ["Aim", "Pressed", "Squeeze", "below_limit", "exposed", "gave_way_meanwhile", "squeeze_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,14 @@ class Pressed(Together):
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
 
         Nor of one that memory.low alone protects, if the kernel counted `low` for it while the page cache of others was
-        dirty: reclaim that gets nowhere until that is written takes what memory.low covers, and says so
-        (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
+        dirty; see `gave_way_meanwhile`.
         """
         container, counts = self._counted(pod)
-        why = "" if counts.shelter in {Shelter.HARD, Shelter.SOFT} else f"not all of it is protected: {_told(counts)}"
+        why = exposed(counts)
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
-        low = container.samples[-1].counter("memory.events", "low")
-        if counts.shelter is Shelter.SOFT and self.squeeze.dirty and low:
-            why = f"nothing else could make room while what others wrote waited for the disk: low {low}"
+        if self.squeeze.dirty:
+            why = why or gave_way_meanwhile(container, counts)
         return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
 
     def gives_way(self, pod: str) -> Finding:
@@ -205,6 +203,24 @@ def below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
             next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
         )
     return limit.value.count - sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())
+
+
+def exposed(counts: Effective) -> str:
+    """Why a container of whose protection so much counts may lose memory, "" for one that is protected whole."""
+    whole = counts.shelter in {Shelter.HARD, Shelter.SOFT}
+    return "" if whole else f"not all of it is protected: {_told(counts)}"
+
+
+def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
+    """Why what memory.low alone protects may have been taken where others write files; "" if it cannot have been.
+
+    Reclaim that gets nowhere until the disk has what they wrote takes what memory.low covers, and counts `low` for it
+    (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
+    """
+    low = container.samples[-1].counter("memory.events", "low")
+    if counts.shelter is not Shelter.SOFT or not low:
+        return ""
+    return f"nothing else could make room while what others wrote waited for the disk: low {low}"
 
 
 def _amount(protection: Bytes | Max, usage: int) -> int:

@@ -217,7 +217,12 @@ class Watch:
         """
         pressure = self.press(neighbour)
         turns = turns_of(self.container(neighbour), [*map(self.container, victims)], takes=pressure.squeeze.takes)
-        return Paces(containers=list(self._containers.values()), above=self._above(), turns=turns)
+        return Paces(
+            containers=list(self._containers.values()),
+            above=self._above(),
+            turns=turns,
+            counts=pressure.squeeze.counts,
+        )
 
     def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
         """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.
