@@ -19,8 +19,8 @@ no kubelet here lets it swap: without a limit one of 1.27 does, and the classic 
 others fetch, so that nobody loses anything for long.
 
 What is read again after it was taken is counted by the kernel as well, in pages (memory.stat,
-workingset_refault_file). What is protected whole may miss one batch of 64 pages each time that an aggressor begins, and
-so has no more to read again.
+workingset_refault_file). What is protected whole may miss one batch of 64 pages, by which the kernel counts charges,
+and so may have to read one again each time that it reads: 36 times.
 """
 
 import pytest

@@ -26,7 +26,7 @@ memqos.charts = (() => {
   const panelsOf = (chart, over) => {
     const lines = KINDS.filter(([name]) => chart.columns[name]?.some((one) => one))
       .map(([name, light, dark, dash]) => ({ name, values: chart.columns[name], light, dark, dash, steps: Boolean(dash) }));
-    const panels = [{ title: "memory", unit: "MiB", scale: MIB, tall: 300, times: chart.times, lines, marks: chart.marks }];
+    const panels = [{ title: "memory", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 300, times: chart.times, lines, marks: chart.marks }];
     if (over) {
       const names = OVER.filter(([name]) => over.chart.columns[name]?.some((one) => one));
       const joined = uPlot.join([[chart.times, ...lines.map((one) => one.values)], [over.chart.times, ...names.map(([name]) => over.chart.columns[name])]]);
@@ -35,18 +35,18 @@ memqos.charts = (() => {
       Object.assign(panels[0], { times: joined[0], joined: true });
     }
     const zones = Object.keys(chart.columns).filter((name) => / N\d+$/.test(name) && chart.columns[name].some((one) => one)).sort();
-    if (zones.length) panels.push({ title: "memory by zone", unit: "MiB", scale: MIB, tall: 200, times: chart.times, marks: [], lines: zones.map((name) => {
+    if (zones.length) panels.push({ title: "memory by zone", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 200, times: chart.times, marks: [], lines: zones.map((name) => {
       const zone = Number(/N(\d+)$/.exec(name)[1]) % ZONES.length;
       return { name, values: chart.columns[name], light: ZONES[zone][0], dark: ZONES[zone][1], dash: name.startsWith("file") ? [4, 3] : null };
     }) });
     const again = AGAIN.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
-    if (again.length) panels.push({ title: "read again after it was taken", unit: "pages", scale: 1, tall: 140, times: chart.times, lines: again, marks: [] });
+    if (again.length) panels.push({ title: "read again after it was taken", unit: "pages", scale: 1, digits: 0, counted: "pages", tall: 140, times: chart.times, lines: again, marks: [] });
     const pressures = PRESSURE.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
-    if (pressures.length) panels.push({ title: `pressure (${chart.pressure})`, unit: "%", scale: 1, tall: 140, times: chart.times, lines: pressures, marks: [] });
+    if (pressures.length) panels.push({ title: `pressure (${chart.pressure})`, unit: "%", scale: 1, digits: 2, counted: "%", tall: 140, times: chart.times, lines: pressures, marks: [] });
     return panels;
   };
 
-  const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.unit === "pages" ? 0 : panel.scale === 1 ? 2 : 1)} ${panel.unit}`;
+  const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.digits)} ${panel.unit}`;
 
   // Where events stand, and which have a line of their own: of many that stand close, a kill or an end has, and few others.
   const placed = (marks, place, apart) => {
@@ -111,7 +111,7 @@ memqos.charts = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  const csv = (panel) => [["seconds", ...panel.lines.map((line) => `${line.name} (${panel.scale === 1 ? panel.unit : "bytes"})`), "event"],
+  const csv = (panel) => [["seconds", ...panel.lines.map((line) => `${line.name} (${panel.counted})`), "event"],
     ...panel.times.map((at, number) => [at, ...panel.lines.map((line) => line.values[number] ?? ""), panel.marks.filter((mark) => mark.at === at).map((mark) => mark.what).join("; ")])]
     .map((row) => row.map((one) => /[",\n]/.test(String(one)) ? `"${String(one).replaceAll('"', '""')}"` : one).join(",")).join("\r\n") + "\r\n";
 

@@ -21,9 +21,6 @@ __all__ = ["Course"]
 OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
-REFAULTS = "workingset_refault_file"
-"""Of memory.stat: pages of files that were taken and are in memory again."""
-
 
 class Course(Throttled, Swapped, Compressed, Placed):
     """What happened to a container; see `Judged`."""
@@ -37,15 +34,11 @@ class Course(Throttled, Swapped, Compressed, Placed):
         """A counter is still zero, as it was when the cgroup was made. why_not: as of `keeps`."""
         return self._counter(file, key, "0", lambda seen: seen == 0, why_not=why_not)
 
-    def refaults(self, *, why_not: str = "") -> Finding:
-        """Page cache that was taken from it was read again. why_not: as of `keeps`."""
-        return self.rises("memory.stat", REFAULTS, why_not=why_not)
-
-    def hardly_refaults(self, *, batches: int, why_not: str = "") -> Finding:
-        """No more pages were read again than so many batches, each of CHARGE_BATCH pages. why_not: as of `keeps`."""
-        most = batches * CHARGE_BATCH
-        told = f"at most {most} pages ({batches} times a batch of {CHARGE_BATCH})"
-        return self._counter("memory.stat", REFAULTS, told, lambda seen: seen <= most, why_not=why_not)
+    def rises_by_batches(self, file: str, key: str, *, at_most: int, why_not: str = "") -> Finding:
+        """A counter of pages is at no more than so many times CHARGE_BATCH. why_not: as of `keeps`."""
+        most = at_most * CHARGE_BATCH
+        expected = f"at most {most} pages ({at_most} times a batch of {CHARGE_BATCH})"
+        return self._counter(file, key, expected, lambda seen: seen <= most, why_not=why_not)
 
     def stays_within(self, file: str, limit: Knob, *, forced: bool = False) -> Finding:
         """An amount never passed its limit in any sample; both as the kernel shows them.

@@ -22,7 +22,16 @@ from memqos.node.behaviour.conditions import SLACK
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 
-__all__ = ["Aim", "Pressed", "Squeeze", "below_limit", "exposed", "gave_way_meanwhile", "squeeze_of"]
+__all__ = [
+    "Aim",
+    "Pressed",
+    "Squeeze",
+    "below_limit",
+    "exposed",
+    "gave_way_meanwhile",
+    "mostly_protected",
+    "squeeze_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +78,8 @@ class Pressed(Together):
     def gives_way(self, pod: str) -> Finding:
         """It lost memory to the neighbour; not observable of one of which more than half is protected."""
         container, counts = self._counted(pod)
-        kept = max(_amount(counts.min, counts.usage), _amount(counts.low, counts.usage))
-        why = "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
-        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+        why = self._broken(mostly_protected(counts))
+        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=why)
 
     def keep_together(self, pod: str, *others: str, cpus: int) -> tuple[Finding, ...]:
         """Together they lost memory, and kept all that what stands above them protects.
@@ -209,6 +217,12 @@ def exposed(counts: Effective) -> str:
     """Why a container of whose protection so much counts may lose memory, "" for one that is protected whole."""
     whole = counts.shelter in {Shelter.HARD, Shelter.SOFT}
     return "" if whole else f"not all of it is protected: {_told(counts)}"
+
+
+def mostly_protected(counts: Effective) -> str:
+    """Why such a container need not lose memory, "" for one of which no more than half is protected."""
+    kept = max(_amount(counts.min, counts.usage), _amount(counts.low, counts.usage))
+    return "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
 
 
 def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
