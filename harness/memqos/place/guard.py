@@ -32,6 +32,9 @@ SILENCE_SECONDS = 30.0
 PATIENCE_SECONDS = 60.0
 """For the guard of a run that lost its connection: it waits for its silence, and then cleans up."""
 
+REMOVAL_SECONDS = 20.0
+"""For the runtime to come to the end of what it was asked last, before which it may refuse to remove that."""
+
 CLEAN_SECONDS = 180.0
 
 
@@ -86,6 +89,7 @@ def guarded(
         "lock": LOCK,
         "silence": SILENCE_SECONDS,
         "patience": PATIENCE_SECONDS,
+        "removal": REMOVAL_SECONDS,
         "socket": socket,
         "label": MADE_BY_LABEL,
         "engine": engine,

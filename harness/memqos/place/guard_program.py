@@ -6,6 +6,7 @@ input. The first is a JSON object:
     lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
     patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
     silence   seconds without a line after which whoever sent it counts as gone
+    removal   seconds for which it asks again to remove sandboxes that are left
     socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
     engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
     agent     the program of enforcement, which finds and takes back our cgroups; mounts: the cgroup hierarchies
@@ -169,14 +170,20 @@ def clean(request: dict[str, Any], undo: list[list[str]], before: dict[str, list
 
 
 def remove_sandboxes(request: dict[str, Any]) -> None:
-    """Stop and remove every sandbox of ours, with its containers."""
+    """Stop and remove every sandbox of ours, with its containers.
+
+    The runtime may still be at what a run asked for last: it refuses to remove a container that is being started.
+    """
     path, label = request["socket"], request["label"]
-    for one in sandboxes(path, label):
-        for method in ("StopPodSandbox", "RemovePodSandbox"):
-            call(path, method, b"\x0a" + text(one))
-    left = sandboxes(path, label)
-    if left:
-        raise OSError(f"sandboxes are left: {', '.join(left)}")
+    for _ in range(int(request["removal"] / LOOK_EVERY) + 1):
+        for one in sandboxes(path, label):
+            for method in ("StopPodSandbox", "RemovePodSandbox"):
+                call(path, method, b"\x0a" + text(one))
+        left = sandboxes(path, label)
+        if not left:
+            return
+        select.select([], [], [], LOOK_EVERY)
+    raise OSError(f"sandboxes are left: {', '.join(left)}")
 
 
 def remove_from_engine(request: dict[str, Any]) -> None:

@@ -14,12 +14,16 @@ from memqos.runtime.cri_wire import MADE_BY_LABEL
 
 
 class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
-    """What containerd says, and what it was asked. stuck: ids that it does not remove."""
+    """What containerd says, and what it was asked. stuck: ids that it does not remove.
+
+    starting: ids in which a container is being started, which it refuses to remove once.
+    """
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self.asked: list[str] = []
         self.stuck: set[str] = set()
+        self.starting: set[str] = set()
         self.known: dict[str, dict[str, str]] = {}
 
     def add(self, name: str, *, ours: bool) -> None:
@@ -48,6 +52,9 @@ class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
 
     def RemovePodSandbox(self, request, context):  # type: ignore[no-untyped-def]  # noqa: N802
         self.asked.append(f"remove {request.pod_sandbox_id}")
+        if request.pod_sandbox_id in self.starting:
+            self.starting.remove(request.pod_sandbox_id)
+            context.abort(grpc.StatusCode.UNKNOWN, "a container is in starting state, can't be removed")
         if request.pod_sandbox_id in self.stuck:
             context.abort(grpc.StatusCode.UNKNOWN, "it is busy")
         self.known.pop(request.pod_sandbox_id, None)

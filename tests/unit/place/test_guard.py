@@ -44,6 +44,7 @@ class World:
         self.leave([])
         monkeypatch.setattr(module, "LOCK", str(self.lock))
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.5)
+        monkeypatch.setattr(module, "REMOVAL_SECONDS", 2.0)
         monkeypatch.setattr(module, "MADE_IN", ((str(self.made_in), ""), (str(folder / "nowhere"), "")))
         monkeypatch.setattr(module, "agent_program", self.agent)
 
@@ -113,6 +114,15 @@ def test_a_guard_waits_for_one_that_is_cleaning_up(world, sandboxes, tmp_path, m
         with world.guarded(sandboxes):
             assert sandboxes.known == {}
             assert list(world.made_in.iterdir()) == []
+
+
+def test_a_sandbox_in_which_a_container_is_being_started_is_removed_when_that_is_over(world, sandboxes):
+    """As when a run is killed between its last request and the runtime's answer."""
+    with world.guarded(sandboxes):
+        sandboxes.add("ours", ours=True)
+        sandboxes.starting.add("ours")
+    assert sandboxes.known == {}
+    assert sandboxes.asked == ["stop ours", "remove ours"] * 2
 
 
 def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
