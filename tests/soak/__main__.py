@@ -4,20 +4,22 @@ Each time is a run of its own, on a machine of its own; with `--rounds 10` each 
 `--busy 2` does so beside two programs that take all they can of the host's processors. With `--counts soak.json` what
 was counted is kept, and the next soak adds to it.
 
-Nothing is tried again, and nothing is forgiven: a case that ended in two ways is told with both counts.
+Nothing is tried again, and nothing is forgiven: a case that ended in two ways is told with both counts. The results of
+a run in which a case neither conformed nor was not observable stay in `--results`, with all its evidence.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memqos.ownership import ProcessGroup
-from tests.soak.counting import Counts, outcomes, summary, table
+from tests.soak.counting import Counts, is_explained, outcomes, summary, table
 
 CHAPTERS = ("protection", "throttling", "limits", "swap", "numa", "node", "isolation")
 
@@ -34,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--rounds", type=int, default=1, help="how often on each of the machines")
     words.add_argument("--busy", type=int, default=0, help="programs that take the host's processors meanwhile")
     words.add_argument("--counts", type=Path, help="a file of counts to add to")
+    words.add_argument(
+        "--results", type=Path, default=Path("results/soak"), help="a folder for results of runs that need explaining"
+    )
     words.add_argument("-k", dest="chosen", default="", help="only the cases whose name matches, as pytest takes it")
     words.add_argument("--profile", default="trixie")
     words.add_argument("--runtime", default="containerd+runc")
@@ -41,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if every case that was observed ended in one way, each time."""
+    """0 if every case conformed each time, or was not observable each time, or deviated as it is known to."""
     given = parser().parse_args(words)
     counts = Counts(given.counts)
     system = f"{given.profile} {given.runtime} {f'beside {given.busy} busy programs' if given.busy else 'quiet'}"
@@ -53,15 +58,23 @@ def main(words: Sequence[str]) -> int:
         for _ in range(given.busy):
             neighbours.start(BUSY)
         for time in range(1, given.times + 1):
-            with tempfile.TemporaryDirectory(prefix="memqos-soak-") as folder:
-                results = Path(folder) / "results"
-                subprocess.run([*command, "--results", str(results)], check=False)
-                number = counts.add(system, outcomes(results))
-            print(f"run {time} of {given.times}: {number} cases", flush=True)  # noqa: T201
+            results = given.results / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
+            subprocess.run([*command, "--results", str(results)], check=False)
+            found = list(outcomes(results))
+            counts.add(system, found)
+            print(f"run {time} of {given.times}: {len(found)} cases, {kept(results, found)}", flush=True)  # noqa: T201
     counted = counts.by_system.get(system, {})
     print(table(counted))  # noqa: T201
     print(f"{system}: {summary(counted)}" if counted else f"{system}: nothing was carried out")  # noqa: T201
-    return 0 if counted and all(len(each) == 1 for each in counted.values()) else 1
+    return 0 if counted and all(map(is_explained, counted.values())) else 1
+
+
+def kept(results: Path, found: Sequence[tuple[str, str]]) -> str:
+    """What becomes of a run's results, which stay where they have something to explain, or where there are none."""
+    if found and all(is_explained([outcome]) for _, outcome in found):
+        shutil.rmtree(results)
+        return "all explained"
+    return f"see {results}"
 
 
 if __name__ == "__main__":

@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+
+from memqos.report.outcome import Outcome
+
+EXPLAINED = frozenset({Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE})
 
 ROUND = re.compile(r"-?round\d+")
 """How a case is told that `rounds` has carried out several times."""
@@ -26,18 +30,15 @@ class Counts:
             system: {case: Counter(counted) for case, counted in cases.items()} for system, cases in told.items()
         }
 
-    def add(self, system: str, found: Iterator[tuple[str, str]]) -> int:
-        """Count what a run found, and keep it at once; how many cases these are."""
+    def add(self, system: str, found: Iterable[tuple[str, str]]) -> None:
+        """Count what a run found, and keep it at once."""
         cases = self.by_system.setdefault(system, {})
-        number = 0
         for case, outcome in found:
             cases.setdefault(case, Counter())[outcome] += 1
-            number += 1
         if self._file is not None:
             new = self._file.with_name(f"{self._file.name}.new")
             new.write_text(json.dumps(self.by_system, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             new.replace(self._file)
-        return number
 
 
 def outcomes(results: Path) -> Iterator[tuple[str, str]]:
@@ -48,11 +49,16 @@ def outcomes(results: Path) -> Iterator[tuple[str, str]]:
             yield ROUND.sub("", one["id"]).replace("[]", ""), one["outcome"]
 
 
+def is_explained(outcomes_of_a_case: Collection[str]) -> bool:
+    """Whether it ended in one way each time, and that is none of a fault."""
+    return len(outcomes_of_a_case) == 1 and EXPLAINED.issuperset(outcomes_of_a_case)
+
+
 def table(counts: Mapping[str, Counter[str]]) -> str:
-    """One line a case: how often it ended in which way, and `!` before one that ended in more than one."""
+    """One line a case: how often it ended in which way, and `!` before one that has something to explain."""
     lines = []
     for case, counted in sorted(counts.items()):
-        mark = "!" if len(counted) > 1 else " "
+        mark = " " if is_explained(counted) else "!"
         told = ", ".join(f"{number} {outcome}" for outcome, number in counted.most_common())
         lines.append(f"{mark} {case}: {told}")
     return "\n".join(lines)

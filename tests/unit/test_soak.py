@@ -7,6 +7,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.soak import __main__ as soak
 from tests.soak.counting import Counts, outcomes, summary, table
 
 
@@ -24,10 +27,46 @@ def test_a_case_that_ended_in_two_ways_is_marked_with_both_counts():
     assert table(counts) == "  a: 100 conforms\n! b: 98 conforms, 2 deviates"
 
 
+def test_a_case_that_ends_badly_each_time_is_marked_too():
+    assert table({"a": Counter(deviates=3), "b": Counter(machinery=3)}) == "! a: 3 deviates\n! b: 3 machinery"
+    assert table({"a": Counter({"not observable": 3}), "b": Counter(known=3)}) == "  a: 3 not observable\n  b: 3 known"
+
+
+@pytest.fixture
+def carried_out(tmp_path, monkeypatch):
+    """What a soak of one run says and returns, and the folder of its results, by what the run ended in."""
+
+    def carry_out(*outcomes):
+        def run(command, *, check):
+            folder = Path(command[command.index("--results") + 1])
+            folder.mkdir(parents=True)
+            if outcomes:
+                cases = [{"id": str(number), "outcome": outcome} for number, outcome in enumerate(outcomes)]
+                (folder / "bundle.json").write_text(json.dumps({"results": cases}))
+
+        monkeypatch.setattr(soak.subprocess, "run", run)
+        return soak.main(["--times", "1", "--results", str(tmp_path / "soak")]), [*(tmp_path / "soak").iterdir()]
+
+    return carry_out
+
+
+def test_a_run_in_which_all_is_explained_leaves_no_results(carried_out, capsys):
+    assert carried_out("conforms", "not observable", "known") == (0, [])
+    assert "run 1 of 1: 3 cases, all explained\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("outcomes", [("conforms", "deviates"), ("machinery",), ("usage", "conforms"), ()])
+def test_a_run_with_something_to_explain_leaves_its_results(carried_out, capsys, outcomes):
+    code, [folder] = carried_out(*outcomes)
+
+    assert code == 1
+    assert f"run 1 of 1: {len(outcomes)} cases, see {folder}\n" in capsys.readouterr().out
+
+
 def test_counts_are_added_up_from_one_soak_to_the_next_by_system(tmp_path):
     file = tmp_path / "soak.json"
     for system, outcome in (("quiet", "conforms"), ("quiet", "deviates"), ("busy", "conforms")):
-        assert Counts(file).add(system, iter([("a", outcome), ("b", "conforms")])) == 2
+        Counts(file).add(system, [("a", outcome), ("b", "conforms")])
 
     kept = Counts(file).by_system
     assert kept == {
@@ -45,7 +84,7 @@ def test_a_summary_tells_how_often_the_rarest_case_was_carried_out():
 def test_counts_that_are_kept_nowhere_leave_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counts = Counts(None)
-    counts.add("quiet", iter([("a", "conforms")]))
+    counts.add("quiet", [("a", "conforms")])
 
     assert counts.by_system == {"quiet": {"a": Counter(conforms=1)}}
     assert not list(tmp_path.iterdir())

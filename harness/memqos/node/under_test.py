@@ -38,7 +38,7 @@ from memqos.node.requests.requesting import Requests
 from memqos.node.tidying import Tidying
 from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
-from memqos.probe.sampler import Sampler
+from memqos.probe.sampler import Sampler, Sampling
 from memqos.runtime.base import Mount, Runtime
 from memqos.target.base import Target
 
@@ -261,27 +261,28 @@ class NodeUnderTest(MachineUnderTest):
         with contextlib.ExitStack() as stack:
             steering = stack.enter_context(steering_of(self.target, pods)) if steered else Steering()
             steering = dataclasses.replace(steering, volumes=tuple(volumes))
-            watches: list[Watch] = []
+            begun: list[tuple[Sampling, Watch]] = []
 
             def beside(plan: Plan) -> None:
                 premises.extend(premises_of(plan, rests_on, self._enactor.setter))
                 sampling = stack.enter_context(self._sampler.open([pod.cgroup.path for pod in plan.pods], files))
-                watches.append(
-                    Watch(
-                        sampling=sampling,
-                        hierarchy=self.tree.hierarchy,
-                        files=files,
-                        runtime=self.runtime,
-                        record=self._recorder.look,
-                        target=self.target,
-                        kubelet=self.kubelet(kubelet),
-                    )
+                watch = Watch(
+                    sampling=sampling,
+                    hierarchy=self.tree.hierarchy,
+                    files=files,
+                    runtime=self.runtime,
+                    record=self._recorder.look,
+                    target=self.target,
+                    kubelet=self.kubelet(kubelet),
                 )
+                begun.append((sampling, watch))
 
             population = stack.enter_context(
                 self._admitted(pods, kubelet, zone=zone, ended=ended, halved=halved, steering=steering, beside=beside)
             )
-            [watch] = watches
+            [(sampling, watch)] = begun
+            # What they leave while they are removed says nothing about what they did.
+            stack.callback(sampling.finish)
             watch.begin(population, premises, steering.controls)
             yield watch
 

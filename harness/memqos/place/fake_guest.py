@@ -118,6 +118,12 @@ class _FakeSampling:
         self.written.append((fifo, line))
         self._obeys(fifo, line)
 
+    def finish(self) -> None:
+        """See nothing any more: no cgroup, and no file."""
+        self._paths = ()
+        self._known.clear()
+        self._followed.clear()
+
     def _looks(self) -> Iterator[Look]:
         at = SYSTEM_CLOCK.now()
         now = {path: self._cgroups.texts(path, self._files) for path in self._cgroups.below(self._paths)}

@@ -53,6 +53,10 @@ class Sampling(Protocol):
         """Write one line to a FIFO of the target; that nobody reads it is said later, as Failed."""
         ...
 
+    def finish(self) -> None:
+        """Watch no longer, without waiting for the end of what watches; nothing more may be asked."""
+        ...
+
 
 class Sampler(Protocol):
     """Something that can watch cgroups on a target."""
@@ -74,14 +78,15 @@ class GuestSampler:
     def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
         """See the port. Raises TargetError when memwatch ends, at the call that notices it."""
         process = self.target.open([self.program])
+        conversation = _Conversation(process, self.target.address)
         try:
-            conversation = _Conversation(process, self.target.address)
             for path in paths:
                 for words in folders_of(self.hierarchy, path, files):
                     conversation.tell("tree", *words)
             yield conversation
         finally:
-            _end(process)
+            conversation.finish()
+            _await_end(process)
 
 
 def folders_of(hierarchy: Hierarchy, path: CgroupPath, files: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -147,6 +152,11 @@ class _Conversation:
         """See the port."""
         self.tell("to", fifo, line)
 
+    def finish(self) -> None:
+        """See the port: memwatch ends by the end of its input."""
+        with contextlib.suppress(BrokenPipeError):
+            self._input.close()
+
     def _hear(self) -> None:
         chunk = os.read(self._output.fileno(), _CHUNK)
         if not chunk:
@@ -171,10 +181,8 @@ class _Conversation:
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End memwatch by the end of its input; by force if that is not enough."""
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin and process.stdin.close()
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait until memwatch, whose input has ended, has ended too; by force if that takes long."""
     try:
         process.wait(_ENDS_SECONDS)
     except subprocess.TimeoutExpired:

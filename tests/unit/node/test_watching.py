@@ -10,6 +10,7 @@ from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises
 from memqos.node.behaviour import watching
+from memqos.place import fake_guest
 from memqos.probe.looks import Failed
 from memqos.workload.command import Anon, Touch
 from tests.unit.node.fakes import Bench, kubelet, pod
@@ -27,6 +28,16 @@ def test_watching_ends_when_the_conditions_were_seen_even_one_after_the_other():
     assert course.rises("memory.events", "high").cgroup == str(path)
     assert [look.why for look in bench.log.looks[:2]] == ["new", "new"]
     assert bench.log.looks[-1].files == {"memory.events": EVENTS.format(high=3, oom_kill=0)}
+
+
+def test_nothing_is_seen_of_pods_that_are_being_removed(monkeypatch):
+    bench, stood = Bench(), []
+    monkeypatch.setattr(fake_guest._FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))
+    with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
+        path = container.path
+
+    assert stood == [path]
+    assert not [*bench.cgroups.below([path])]
 
 
 def test_watching_ends_with_the_container():

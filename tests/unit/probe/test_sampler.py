@@ -68,6 +68,14 @@ def test_what_changes_is_said_and_nothing_else(sampler, pod):
         assert changes(sampling.look(deadline=soon()), pod) == {"memory.current": "8192\n"}
 
 
+def test_memwatch_ends_by_itself_once_nothing_is_watched_any_more(sampler, pod):
+    with sampler.open([POD], FILES) as sampling:
+        assert changes(sampling.look(deadline=soon()), pod)
+        sampling.finish()
+        with pytest.raises(TargetError, match="memwatch ended with 0"):
+            until(sampling, lambda _: False)
+
+
 def test_the_clock_is_enough_where_nothing_tells_of_a_change(sampler, pod):
     with sampler.open([POD], FILES) as sampling:
         sampling.look(deadline=soon())

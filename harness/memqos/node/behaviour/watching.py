@@ -142,9 +142,7 @@ class Watch:
 
     def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
         """What happened to both until one pod's container had ended and the other's had done what it was told."""
-        ends, other = self.container(pod), self.container(beside)
-        ends.until(ended())
-        return ends.course, other.until_done()
+        return self.container(pod).until(ended()), self.container(beside).until_done()
 
     def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
         """The kubelet in whose place memqos is does not admit a pod, for a reason that bears one of these names."""
