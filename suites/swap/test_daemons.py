@@ -4,15 +4,18 @@
     the machine              none              448 Mi free
     system.slice, others     none              all that they use is protected
     memqosdaemon             max
-      the daemon             max               48 Mi in a file on a tmpfs
+      the daemon             max               64 Mi in a file on a tmpfs
     kubepods, no shortage
       pod holds-little       0                 32 Mi anonymous
       pod holds-guaranteed   0                 48 Mi anonymous
-      pod neighbour          0                 nothing                   what is left, and half of what the daemon has
+      pod neighbour          0                 nothing                   what is left, and a quarter of
+                                                                         what the daemon has
 
 From 1.30 on a kubelet without a swapBehavior lets no pod swap (NoSwap), and the machine's own services are none of its
-business. What pods have in use cannot make room then, so what is short comes from the daemon. "Nothing" has no
-tolerance; the daemon has more in swap than one batch of 64 pages.
+business. What pods have in use cannot make room then, so what is short comes from the daemon. What the machine has
+left is a guess (`memqos.node.behaviour.scarce`), by which the daemon lost 7 MiB less to 41 MiB more than was to be short:
+of 16 MiB some are short in any case, and it has four times as much. "Nothing" has no tolerance; the daemon has more in
+swap than one batch of 64 pages.
 """
 
 import pytest
@@ -33,7 +36,7 @@ def test_a_daemon_is_swapped_beside_pods_that_are_not(qos_node, qos_kubelet, qos
         qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_SWAP_MAX], steered=True) as watch,
         qos_node.daemon("/memqosdaemon.slice", shared=True) as daemon,
     ):
-        pressure = watch.press("neighbour", whole_node=True, short=daemon.half)
+        pressure = watch.press("neighbour", whole_node=True, short=daemon.quarter)
         swaps = daemon.swaps()
 
     qos_evidence.settle(

@@ -24,7 +24,10 @@ from memqos.target.base import Target, checked
 __all__ = ["Daemon", "daemon_beside"]
 
 HOLDS = 48 << 20
-"""Bytes of its file."""
+"""Bytes of its file on a disk."""
+
+SHARED = 64 << 20
+"""Bytes of its file on a tmpfs, which nobody else has to swap out: a quarter of them, and what is guessed wrong."""
 
 NAME = "memqos-daemon"
 SUBJECT = "the daemon"
@@ -73,9 +76,9 @@ class Daemon:
         return self.before if self._counts().shelter is Shelter.NONE else 0
 
     @property
-    def half(self) -> int:
-        """Half of what it can lose: bytes."""
-        return self.exposed // 2
+    def quarter(self) -> int:
+        """A quarter of what it can lose: bytes."""
+        return self.exposed // 4
 
     def keeps_its_memory(self) -> Finding:
         """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
@@ -151,10 +154,11 @@ def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool) -> Iter
     """
     target, above = tree.target, tree.hierarchy.folder(parent)
     folder, file = f"/run/{NAME}", f"/{'dev/shm' if shared else 'var/tmp'}/{NAME}"
+    size = SHARED if shared else HOLDS
     there = "there" if tree.exists(parent, deadline=Deadline.after(SECONDS)) else "made"
     path = parent.child(NAME)
     try:
-        _run(target, _START, "memqos-daemon", above, folder, file, str(HOLDS), NAME)
+        _run(target, _START, "memqos-daemon", above, folder, file, str(size), NAME)
         text = tree.read_text(path, "memory.current", deadline=Deadline.after(SECONDS))
         before = parse.number(parse.present(text, path=str(path)), path=str(path))
         yield Daemon(tree=tree, path=path, folder=folder, before=before)
