@@ -13,9 +13,9 @@
 
 From 1.30 on a kubelet without a swapBehavior lets no pod swap (NoSwap), and the machine's own services are none of its
 business. What pods have in use cannot make room then, so what is short comes from the daemon. What the machine has
-left is a guess (`memqos.node.behaviour.scarce`), by which the daemon lost 7 MiB less to 41 MiB more than was to be short:
-of 16 MiB some are short in any case, and it has four times as much. "Nothing" has no tolerance; the daemon has more in
-swap than one batch of 64 pages.
+left is a guess (`memqos.node.behaviour.scarce`), by which the daemon lost 7 MiB less to 41 MiB more than was to be
+short: of 16 MiB some are short in any case, and it has four times as much. "Nothing" has no tolerance; the daemon has
+more in swap than one batch of 64 pages.
 """
 
 import pytest
