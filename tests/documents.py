@@ -23,6 +23,7 @@ _FILES = {
     "plan.json": "plan",
     "readings.jsonl": "reading",
     "series.jsonl": "look",
+    "workloads.jsonl": "spoken",
     "requests.jsonl": "request",
 }
 """What a file of a results folder holds, or each of its lines."""

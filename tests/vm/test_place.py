@@ -84,6 +84,9 @@ class Forgetful:
     def look(self, look: object) -> None:
         pass
 
+    def spoken(self, spoken: object) -> None:
+        pass
+
 
 @contextlib.contextmanager
 def node_of(place: Place, driver: CgroupDriver) -> Iterator[NodeUnderTest]:

@@ -36,7 +36,7 @@ _WORTH_IT = 4 << 10
 """Smaller files take a block of the disk (4 KiB) all the same."""
 _MANY_FINDINGS = 1 << 20
 """Fewer are read by people, with the programs that they are used to."""
-_LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl"})
+_LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl"})
 _READ = frozenset({".txt", ".log"})
 
 

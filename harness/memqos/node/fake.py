@@ -10,7 +10,7 @@ from memqos.node.on_place import node_on
 from memqos.node.pods.weighing import Weight
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.fake import FAKE_FACTS, FakePlace
-from memqos.probe.looks import Look
+from memqos.probe.looks import Look, Spoken
 
 __all__ = ["FAKE_FACTS", "fake_node"]
 
@@ -28,6 +28,9 @@ class _NoRecorder:
         """Forget it."""
 
     def look(self, look: Look) -> None:
+        """Forget it."""
+
+    def spoken(self, spoken: Spoken) -> None:
         """Forget it."""
 
 

@@ -271,7 +271,7 @@ class NodeUnderTest(MachineUnderTest):
                     hierarchy=self.tree.hierarchy,
                     files=files,
                     runtime=self.runtime,
-                    record=self._recorder.look,
+                    recorder=self._recorder,
                     target=self.target,
                     kubelet=self.kubelet(kubelet),
                 )

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from memqos.errors import MachineryError
 
-__all__ = ["Appended", "Failed", "Look", "Looked", "Said", "parse_said"]
+__all__ = ["Appended", "Failed", "Look", "Looked", "Said", "Spoken", "parse_said"]
 
 _LONGEST_SHOWN = 200
 
@@ -53,6 +53,20 @@ class Failed:
     what: str
     path: str
     errno: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """What a workload was told to do, or what came into its container's log.
+
+    at: seconds of the target's monotonic clock; of what was told, those of what was seen last before. container: its
+    pod's name and its own. told: whether memqos told it so. text: one command, or lines of the log as they came.
+    """
+
+    at: float
+    container: str
+    told: bool
+    text: str
 
 
 Said = Look | Appended | Looked | Failed

@@ -26,7 +26,7 @@ from memqos.node.pods.weighing import Weight
 from memqos.node.tidying import Tidying
 from memqos.place.fake_guest import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
-from memqos.probe.looks import Look
+from memqos.probe.looks import Look, Spoken
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
@@ -82,6 +82,7 @@ class Log:
         self.requested: list[PlannedCgroup] = []
         self.readings: list[Reading] = []
         self.looks: list[Look] = []
+        self.spoken_to: list[Spoken] = []
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
         self.plans.append(plan)
@@ -95,6 +96,9 @@ class Log:
 
     def look(self, look: Look) -> None:
         self.looks.append(look)
+
+    def spoken(self, spoken: Spoken) -> None:
+        self.spoken_to.append(spoken)
 
 
 class Bench:

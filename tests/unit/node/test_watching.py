@@ -1,6 +1,7 @@
 """Watching a container, on the fake node and on made-up samples."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -130,7 +131,7 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.do(Anon(size=4096), Touch())
-        sampling = container._write.__self__
+        sampling = container._write.func.__self__._sampling
         assert not container.work_is_done
     assert sampling.written == [
         ("/run/memqos/control/uid-web/app/commands", "anon 4096 step=1048576"),
@@ -144,10 +145,40 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
         container.do(Touch())
 
 
+def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
+    bench, web = Bench(), pod("web")
+    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
+    bench.target.on(("rm",), lambda *_: (0, b"", b""))
+    with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
+        container.do(Touch())
+        seen = container.now
+        done = {"event": "done", "ms": 1, "command": 1, "verb": "touch", "id": 1, "bytes": 1, "max_us": 1}
+        log = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+        bench.target._plain._files[container.handle.log_path] = log
+        container.until_done()
+
+    told, said = bench.log.spoken_to
+    assert (told.at, told.container, told.told, told.text) == (seen, "web/app", True, "touch all")
+    assert (said.container, said.told, said.text.encode()) == ("web/app", False, log)
+    assert said.at >= seen
+
+
+def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
+    bench, web = Bench(), pod("web")
+    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
+    bench.target.on(("rm",), lambda *_: (0, b"", b""))
+    with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
+        container.samples.clear()
+        container.do(Touch())
+
+    assert [(one.at, one.text) for one in bench.log.spoken_to] == [(0.0, "touch all")]
+
+
 def test_commands_that_nobody_reads_any_more_are_an_error_of_the_machinery():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         failed = Failed(at=1.0, what="to", path="/run/f", errno=6)
-        container._write.__self__.failed.append(failed)
+        container._write.func.__self__._sampling.failed.append(failed)
         with pytest.raises(MachineryError, match="could not be written to /run/f"):
             container.until(ended())

@@ -207,8 +207,8 @@ class WatchedContainer:
 
     @property
     def now(self) -> float:
-        """When it was seen last, in seconds of the machine's clock."""
-        return self.samples[-1].reading.at
+        """When it was seen last, in seconds of the machine's clock; zero before that, and after a change of it."""
+        return self.samples[-1].reading.at if self.samples else 0.0
 
     def rebind(self, zone: int) -> None:
         """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""

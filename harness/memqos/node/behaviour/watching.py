@@ -6,7 +6,8 @@ when it happens, and the last reading of a container that is gone is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
@@ -32,8 +33,9 @@ from memqos.node.behaviour.scarce import by_generations, spare
 from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
 from memqos.node.behaviour.watched import Awaited, WatchedContainer
 from memqos.node.pods.population import Population
+from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.turned_away import refusal_finding
-from memqos.probe.looks import Appended, Failed, Look, Said
+from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target, checked
@@ -64,14 +66,14 @@ class Watch:
         hierarchy: Hierarchy,
         files: Sequence[str],
         runtime: Runtime,
-        record: Callable[[Look], None],
+        recorder: Recorder,
         target: Target,
         kubelet: Kubelet,
     ) -> None:
         self._sampling = sampling
         self._hierarchy = hierarchy
         self._runtime = runtime
-        self._record = record
+        self._recorder = recorder
         self._target = target
         self._kubelet = kubelet
         self._looking = Looking(source=target.address, hierarchy=hierarchy, files=files)
@@ -87,7 +89,7 @@ class Watch:
             container = next(one for one in admitted.pod.containers if one.name == name)
             key = f"{premises.pod.name}/{name}"
             self._containers[key] = WatchedContainer(
-                write=self._sampling.write,
+                write=functools.partial(self._tell, key),
                 until=lambda awaited: self.until(*awaited),
                 exec_=self._exec,
                 update=self._update,
@@ -268,16 +270,16 @@ class Watch:
 
     def _ask(self, container: WatchedContainer) -> None:
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
-        last = container.samples[-1].reading.at if container.samples else 0.0
-        container.asked(status, self._reading(container, last))
+        container.asked(status, self._reading(container, container.now))
 
     def _take(self, said: Iterable[Said]) -> None:
         for one in said:
             match one:
                 case Look():
-                    self._record(one)
+                    self._recorder.look(one)
                     self._see(one)
                 case Appended():
+                    self._recorder.spoken(Spoken(at=one.at, container=one.name, told=False, text=one.text))
                     container = self._containers[one.name]
                     container.heard(one.text)
                     container.seen(self._reading(container, one.at))
@@ -287,6 +289,10 @@ class Watch:
                         next_step="See its container's log for how it ended.",
                         data={"errno": one.errno},
                     )
+
+    def _tell(self, key: str, fifo: str, line: str) -> None:
+        self._recorder.spoken(Spoken(at=self._containers[key].now, container=key, told=True, text=line))
+        self._sampling.write(fifo, line)
 
     def _see(self, look: Look) -> None:
         path = self._looking.see(look)

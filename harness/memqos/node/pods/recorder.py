@@ -7,7 +7,7 @@ from typing import Protocol
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.reading import Reading
 from memqos.node.pods.weighing import Weight
-from memqos.probe.looks import Look
+from memqos.probe.looks import Look, Spoken
 
 __all__ = ["Recorder"]
 
@@ -29,4 +29,8 @@ class Recorder(Protocol):
 
     def look(self, look: Look) -> None:
         """What changed in a cgroup that is watched."""
+        ...
+
+    def spoken(self, spoken: Spoken) -> None:
+        """What a workload was told, or said."""
         ...

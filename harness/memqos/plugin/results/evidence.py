@@ -23,7 +23,7 @@ from memqos.model.reading import Reading
 from memqos.place.base import Place
 from memqos.plugin.keys import Notes, slug
 from memqos.plugin.results.manifests import manifests_text
-from memqos.probe.looks import Look
+from memqos.probe.looks import Look, Spoken
 from memqos.report.as_json import as_json
 from memqos.report.summary import finding_line
 from memqos.report.timing import Timing
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Evidence", "Folder", "MachineLog", "capture"]
 
 _CAPTURE_SECONDS = 20.0
-_SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl")
+_SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl")
 
 
 class Folder:
@@ -146,6 +146,10 @@ class MachineLog:
     def look(self, look: Look) -> None:
         """Keep what changed in a cgroup that is watched."""
         self.current.append("series.jsonl", look)
+
+    def spoken(self, spoken: Spoken) -> None:
+        """Keep what a workload was told, or said."""
+        self.current.append("workloads.jsonl", spoken)
 
     def call(self, record: object) -> None:
         """Keep one request with its reply, and how long an answer took."""
