@@ -119,6 +119,18 @@ def test_a_daemon_says_nothing_of_the_other_way():
         assert daemon.gives_way().why_not.startswith("something protects it: of 50331648 bytes in use")
 
 
+@pytest.mark.parametrize(("missing", "kept"), [(131072 * 4, "conforms"), (131072 * 4 + 4096, "deviates")])
+def test_a_daemon_may_miss_a_batch_for_each_cpu(missing, kept):
+    """Two CPUs, each of which may have charged 64 pages ahead; what is to be taken is more than these."""
+    bench = DaemonBench()
+    assert bench.node.facts.cpus == 2
+    with bench.node.daemon("/bare.slice") as daemon:
+        bench.cgroups.show(bench.daemon, "memory.current", f"{HELD - missing}\n")
+        assert daemon.gives_way().verdict == ("deviates" if kept == "conforms" else "conforms")
+        bench.cgroups.show(CgroupPath.parse("/bare.slice"), "memory.min", "max\n")
+        assert daemon.keeps_its_memory().verdict == kept
+
+
 @pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("daemon", {("the daemon", "memory.swap.current")})])
 def test_a_daemon_is_swapped_beside_pods_that_are_not(ignores, wrong, tmp_path):
     bench = DaemonBench(ignores=ignores, swaps=True)

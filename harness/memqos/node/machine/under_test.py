@@ -135,7 +135,7 @@ class MachineUnderTest:
 
     def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
         """A daemon below this cgroup of the node ("/memqossys.slice"), beside its pods; see `node.daemon`."""
-        return daemon_beside(self.tree, CgroupPath.parse(cgroup), shared=shared)
+        return daemon_beside(self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus)
 
     @contextlib.contextmanager
     def mounted(self, *, recursive: bool) -> Iterator[None]:
