@@ -1,4 +1,7 @@
-"""PURE parsing of what memwatch says from inside a target: what changed in a cgroup, and what a file has more."""
+"""PURE parsing of what memwatch says from inside a target: what changed in a cgroup, and what a file has more.
+
+Beside that what is kept of both as evidence: looks, and what workloads were told and said.
+"""
 
 from __future__ import annotations
 

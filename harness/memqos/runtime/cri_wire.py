@@ -243,8 +243,9 @@ def _labels(spec: SandboxSpec) -> dict[str, str]:
 def _namespaces() -> cri_pb2.NamespaceOption:
     """The node's own network, so that a sandbox needs no CNI plug-in, and its IPC; processes are each container's.
 
-    A kubelet asks for these too, unless the pod says otherwise. Where they are the node's, containerd's shim kills all
-    of a container again when it has ended (ShouldKillAllOnExit), which costs a run under emulation a twentieth.
+    So has a kubelet each container's processes apart, unless the pod says otherwise. With the node's PID namespace
+    containerd's shim kills all of a container once more when it has ended (ShouldKillAllOnExit), which costs a run
+    under emulation a twentieth.
     """
     return cri_pb2.NamespaceOption(network=cri_pb2.NODE, pid=cri_pb2.CONTAINER, ipc=cri_pb2.NODE)
 

@@ -27,7 +27,7 @@ HOLDS = 48 << 20
 """Bytes of its file on a disk."""
 
 SHARED = 64 << 20
-"""Bytes of its file on a tmpfs, which nobody else has to swap out: a quarter of them, and what is guessed wrong."""
+"""Bytes of its file on a tmpfs: four times what is to be short, since what a machine has left is a guess (`spare`)."""
 
 NAME = "memqos-daemon"
 SUBJECT = "the daemon"
