@@ -115,6 +115,21 @@ def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, p
     assert {one.name for one in heard if isinstance(one, Appended)} == {"web/app"}
 
 
+def test_what_is_appended_is_heard_without_waiting_for_the_clock(sampler, pod, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("one\n")
+    with sampler.open([POD], FILES) as sampling:
+        sampling.tell("every", "600000")
+        sampling.follow("web/app", str(log))
+        sampling.look(deadline=soon())
+        (pod / "memory.current").write_text("8192\n")
+        with log.open("a") as file:
+            file.write("two\n")
+        heard = until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
+        assert changes(heard, pod) == {"memory.current": "8192\n"}
+        assert [one.text for one in heard if isinstance(one, Appended)] == ["two\n"]
+
+
 def test_lines_go_to_a_fifo_and_one_that_nobody_reads_is_told(sampler, pod, tmp_path):
     fifo = tmp_path / "commands"
     os.mkfifo(fifo)

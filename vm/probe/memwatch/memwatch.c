@@ -11,8 +11,9 @@
  *   look NUMBER           look now, and say so with this number behind everything that was seen
  *
  * It looks whenever the kernel tells of a change in memory.events, memory.swap.events or cgroup.events, when tasks stall
- * for memory (a trigger of memory.pressure), when a folder comes or goes, and by the clock. The program is locked in
- * memory, runs before all others, and is the last that the kernel would kill; what nobody reads waits in memory.
+ * for memory (a trigger of memory.pressure), when a folder comes or goes, when something is appended to a file that is
+ * followed, and by the clock. The program is locked in memory, runs before all others, and is the last that the kernel
+ * would kill; what nobody reads waits in memory.
  *
  * Each line has "at" (seconds, monotonic) and "lost" (lines that did not fit). The others:
  *
@@ -31,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -44,6 +46,9 @@
 /* Between two looks that the kernel asks for, in seconds: a counter may rise thousands of times a second. */
 #define LEAST_APART 0.01
 
+/* Between a look and one that an appended line asks for: a program may write a line for each step that it takes. */
+#define APPENDED_APART 0.03
+
 struct tail {
 	char name[PATH_MAX], path[PATH_MAX];
 	int fd;
@@ -51,6 +56,7 @@ struct tail {
 
 static struct tail *tails[MAX_TAILS];
 static int tail_count;
+static int appended = -1; /* tells of what is written to them */
 static int period_ms = 100;
 
 static void failed(const char *what, const char *path)
@@ -85,8 +91,8 @@ static void read_tails(void)
 	for (int i = 0; i < tail_count; i++) {
 		struct tail *tail = tails[i];
 
-		if (tail->fd < 0)
-			tail->fd = open(tail->path, O_RDONLY | O_CLOEXEC);
+		if (tail->fd < 0 && (tail->fd = open(tail->path, O_RDONLY | O_CLOEXEC)) >= 0)
+			inotify_add_watch(appended, tail->path, IN_MODIFY);
 		while (tail->fd >= 0 && (length = read(tail->fd, text, sizeof text)) > 0) {
 			begin_line();
 			add(",\"tail\":");
@@ -96,6 +102,15 @@ static void read_tails(void)
 			end_line();
 		}
 	}
+}
+
+/* Which file it was does not matter: all of them are read. */
+static void skip_appended(void)
+{
+	char skipped[4096];
+
+	while (read(appended, skipped, sizeof skipped) > 0)
+		;
 }
 
 /* A FIFO without a reader is an error now, and no reason to wait. */
@@ -182,29 +197,37 @@ static void come_first(void)
 int main(void)
 {
 	static struct pollfd fds[MAX_FDS];
-	double next = now();
+	double next = now(), last = 0;
 
 	signal(SIGPIPE, SIG_IGN);
 	come_first();
+	appended = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	fcntl(STDOUT_FILENO, F_SETFL, fcntl(STDOUT_FILENO, F_GETFL) | O_NONBLOCK);
 	for (;;) {
 		int left, count, happened = 0;
 
 		fds[0] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
 		fds[1] = (struct pollfd){ .fd = waiting() ? STDOUT_FILENO : -1, .events = POLLOUT };
-		count = 2 + events(fds + 2, MAX_FDS - 2);
+		fds[2] = (struct pollfd){ .fd = appended, .events = POLLIN };
+		count = 3 + events(fds + 3, MAX_FDS - 3);
 		left = (int)((next - now()) * 1000);
 		if (poll(fds, (nfds_t)count, left > 0 ? left : 0) < 0 && errno != EINTR)
 			return 1;
 		if (fds[0].revents && !take_commands())
 			return 0;
-		for (int i = 2; i < count; i++)
+		for (int i = 3; i < count; i++)
 			happened |= fds[i].revents != 0;
+		if (fds[2].revents) {
+			skip_appended();
+			if (next > last + APPENDED_APART)
+				next = last + APPENDED_APART;
+		}
 		if (happened || now() >= next) {
 			find_new();
 			sample(happened ? "event" : "clock");
 			read_tails();
-			next = now() + period_ms / 1000.0;
+			last = now();
+			next = last + period_ms / 1000.0;
 		}
 		if (waiting() && flush_output())
 			return 0;
