@@ -13,8 +13,9 @@
 How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`), from the planned values and
 what was in use before. The page cache is clean by then, and of anonymous memory there is little, so nothing else can
 make room: the aggressor has a limit, since what has none may be swapped under 1.22 and 1.27, which would make room
-itself. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss one batch
-of 64 pages, by which the kernel counts charges (MEMCG_CHARGE_BATCH).
+itself. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss a batch
+of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. What each charged ahead counts as in use, until reclaim gives it back
+(mm/memcontrol.c, drain_all_stock).
 
     cgroup                 protection, by the revision   memory.max   program
     pod fills-guaranteed   24 Mi memory.min, or nothing  24 Mi        and a sandbox of some 100 Ki

@@ -62,7 +62,7 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence)
     """They lose some, and reclaim stops where what is left of both fits what the class has."""
     qos_evidence.settle(
         *beyond.premises,
-        *beyond.keep_together("kept-burstable", "kept-less", cpus=qos_node.facts.cpus),
+        *beyond.keep_together("kept-burstable", "kept-less"),
         *beyond.lives("aggressor"),
     )
 

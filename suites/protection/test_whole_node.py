@@ -19,8 +19,8 @@ memory_recursiveprot what nobody claims of kubepods' memory.min is shared out by
 and others the less. Who is reclaimed from first is nobody's promise, so more is short than all of them but one can
 lose. Most of the machine's memory is set aside in huge pages, and where shortage begins is the low watermark of each
 zone. The aggressor has a limit, since what has none may be swapped under 1.27: it would make room itself, and nobody
-else had to. What is protected whole may miss one batch of 64 pages, by which the kernel counts charges
-(MEMCG_CHARGE_BATCH).
+else had to. What is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU: what each charged
+ahead counts as in use, until reclaim gives it back (mm/memcontrol.c, drain_all_stock).
 """
 
 import pytest

@@ -72,6 +72,30 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(name, kubelet, ignore
     assert all("memory.min" in one.reason.rule for one in lost)
 
 
+class Drains(PressedBench):
+    """At its first reclaim it gives back so many pages that its CPUs had charged ahead for each container."""
+
+    def __init__(self, pages):
+        super().__init__()
+        self.pages = pages
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        for container in self.steered.values():
+            path = self._path(container)
+            self._use(path, self._amount(path, "memory.current") - 4096 * self.pages)
+
+
+@pytest.mark.parametrize(("pages", "expected"), [(128, Verdict.CONFORMS), (129, Verdict.DEVIATES)])
+def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected, tmp_path):
+    name = "test_every_request_is_kept_as_memory_min"
+    findings = findings_of(getattr(MODULE, name), KUBELETS["v1.27"], tmp_path, Drains(pages))
+    kept = [one for one in findings if one.subject.endswith("/kept-burstable") and one.knob == "memory.current"]
+
+    assert [one.verdict for one in kept] == [expected]
+    assert kept[0].expected == "at least 49807360 (50331648 before, less 262144 for each CPU)"
+
+
 class WaitsForTheDisk(PressedBench):
     """Before what others wrote is on the disk it takes 2 MiB that memory.low covers. counts: whether it says so."""
 

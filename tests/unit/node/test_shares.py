@@ -103,7 +103,7 @@ def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
     with bench.node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
         pressure = watch.press("aggressor", all_lose=True)
 
-    found = pressure.keep_together("kept-less", cpus=2)
+    found = pressure.keep_together("kept-less")
     assert {one.why_not.partition(":")[0] for one in found} == {"not a part of it is protected"}
 
 

@@ -128,14 +128,15 @@ class Course(Throttled, Swapped, Compressed, Placed):
         expected = f"at least {least} ({most}, less {SLACK} for each CPU)"
         return self._finding("memory.peak", expected, peak, peak is not None and peak >= least)
 
-    def keeps(self, usage: int, *, since: float, why_not: str = "") -> Finding:
-        """Memory in use was never less than it was before, but for one batch, since reclaim began elsewhere.
+    def keeps(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
+        """Memory in use was never less than it was before, but for batches, since reclaim began elsewhere.
 
-        why_not: why that cannot be expected, "" if it can.
+        cpus: those it may have run on. What each charged ahead for it counts as in use, and is given back at the first
+        reclaim anywhere above it (mm/memcontrol.c, drain_all_stock). why_not: why that cannot be expected, "" if it can.
         """
-        least = self.least_used(since)
-        holds = least is not None and least >= usage - SLACK
-        expected = f"at least {usage - SLACK} ({usage} before, less {SLACK})"
+        least, whole = self.least_used(since), usage - cpus * SLACK
+        holds = least is not None and least >= whole
+        expected = f"at least {whole} ({usage} before, less {SLACK} for each CPU)"
         return replace(
             self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not), measured=True
         )
@@ -160,11 +161,11 @@ class Course(Throttled, Swapped, Compressed, Placed):
         seen = [amount for amount in amounts if amount is not None]
         return sum(seen) if len(seen) == len(amounts) else None
 
-    def gives_way(self, usage: int, *, since: float, why_not: str = "") -> Finding:
-        """Memory in use became less than it was before, by more than one batch."""
-        least = self.least_used(since)
-        holds = least is not None and least < usage - SLACK
-        expected = f"less than {usage - SLACK} ({usage} before, less {SLACK})"
+    def gives_way(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
+        """Memory in use became less than it was before, by more than what `keeps` allows."""
+        least, whole = self.least_used(since), usage - cpus * SLACK
+        holds = least is not None and least < whole
+        expected = f"less than {whole} ({usage} before, less {SLACK} for each CPU)"
         return replace(
             self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not), measured=True
         )

@@ -39,8 +39,8 @@ class Squeeze:
     """What there was before the pressure, and what the neighbour takes: all in bytes.
 
     counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
-    free, and so has to come from others. since: when it began, in seconds of the machine's clock. past_low: whether
-    that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
+    free, and so has to come from others. since: when it began, in seconds of the machine's clock. cpus: those of the
+    machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
     multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
     (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have. dirty: whether what others
     have to give may have to be written to the disk first.
@@ -50,6 +50,7 @@ class Squeeze:
     takes: int
     short: int
     since: float
+    cpus: int
     past_low: bool = False
     generations: bool = False
     dirty: bool = False
@@ -73,22 +74,28 @@ class Pressed(Together):
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         if self.squeeze.dirty:
             why = why or gave_way_meanwhile(container, counts)
-        return container.course.keeps(counts.usage, since=self.squeeze.since, why_not=self._broken(why))
+        return container.course.keeps(
+            counts.usage, since=self.squeeze.since, cpus=self.squeeze.cpus, why_not=self._broken(why)
+        )
 
     def gives_way(self, pod: str) -> Finding:
         """It lost memory to the neighbour; not observable of one of which more than half is protected."""
         container, counts = self._counted(pod)
         why = self._broken(mostly_protected(counts))
-        return container.course.gives_way(counts.usage, since=self.squeeze.since, why_not=why)
+        return self._gives_way(container, counts, why)
 
-    def keep_together(self, pod: str, *others: str, cpus: int) -> tuple[Finding, ...]:
+    def _gives_way(self, container: WatchedContainer, counts: Effective, why_not: str) -> Finding:
+        squeeze = self.squeeze
+        return container.course.gives_way(counts.usage, since=squeeze.since, cpus=squeeze.cpus, why_not=why_not)
+
+    def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
         """Together they lost memory, and kept all that what stands above them protects.
 
         Reclaim passes them over as soon as that covers what they use together, whoever of them lost how much, and each
         of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
         """
         counted, why = self._partly([pod, *others])
-        since, batches = self.squeeze.since, len(counted) * cpus * SLACK
+        since, batches = self.squeeze.since, len(counted) * self.squeeze.cpus * SLACK
         usage = sum(counts.usage for _, counts in counted) - batches
         whole = sum(_amount(counts.min, counts.usage) for _, counts in counted) - batches
         first, *beside = [one.course for one, _ in counted]
@@ -119,7 +126,7 @@ class Pressed(Together):
         low = course.rises("memory.events", "low", why_not=why)
         if self.squeeze.generations:
             return course.rises("memory.stat", "pgsteal", why_not=why or _too_young(container)), low
-        return course.gives_way(counts.usage, since=self.squeeze.since, why_not=why), low
+        return self._gives_way(container, counts, why), low
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
         """Nothing of it was killed, and it runs."""
@@ -196,6 +203,7 @@ def squeeze_of(
         takes=free + short,
         short=short,
         since=max(one.samples[-1].reading.at for one in containers),
+        cpus=kubelet.node.cpus,
         past_low=aim.past_low,
         generations=generations and spare is not None,
         dirty=dirty,
