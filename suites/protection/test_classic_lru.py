@@ -14,8 +14,8 @@
 
 The classic LRU takes nothing of what memory.low covers while anything else can make room (mm/vmscan.c,
 shrink_node_memcgs and do_try_to_free_pages). How much of a protection counts is the model's word, as in the tests of
-the whole node; what is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. A kernel that has
-both is told to use this one for as long as the tests take (/sys/kernel/mm/lru_gen/enabled).
+the whole node; what is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. A kernel that
+has both is told to use this one for as long as the tests take (/sys/kernel/mm/lru_gen/enabled).
 """
 
 import pytest

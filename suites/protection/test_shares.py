@@ -58,7 +58,7 @@ def beyond(qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/class-is-kept-whole")
-def test_pods_keep_together_what_their_class_has(beyond, qos_node, qos_evidence):
+def test_pods_keep_together_what_their_class_has(beyond, qos_evidence):
     """They lose some, and reclaim stops where what is left of both fits what the class has."""
     qos_evidence.settle(
         *beyond.premises,

@@ -132,7 +132,8 @@ class Course(Throttled, Swapped, Compressed, Placed):
         """Memory in use was never less than it was before, but for batches, since reclaim began elsewhere.
 
         cpus: those it may have run on. What each charged ahead for it counts as in use, and is given back at the first
-        reclaim anywhere above it (mm/memcontrol.c, drain_all_stock). why_not: why that cannot be expected, "" if it can.
+        reclaim anywhere above it (mm/memcontrol.c, drain_all_stock). why_not: why that cannot be expected, "" if it
+        can.
         """
         least, whole = self.least_used(since), usage - cpus * SLACK
         holds = least is not None and least >= whole

@@ -40,10 +40,11 @@ class Squeeze:
 
     counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. cpus: those of the
-    machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what is unprotected. generations: whether the machine as a whole is short, and reclaims by the
-    multi-generational LRU: it passes memory.low over once and then takes from it, whoever else has memory left
-    (mm/vmscan.c, shrink_one), where the classic LRU takes nothing of it while others have. dirty: whether what others
-    have to give may have to be written to the disk first.
+    machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what
+    is unprotected. generations: whether the machine as a whole is short, and reclaims by the multi-generational LRU: it
+    passes memory.low over once and then takes from it, whoever else has memory left (mm/vmscan.c, shrink_one), where
+    the classic LRU takes nothing of it while others have. dirty: whether what others have to give may have to be
+    written to the disk first.
     """
 
     counts: Mapping[str, Effective]
