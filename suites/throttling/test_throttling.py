@@ -17,8 +17,9 @@
       and other
 
 With a factor of its own the kubelet of 1.27 gives the pod stalls 19.2 Mi (0.4), 20.8 Mi (0.6), 22.4 Mi (0.8), 23.2 Mi
-(0.9) or its memory.max (1) as memory.high: from there on it is slow, and where a stall comes before memory.max it gets
-there with the first of them alone.
+(0.9, its default) or its memory.max (1) as memory.high: from there on it is slow, and where a stall comes before
+memory.max it gets there with the first of them alone. One pod for each factor runs beside the others: none is above
+another one's memory.high, and what a factor gives is of containers alone.
 
 The plan of each kubelet says which memory.high the container has. All tests rest on it, on memory.max and on
 memory.swap.max, without which nothing is either throttled or killed. Counters of a new cgroup begin at zero. A stall
@@ -34,28 +35,36 @@ import pytest
 from memqos import Knob
 from memqos.testing import Free, either, ended, rises, stalls
 
+FACTORS = ["0.4", "0.6", "0.8", "0.9", "1"]
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
 @pytest.fixture(scope="module")
-def stalled(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of the pod stalls, until it had waited for long; all tests of one kubelet look at it."""
+def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """One program that stalls, one that can make room, and one that gives back what it took, beside each other."""
+    pods = [qos_catalog.pod(name) for name in ["stalls", "rewrites", "obeys"]]
     with (
         qos_scene(qos_kubelet),
-        qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container,
+        qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
     ):
-        return container.until(stalls())
+        yield watch
 
 
 @pytest.fixture(scope="module")
-def stalled_by_factor(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """The same with a factor of 0.4."""
-    kubelet = qos_kubelet.with_factor("0.4")
+def stalled(side_by_side):
+    """What became of the pod stalls, until it had waited for long."""
+    return side_by_side.container("stalls").until(stalls())
+
+
+@pytest.fixture(scope="module")
+def by_factor(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of the pod stalls with each factor, side by side, until it had waited for long or was killed."""
+    kubelets = {factor: qos_kubelet.with_factor(factor) for factor in FACTORS}
     with (
         qos_scene(qos_kubelet),
-        qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container,
+        qos_node.watched_each(qos_catalog.pod("stalls"), kubelets, rests_on=PREMISES) as containers,
     ):
-        return container.until(stalls())
+        return {factor: one.until(either(stalls(), ended())) for factor, one in containers.items()}
 
 
 @pytest.fixture(scope="module")
@@ -126,26 +135,24 @@ def test_a_program_between_high_and_max_stalls(stalled, qos_evidence):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/slowed-to-the-end")
-def test_the_formula_of_1_27_lets_the_same_program_come_to_its_end(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_the_formula_of_1_27_lets_the_same_program_come_to_its_end(by_factor, qos_evidence):
     """With memory.high close below memory.max the program is slowed, and killed at memory.max instead of stalled."""
-    with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(ended())
+    slowed = by_factor["0.9"]
 
     qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "high"),
-        course.grows_as_delayed(),
-        *course.is_killed(),
+        slowed.premises,
+        slowed.rises("memory.events", "high"),
+        slowed.grows_as_delayed(),
+        *slowed.is_killed(),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/page-cache-is-reclaimed")
-def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
     """A program that writes far more than memory.high gets through: its page cache makes room."""
-    with qos_node.watched(qos_catalog.pod("rewrites"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until_done()
+    course = side_by_side.container("rewrites").until_done()
 
     qos_evidence.settle(
         course.premises,
@@ -157,56 +164,39 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(qos_node, 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/slow-from-high-on")
-def test_growth_is_slow_from_where_a_low_factor_puts_memory_high(stalled_by_factor, qos_evidence):
-    """With 0.4 the program is slow from its memory.high on, and as the kernel's delays say."""
-    qos_evidence.settle(
-        stalled_by_factor.premises,
-        stalled_by_factor.rises("memory.events", "high"),
-        stalled_by_factor.exceeds("memory.current", Knob.MEMORY_HIGH),
-        stalled_by_factor.grows_as_delayed(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.27")
-@pytest.mark.claim("throttling/slow-from-high-on")
-@pytest.mark.parametrize("factor", ["0.6", "0.8", "0.9"])
-def test_growth_is_slow_from_where_the_factor_puts_memory_high(
-    qos_node, qos_kubelet, qos_catalog, qos_evidence, factor
-):
-    """Of three more factors each begins to slow the program at its own memory.high, and as the kernel's delays say."""
-    kubelet = qos_kubelet.with_factor(factor)
-    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
-        course = container.until(either(stalls(), ended()))
+@pytest.mark.parametrize("factor", [one for one in FACTORS if one != "1"])
+def test_growth_is_slow_from_where_the_factor_puts_memory_high(by_factor, qos_evidence, factor):
+    """Each factor begins to slow the program at its own memory.high, and as the kernel's delays say."""
+    slowed = by_factor[factor]
 
     qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "high"),
-        course.exceeds("memory.current", Knob.MEMORY_HIGH),
-        course.grows_as_delayed(),
+        slowed.premises,
+        slowed.rises("memory.events", "high"),
+        slowed.exceeds("memory.current", Knob.MEMORY_HIGH),
+        slowed.grows_as_delayed(),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/low-factor-stalls")
-def test_a_low_factor_stalls_with_the_formula_of_1_27_too(stalled_by_factor, qos_evidence):
+def test_a_low_factor_stalls_with_the_formula_of_1_27_too(by_factor, qos_evidence):
     """With 0.4 memory.max is as far from memory.high as 1.22 had it, and as out of reach."""
+    stalled = by_factor["0.4"]
+
     qos_evidence.settle(
-        stalled_by_factor.premises,
-        stalled_by_factor.waits(),
-        *stalled_by_factor.lives(),
+        stalled.premises,
+        stalled.waits(),
+        *stalled.lives(),
     )
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/factor-one-slows-nothing")
-def test_a_factor_of_one_slows_nothing(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_a_factor_of_one_slows_nothing(by_factor, qos_evidence):
     """memory.high is memory.max, which nothing can use more than: the program is killed, and never was above it."""
-    kubelet = qos_kubelet.with_factor("1")
-    with qos_node.watched(qos_catalog.pod("stalls"), kubelet, rests_on=PREMISES) as container:
-        course = container.until(either(ended(), stalls()))
+    course = by_factor["1"]
 
     qos_evidence.settle(
         course.premises,
@@ -231,16 +221,16 @@ def test_the_stall_is_one_of_the_whole_container(stalled, qos_evidence):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/recovers")
-def test_a_program_that_frees_in_time_is_slowed_no_more(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
     """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
-    with qos_node.watched(qos_catalog.pod("obeys"), qos_kubelet, rests_on=PREMISES, steered=True) as container:
-        container.exceed_high()
-        container.until_done()
-        container.do(Free())
-        container.until_done()
-        freed = container.now
-        container.stay_below_high()
-        course = container.until_done()
+    container = side_by_side.container("obeys")
+    container.exceed_high()
+    container.until_done()
+    container.do(Free())
+    container.until_done()
+    freed = container.now
+    container.stay_below_high()
+    course = container.until_done()
 
     qos_evidence.settle(
         course.premises,

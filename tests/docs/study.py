@@ -18,14 +18,15 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 760, 380, 60, 30, 330
 COLOURS = ("#0b6e99", "#b5541c", "#3a7d34", "#8c3a8c", "#777777", "#b08800")
 MIB = 1 << 20
 
+_FACTORS = "throttling_test_throttling.py-v1.27"
 GROWTH = {
-    "throttling_test_throttling.py-v1.27": "factor 0.4",
-    "slow_from_where_the_factor_puts_memory_high_v1.27-0.6": "factor 0.6",
-    "slow_from_where_the_factor_puts_memory_high_v1.27-0.8": "factor 0.8",
-    "factor_of_one_slows_nothing_v1.27": "factor 1",
-    "the_same_page_cache_makes_room_where_nothing_protects_it_v1.36-none": "page cache",
+    "factor 0.4": (_FACTORS, "stalls-0.4"),
+    "factor 0.6": (_FACTORS, "stalls-0.6"),
+    "factor 0.8": (_FACTORS, "stalls-0.8"),
+    "factor 1": (_FACTORS, "stalls-1"),
+    "page cache": ("the_same_page_cache_makes_room_where_nothing_protects_it_v1.36-none", "fills-guaranteed"),
 }
-"""The cases whose program is the same but for its memory.high or its kind of memory, by a part of their folders."""
+"""A program that is the same but for its memory.high or its kind of memory: a part of its case's folder, and its pod."""
 
 SHORTAGE = {
     "whole_node.py-v1.36-none": "None",
@@ -62,8 +63,8 @@ def found(results: Sequence[Path], part: str) -> Path:
 def growth(results: Sequence[Path]) -> str:
     """Lines: memory in use, from the moment at which the program has most of what its request covers."""
     parts, seconds, most = [], 20.0, 26.0
-    for number, (part, name) in enumerate(GROWTH.items()):
-        line = dict(usage(found(results, part))).popitem()[1]
+    for number, (name, (part, pod)) in enumerate(GROWTH.items()):
+        line = dict(usage(found(results, part)))[pod]
         began = next(at for at, used in line if used > 14)
         points = [(at - began, used) for at, used in line if 0 <= at - began <= seconds]
         path = " ".join(f"{LEFT + 660 * x / seconds:.1f},{BOTTOM - 300 * y / most:.1f}" for x, y in points)

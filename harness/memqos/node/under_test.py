@@ -22,12 +22,13 @@ from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.node.behaviour.conditions import WATCHED_FILES
-from memqos.node.behaviour.premises import Premises, premises_of
+from memqos.node.behaviour.hearing import Hearing
+from memqos.node.behaviour.premises import premises_of
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.node.behaviour.watching import Watch
 from memqos.node.machine.under_test import READ_SECONDS, MachineUnderTest
 from memqos.node.occupying import Occupancy
-from memqos.node.pods.binding import Zones, bound_to, halved_classes
+from memqos.node.pods.binding import Zones, another, bound_to, halved_classes
 from memqos.node.pods.drifting import drift_finding, write_over
 from memqos.node.pods.population import Population, read_population
 from memqos.node.pods.recorder import Recorder
@@ -102,32 +103,28 @@ class NodeUnderTest(MachineUnderTest):
         container may use all, and runs on the CPUs of the first.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """
-        with self._admitted(pods, kubelet, zone=zone) as population:
+        with self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet) as population:
             yield population
 
     @contextlib.contextmanager
     def _admitted(
         self,
+        plan: Plan,
         pods: Sequence[Pod],
         kubelet: KubeletCase,
         *,
-        zone: Zones | None,
-        ended: Sequence[Pod] = (),
-        halved: bool = False,
         steering: Steering | None = None,
-        beside: Callable[[Plan], None] = lambda _: None,
+        beside: Callable[[], None] = lambda: None,
     ) -> Iterator[Population]:
-        """As `admitted`; beside: told the plan when its cgroups are there and no pod has been started in them."""
-        plan = self.plan(pods, kubelet, ended=ended)
-        if zone is not None:
-            plan = bound_to(plan, zone, self.facts)
-        if halved:
-            plan = halved_classes(plan, page_size=self.facts.page_size)
+        """As `admitted`; beside: told when the cgroups are there and no pod has been started in them."""
         self._recorder.plan(plan)
         with self._occupancy.begun(f"memqos {kubelet.id}") as standing:
             standing.bring(plan)
-            beside(plan)
+            beside()
             yield self._population(plan, standing.admit(plan, pods, steering=steering or Steering()), kubelet)
+
+    def _bound(self, plan: Plan, zone: Zones | None) -> Plan:
+        return plan if zone is None else bound_to(plan, zone, self.facts)
 
     def requests(self, pod: Pod, kubelet: KubeletCase) -> contextlib.AbstractContextManager[Requests]:
         """This pod on the node, in whose sandbox the runtime is asked for further containers directly.
@@ -236,6 +233,20 @@ class NodeUnderTest(MachineUnderTest):
             yield watch.container(pod.name)
 
     @contextlib.contextmanager
+    def watched_each(
+        self, pod: Pod, kubelets: Mapping[str, KubeletCase], *, rests_on: Sequence[Knob]
+    ) -> Iterator[Mapping[str, WatchedContainer]]:
+        """Pods like this one beside each other, one for each kubelet, of which the first app container is watched.
+
+        kubelets: one or more, by what their pod's name ends with; see `plan` and `watched_pods`.
+        """
+        pods = {name: another(pod, name) for name in kubelets}
+        others = {pods[name].uid: kubelet for name, kubelet in kubelets.items()}
+        first = next(iter(kubelets.values()))
+        with self.watched_pods([*pods.values()], first, rests_on=rests_on, others=others) as watch:
+            yield {name: watch.container(one.name) for name, one in pods.items()}
+
+    @contextlib.contextmanager
     def watched_pods(
         self,
         pods: Sequence[Pod],
@@ -245,44 +256,43 @@ class NodeUnderTest(MachineUnderTest):
         zone: Zones | None = None,
         ended: Sequence[Pod] = (),
         halved: bool = False,
+        others: Mapping[str, KubeletCase] | None = None,
         steered: bool = False,
         volumes: Sequence[Mount] = (),
     ) -> Iterator[Watch]:
         """These pods, of which every app container is watched from its start on.
 
         rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
-        that nothing plans. zone: as in `admitted`. ended: as in `plan`. halved: whether the QoS classes have half of
-        the memory.min that their pods ask for together, see `node.binding`. steered: their workloads take commands
-        while they run. volumes: what their containers see of the node.
+        that nothing plans. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS classes have
+        half of the memory.min that their pods ask for together, see `node.binding`. steered: their workloads take
+        commands while they run. volumes: what their containers see of the node.
         Raises MachineryError if one of them does not come up.
         """
-        files = WATCHED_FILES[self.facts.cgroup_version]
-        premises: list[Premises] = []
+        plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), zone)
+        if halved:
+            plan = halved_classes(plan, page_size=self.facts.page_size)
+        premises, files = premises_of(plan, rests_on, self._enactor.setter), WATCHED_FILES[self.facts.cgroup_version]
         with contextlib.ExitStack() as stack:
             steering = stack.enter_context(steering_of(self.target, pods)) if steered else Steering()
             steering = dataclasses.replace(steering, volumes=tuple(volumes))
-            begun: list[tuple[Sampling, Watch]] = []
+            begun: list[Sampling] = []
 
-            def beside(plan: Plan) -> None:
-                premises.extend(premises_of(plan, rests_on, self._enactor.setter))
-                sampling = stack.enter_context(self._sampler.open([pod.cgroup.path for pod in plan.pods], files))
-                watch = Watch(
-                    sampling=sampling,
-                    hierarchy=self.tree.hierarchy,
-                    files=files,
-                    runtime=self.runtime,
-                    recorder=self._recorder,
-                    target=self.target,
-                    kubelet=self.kubelet(kubelet),
-                )
-                begun.append((sampling, watch))
+            def beside() -> None:
+                begun.append(stack.enter_context(self._sampler.open([one.cgroup.path for one in plan.pods], files)))
 
-            population = stack.enter_context(
-                self._admitted(pods, kubelet, zone=zone, ended=ended, halved=halved, steering=steering, beside=beside)
-            )
-            [(sampling, watch)] = begun
+            population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, beside=beside))
+            [sampling] = begun
             # What they leave while they are removed says nothing about what they did.
             stack.callback(sampling.finish)
+            hearing = Hearing(
+                sampling=sampling,
+                hierarchy=self.tree.hierarchy,
+                files=files,
+                runtime=self.runtime,
+                recorder=self._recorder,
+                target=self.target,
+            )
+            watch = Watch(hearing, self.tree.hierarchy, self.target, self.kubelet(kubelet))
             watch.begin(population, premises, steering.controls)
             yield watch
 

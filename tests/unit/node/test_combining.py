@@ -86,7 +86,7 @@ def test_what_happens_to_one_container_is_waited_for_after_what_happens_to_anoth
     with bench.node.watched_pods([web, other], kubelet(), rests_on=PREMISES) as watch:
         one, two = watch.container("web"), watch.container("other")
         told = []
-        high, take = rises("memory.events", "high"), watch._take
+        high, take = rises("memory.events", "high"), watch._hearing._take
 
         def took(said):
             """The second container is throttled once the first one's throttling was taken notice of."""
@@ -95,7 +95,7 @@ def test_what_happens_to_one_container_is_waited_for_after_what_happens_to_anoth
                 told.append("first")
                 bench.cgroups.show(two.path.parent, "memory.events", EVENTS.format(high=1, oom_kill=0))
 
-        watch._take = took
+        watch._hearing._take = took
         bench.cgroups.show(one.path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
         watch.until(after(one.sees(high), two.sees(high)))
 

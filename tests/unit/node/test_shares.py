@@ -72,7 +72,7 @@ def beyond(bench, folder):
     with node.watched_pods(pods(*BEYOND), tight, rests_on=MODULE.PREMISES, halved=True, steered=True) as watch:
         pressure = watch.press("aggressor", all_lose=True)
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-            TOGETHER(pressure, node, evidence)
+            TOGETHER(pressure, evidence)
     return notes.findings
 
 

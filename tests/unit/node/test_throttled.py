@@ -149,11 +149,11 @@ def test_several_threads_may_grow_as_fast_as_so_many_tasks():
     assert fast.usage < fast.allowed
 
 
-@pytest.mark.parametrize("given", [{}, {"factor": "0.6"}, {"factor": "0.8"}], ids=["0.4", "0.6", "0.8"])
-def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(given, tmp_path):
-    name = f"test_growth_is_slow_from_where_{'the' if given else 'a_low'}_factor_puts_memory_high"
+@pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8", "0.9"])
+def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(factor, tmp_path):
+    name = "test_growth_is_slow_from_where_the_factor_puts_memory_high"
 
-    assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, **given)
+    assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
 
 
 def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
@@ -189,6 +189,54 @@ def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs
         called(function, given)
 
     assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs
+
+
+class KillsForWhatIsDirty(MemoryBench):
+    """Its kernel kills for a lowered limit where page cache waits for the disk, and its runtime finds the cgroup gone.
+
+    writes: whether `sync` gets anything to the disk. dies: whether it was the container after all.
+    """
+
+    def __init__(self, *, writes=False, dies=True):
+        super().__init__()
+        self.written, self.dies = False, dies
+        self.target.on(("sync",), lambda *_: (0, b"", b"") if not writes else self._write())
+
+    def _write(self):
+        self.written = True
+        return 0, b"", b""
+
+    def _move(self, container, resources, *, deadline):
+        if self.written:
+            super()._move(container, resources, deadline=deadline)
+            return
+        if self.dies:
+            self._count_kill(self.runtime._known(container, "test").cgroup)
+            self.runtime.finish(container, exit_code=137, reason="OOMKilled")
+        raise RuntimeCallError("no such file or directory.")
+
+
+def lowered(bench, folder):
+    """The findings that deviate of the test of a limit that is lowered below what is in use."""
+    evidence, notes = evidence_in(folder)
+    with contextlib.suppress(NonconformanceError):
+        chapter("limits").test_a_limit_below_usage_takes_page_cache(
+            bench.node, KUBELETS["v1.37-default"], CATALOGUE, evidence
+        )
+    return {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES}
+
+
+def test_page_cache_is_on_the_disk_before_a_limit_is_lowered_below_it(tmp_path):
+    assert lowered(KillsForWhatIsDirty(writes=True), tmp_path) == set()
+
+
+def test_a_container_that_is_killed_by_its_lowered_limit_is_a_finding(tmp_path):
+    assert lowered(KillsForWhatIsDirty(), tmp_path) >= {"memory.events", "state"}
+
+
+def test_a_limit_that_the_runtime_does_not_lower_is_none(tmp_path):
+    with pytest.raises(RuntimeCallError, match="no such file"):
+        lowered(KillsForWhatIsDirty(dies=False), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])

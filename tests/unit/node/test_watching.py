@@ -31,6 +31,28 @@ def test_watching_ends_when_the_conditions_were_seen_even_one_after_the_other():
     assert bench.log.looks[-1].files == {"memory.events": EVENTS.format(high=3, oom_kill=0)}
 
 
+def test_pods_of_kubelets_with_other_factors_stand_beside_each_other():
+    bench, web = Bench(), pod("web")
+    kubelets = {factor: kubelet().with_factor(factor) for factor in ("0.4", "0.9")}
+    with bench.node.watched_each(web, kubelets, rests_on=[Knob.MEMORY_HIGH]) as containers:
+        held = {name: bench.cgroups.text(one.path, "memory.high") for name, one in containers.items()}
+
+    # 32 Mi + 0.4 * 32 Mi = 46976204.8 and 32 Mi + 0.9 * 32 Mi = 63753420.8, in whole pages.
+    assert held == {"0.4": "46972928\n", "0.9": "63750144\n"}
+    assert {one.pod for one in containers.values()} == {one.cgroup.path for one in bench.log.plans[0].pods}
+    assert [one.name for one in bench.log.plans[0].pods] == ["web-0.4", "web-0.9"]
+
+
+def test_kubelets_that_differ_above_pods_have_none_beside_each_other():
+    kubelets = {"one": kubelet(), "other": kubelet("1.36", memory_reservation_policy="None")}
+    node = Bench().node
+    with (
+        pytest.raises(UsageError, match="the pod 'web-other' cannot be beside the others"),
+        node.watched_each(pod("web"), kubelets, rests_on=[Knob.MEMORY_MAX]),
+    ):
+        pass
+
+
 def test_nothing_is_seen_of_pods_that_are_being_removed(monkeypatch):
     bench, stood = Bench(), []
     monkeypatch.setattr(fake_guest._FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))

@@ -183,10 +183,7 @@ class WatchedContainer:
         """
         used = self.last_usage(self.path)
         command = Anon(size=(self._planned(Knob.MEMORY_MAX) - used) // 3)
-        if beside:
-            self.run_beside(command)
-        else:
-            self.do(command)
+        (self.run_beside if beside else self.do)(command)
         self.until_done()
         return used + command.size
 
@@ -225,10 +222,15 @@ class WatchedContainer:
         self._change(limited_container(self.premises.planned, half))
 
     def _change(self, planned: PlannedContainer) -> None:
-        """As `do`: not one that has ended, nor one of which a premise is broken."""
+        """As `do`: not one that has ended, nor one of which a premise is broken; one that ends with it has ended."""
         if self._is_past:
             return
-        self._update(self.handle, planned.resources)
+        try:
+            self._update(self.handle, planned.resources)
+        except RuntimeCallError:
+            if not self.seems_ended:
+                raise
+            return
         self.premises = dataclasses.replace(self.premises, planned=planned)
         self.samples.clear()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
@@ -29,6 +29,7 @@ from memqos.node.machine.needs import lacking
 from memqos.node.machine.swap_devices import SWAPS, order_finding
 from memqos.node.machine.tight import tight
 from memqos.node.machine.zswap import Zswap, zswap_on
+from memqos.node.pods.binding import beside_each_other
 from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Mount, Runtime
@@ -69,15 +70,24 @@ class MachineUnderTest:
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
         return lacking(need, facts=self._facts, runtime=self.runtime, is_own=self._is_own, bare_scope=bool(bare))
 
-    def plan(self, pods: Sequence[Pod], kubelet: KubeletCase, *, ended: Sequence[Pod] = ()) -> Plan:
+    def plan(
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        *,
+        ended: Sequence[Pod] = (),
+        others: Mapping[str, KubeletCase] | None = None,
+    ) -> Plan:
         """What this node must hold for these pods under this kubelet.
 
         ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
-        it had placed beside them stay where they are. Empty is a node on which nothing ever ran.
+        it had placed beside them stay where they are. Empty is a node on which nothing ever ran. others: kubelets that
+        have some of these pods, by uid, in its place; UsageError for one that has something else above pods.
         """
         case = self.kubelet(kubelet)
         table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
-        return expect(pods, case, table=table)
+        plans = {uid: expect(pods, self.kubelet(other)) for uid, other in (others or {}).items()}
+        return beside_each_other(expect(pods, case, table=table), plans)
 
     def kubelet(self, case: KubeletCase) -> Kubelet:
         """The kubelet of a case on this node, as the engine's rules see it."""

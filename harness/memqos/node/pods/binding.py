@@ -1,18 +1,31 @@
-"""What a kubelet would not ask for: pods bound to NUMA zones or limited below what they use, classes with half."""
+"""What a kubelet would not ask for: pods bound to NUMA zones or limited below what they use, classes with half.
+
+And pods of several kubelets beside each other.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob, KnobValue, Text
 from memqos.model.node import NodeFacts
+from memqos.model.pod import Pod
 from memqos.model.read_back import read_back
 
-__all__ = ["Zones", "bound_container", "bound_to", "halved_classes", "limited_container"]
+__all__ = [
+    "Zones",
+    "another",
+    "beside_each_other",
+    "bound_container",
+    "bound_to",
+    "halved_classes",
+    "limited_container",
+]
 
 Zones = int | Sequence[int]
 """The NUMA zone that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
@@ -60,6 +73,27 @@ def _cpus_of_first(zones: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
 def halved_classes(plan: Plan, *, page_size: int) -> Plan:
     """The plan with half of each QoS class's memory.min, in whole pages: as before a kubelet has summed up its pods."""
     return dataclasses.replace(plan, qos=tuple(_halved(cgroup, page_size) for cgroup in plan.qos))
+
+
+def another(pod: Pod, suffix: str) -> Pod:
+    """A pod like this one, with this behind its name and a uid of its own, the same one each time."""
+    uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{pod.uid} {suffix}"))
+    return dataclasses.replace(pod, name=f"{pod.name}-{suffix}", uid=uid)
+
+
+def beside_each_other(plan: Plan, others: Mapping[str, Plan]) -> Plan:
+    """The plan with some of its pods, by uid, as other kubelets plan them.
+
+    UsageError where another one has something else above pods, which is there once for all of them.
+    """
+    for uid, other in others.items():
+        if [one.knobs for one in (other.node, *other.qos)] != [one.knobs for one in (plan.node, *plan.qos)]:
+            raise UsageError(
+                f"the pod '{plan.pod(uid).name}' cannot be beside the others under a kubelet of its own: what that one "
+                "has above pods is not what the others' has.",
+                next_step="Take kubelets that differ in what is of pods alone, such as the throttling factor.",
+            )
+    return dataclasses.replace(plan, pods=tuple(others.get(pod.uid, plan).pod(pod.uid) for pod in plan.pods))
 
 
 def _halved(cgroup: PlannedCgroup, page_size: int) -> PlannedCgroup:

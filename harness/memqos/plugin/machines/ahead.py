@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -14,6 +12,7 @@ from memqos.catalog.requests import AnyRequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.model.pod import Pod
+from memqos.node.pods.binding import another
 from memqos.node.requests.ahead import ahead_of
 from memqos.node.requests.requesting import Requests
 from memqos.plugin.collection.citing import needs_of
@@ -97,10 +96,4 @@ def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest
 
 def alike(pod: Pod, number: int) -> Sequence[Pod]:
     """This pod and others like it (number >= 1 in all), each with a name and a uid of its own."""
-    return [
-        pod,
-        *(
-            dataclasses.replace(pod, name=f"{pod.name}-{place}", uid=str(uuid.uuid5(uuid.UUID(pod.uid), str(place))))
-            for place in range(2, number + 1)
-        ),
-    ]
+    return [pod, *(another(pod, str(place)) for place in range(2, number + 1))]

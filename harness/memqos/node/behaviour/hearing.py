@@ -1,0 +1,132 @@
+"""Between watched containers and their machine: what it says becomes their samples, what they want is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memqos.cgroupfs.hierarchy import Hierarchy
+from memqos.clock import Deadline
+from memqos.errors import MachineryError
+from memqos.model.cri import ContainerResources
+from memqos.model.reading import Reading
+from memqos.node.behaviour.looking import Looking
+from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.pods.recorder import Recorder
+from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
+from memqos.probe.sampler import Sampling
+from memqos.runtime.base import ContainerHandle, Runtime
+from memqos.target.base import Target, checked
+
+__all__ = ["CALL_SECONDS", "WATCH_SECONDS", "Hearing"]
+
+WATCH_SECONDS = 120.0
+"""A container above memory.high without swap gets about one MiB a second under software emulation."""
+
+CALL_SECONDS = 30.0
+
+
+class Hearing:
+    """What is said of these containers, by their keys; one that is added later is told from then on.
+
+    sampling: who looks inside the machine. files: which files of each cgroup it looks at.
+    """
+
+    def __init__(
+        self,
+        *,
+        sampling: Sampling,
+        hierarchy: Hierarchy,
+        files: Sequence[str],
+        runtime: Runtime,
+        recorder: Recorder,
+        target: Target,
+    ) -> None:
+        self.containers: dict[str, WatchedContainer] = {}
+        self._sampling = sampling
+        self._runtime = runtime
+        self._recorder = recorder
+        self._target = target
+        self._looking = Looking(source=target.address, hierarchy=hierarchy, files=files)
+
+    def add(self, container: WatchedContainer, log_path: str) -> None:
+        """From now on this container is told what is said of it, and what comes into its log."""
+        self.containers[container.key] = container
+        self._sampling.follow(container.key, log_path)
+
+    def begin(self) -> None:
+        """Take what all of them are now: from here on they are known to run, whatever their workloads say."""
+        for container in self.containers.values():
+            self.ask(container)
+        said = self._sampling.look(deadline=Deadline.after(CALL_SECONDS))
+        for container in self.containers.values():
+            container.runs_from(said[-1].at if said else 0.0)
+        self._take(said)
+
+    def wait(self, *, seconds: float) -> bool:
+        """Take what is said next, and wait up to so long for it; whether something was."""
+        said = self._sampling.next(seconds=seconds)
+        self._take(said)
+        return bool(said)
+
+    def look(self) -> None:
+        """Take what is said until now, with a look that is made now."""
+        self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
+
+    def ask(self, container: WatchedContainer) -> None:
+        """Take what the runtime says of it."""
+        status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
+        container.asked(status, self._reading(container, container.now))
+
+    def tell(self, key: str, fifo: str, line: str) -> None:
+        """Give a container's workload a command."""
+        self._recorder.spoken(Spoken(at=self.containers[key].now, container=key, told=True, text=line))
+        self._sampling.write(fifo, line)
+
+    def exec(self, container: ContainerHandle, argv: tuple[str, ...], seconds: float) -> str:
+        """What a program says that the runtime runs in a container."""
+        _, output, _ = self._runtime.exec(container, argv, deadline=Deadline.after(seconds))
+        return output.decode("utf-8", "replace")
+
+    def update(self, container: ContainerHandle, resources: ContainerResources) -> None:
+        """Have the runtime change what a container may use, once all page cache is on the disk.
+
+        Until then it is neither moved nor reclaimed, and the kernel kills for a limit that it cannot get below at once
+        (mm/memcontrol.c, memory_max_write).
+        """
+        self.write_back()
+        try:
+            self._runtime.update(container, resources, deadline=Deadline.after(CALL_SECONDS))
+        finally:
+            # What the files hold from now on is what the container is judged by.
+            self.look()
+
+    def write_back(self) -> None:
+        """Have the machine write page cache to its disks, and wait for that."""
+        checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
+
+    def _take(self, said: Iterable[Said]) -> None:
+        for one in said:
+            match one:
+                case Look():
+                    self._recorder.look(one)
+                    self._see(one)
+                case Appended():
+                    self._recorder.spoken(Spoken(at=one.at, container=one.name, told=False, text=one.text))
+                    container = self.containers[one.name]
+                    container.heard(one.text)
+                    container.seen(self._reading(container, one.at))
+                case Failed():
+                    raise MachineryError(
+                        f"the workload's commands could not be written to {one.path}: nothing reads them any more.",
+                        next_step="See its container's log for how it ended.",
+                        data={"errno": one.errno},
+                    )
+
+    def _see(self, look: Look) -> None:
+        path = self._looking.see(look)
+        for container in self.containers.values():
+            if path in {container.path, container.pod}:
+                container.seen(self._reading(container, look.at))
+
+    def _reading(self, container: WatchedContainer, at: float) -> Reading:
+        return self._looking.reading((container.pod, container.path), at)
