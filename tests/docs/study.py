@@ -26,7 +26,7 @@ GROWTH = {
     "factor 1": (_FACTORS, "stalls-1"),
     "page cache": ("the_same_page_cache_makes_room_where_nothing_protects_it_v1.36-none", "fills-guaranteed"),
 }
-"""A program that is the same but for its memory.high or its kind of memory: a part of its case's folder, and its pod."""
+"""A program that is the same but for its memory.high or its kind of memory: a part of its case's folder, its pod."""
 
 SHORTAGE = {
     "whole_node.py-v1.36-none": "None",
