@@ -96,11 +96,14 @@ class Manager:
             raise
 
     def _subscribed(self) -> socket.socket:
-        """The connection, on which jobs that end are told."""
+        """The connection, on which jobs that end are told.
+
+        systemd tells that to whoever asked for the job (core/dbus-job.c, bus_job_send_removed_signal). To somebody who
+        has called Subscribe it tells every change of every unit as well, which the bus has to carry.
+        """
         bus = self._socket or self._connected()
         if not self._is_subscribed:
             self._call(BUS, "AddMatch", "s", (JOBS,))
-            self._call(MANAGER, "Subscribe")
             self._is_subscribed = True
         return bus
 

@@ -67,7 +67,7 @@ class SystemdOnASocket:
         while data := connection.recv(CHUNK):
             for message in parser.feed(data):
                 method = message.header.fields[HeaderFields.member]
-                if method not in {"Hello", "AddMatch", "Subscribe"}:
+                if method not in {"Hello", "AddMatch"}:
                     self.asked.append([method, *message.body])
                     if self.hangs_up:
                         return
