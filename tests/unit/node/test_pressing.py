@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from memqos.model.knob import MAX, Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.pressing import Aim
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
+from tests.unit.node.fakes import FACTS
 from tests.unit.node.pressed import MOUNTED, PressedBench
 
 MODULE = chapter("protection")
@@ -94,6 +96,16 @@ def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected,
 
     assert [one.verdict for one in kept] == [expected]
     assert kept[0].expected == "at least 49807360 (50331648 before, less 262144 for each CPU)"
+
+
+def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(tmp_path):
+    """On 97 CPUs that is more than half of 48 MiB."""
+    name = MODULE.test_every_request_is_kept_as_memory_min
+    findings = findings_of(name, KUBELETS["v1.27"], tmp_path, PressedBench(node=replace(FACTS, cpus=97)))
+
+    assert {one.why_not for one in findings if one.knob == "memory.current"} == {
+        "of 50331648 bytes in use 97 CPUs may have charged 25427968 ahead"
+    }
 
 
 class WaitsForTheDisk(PressedBench):

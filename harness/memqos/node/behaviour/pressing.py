@@ -75,6 +75,7 @@ class Pressed(Together):
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         if self.squeeze.dirty:
             why = why or gave_way_meanwhile(container, counts)
+        why = why or _charged_ahead(counts, self.squeeze.cpus)
         return container.course.keeps(
             counts.usage, since=self.squeeze.since, cpus=self.squeeze.cpus, why_not=self._broken(why)
         )
@@ -86,8 +87,9 @@ class Pressed(Together):
         return self._gives_way(container, counts, why)
 
     def _gives_way(self, container: WatchedContainer, counts: Effective, why_not: str) -> Finding:
-        squeeze = self.squeeze
-        return container.course.gives_way(counts.usage, since=squeeze.since, cpus=squeeze.cpus, why_not=why_not)
+        cpus, since = self.squeeze.cpus, self.squeeze.since
+        why = why_not or _charged_ahead(counts, cpus)
+        return container.course.gives_way(counts.usage, since=since, cpus=cpus, why_not=why)
 
     def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
         """Together they lost memory, and kept all that what stands above them protects.
@@ -109,7 +111,9 @@ class Pressed(Together):
         """What counts of each, and why nothing can be expected of their parts, "" if it can."""
         counted = [self._counted(pod) for pod in pods]
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
-        return counted, self._broken(f"not a part of it is protected: {_told(whole[0])}" if whole else "")
+        ahead = [why for _, counts in counted if (why := _charged_ahead(counts, self.squeeze.cpus))]
+        why_not = f"not a part of it is protected: {_told(whole[0])}" if whole else "".join(ahead[:1])
+        return counted, self._broken(why_not)
 
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
@@ -232,6 +236,13 @@ def mostly_protected(counts: Effective) -> str:
     """Why such a container need not lose memory, "" for one of which no more than half is protected."""
     kept = max(_amount(counts.min, counts.usage), _amount(counts.low, counts.usage))
     return "" if 2 * kept <= counts.usage else f"more than half of it is protected: {_told(counts)}"
+
+
+def _charged_ahead(counts: Effective, cpus: int) -> str:
+    """Why what a container lost cannot be told where so many CPUs may have charged ahead for it; "" if it can be."""
+    ahead = cpus * SLACK
+    told = f"of {counts.usage} bytes in use {cpus} CPUs may have charged {ahead} ahead"
+    return told if 2 * ahead > counts.usage else ""
 
 
 def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
