@@ -109,7 +109,7 @@ class _FakeSampling:
         """The same."""
         return self.next(seconds=0)
 
-    def follow(self, name: str, path: str) -> None:
+    def follow(self, name: str, path: str, *, patient: str) -> None:  # noqa: ARG002 - nothing waits here
         """Say what this file has from now on."""
         self._followed[name] = path, 0
 

@@ -45,8 +45,11 @@ class Sampling(Protocol):
         """What was said since the last call, with a look that is made now. DeadlineError if it is not made in time."""
         ...
 
-    def follow(self, name: str, path: str) -> None:
-        """From now on, say what this file has, and what is appended to it, under this name."""
+    def follow(self, name: str, path: str, *, patient: str) -> None:
+        """From now on, say what this file has, and what is appended to it, under this name.
+
+        A line is said as soon as it is there; one that has the text `patient` in it, at the next look (0.1 s at most).
+        """
         ...
 
     def write(self, fifo: str, line: str) -> None:
@@ -144,9 +147,9 @@ class _Conversation:
                 self._hear()
         return self.next(seconds=0)
 
-    def follow(self, name: str, path: str) -> None:
+    def follow(self, name: str, path: str, *, patient: str) -> None:
         """See the port."""
-        self.tell("tail", name, path)
+        self.tell("tail", name, path, patient)
 
     def write(self, fifo: str, line: str) -> None:
         """See the port."""

@@ -10,6 +10,7 @@ from typing import NoReturn
 from memqos.errors import MachineryError
 
 __all__ = [
+    "STEP",
     "Done",
     "ErrorLine",
     "ExitLine",
@@ -21,6 +22,9 @@ __all__ = [
     "parse_report",
     "progress",
 ]
+
+STEP = '"step'
+"""What a line has that says how far a command is, in every form of log, and no other line has."""
 
 _LONGEST_SHOWN = 200
 # Time stamp, stream, tag and text: kubelet's log format, which CRI runtimes write.

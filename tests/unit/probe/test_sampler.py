@@ -103,7 +103,7 @@ def test_bytes_that_are_no_text_arrive_as_escapes(sampler, pod):
 def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, pod, tmp_path):
     log = tmp_path / "log"
     with sampler.open([POD], FILES) as sampling:
-        sampling.follow("web/app", str(log))
+        sampling.follow("web/app", str(log), patient="step")
         sampling.look(deadline=soon())
         log.write_text("one\ntw")
         heard = until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
@@ -115,19 +115,33 @@ def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, p
     assert {one.name for one in heard if isinstance(one, Appended)} == {"web/app"}
 
 
-def test_what_is_appended_is_heard_without_waiting_for_the_clock(sampler, pod, tmp_path):
+def test_a_line_that_may_not_wait_is_heard_before_the_clock_and_those_before_it_with_it(sampler, pod, tmp_path):
     log = tmp_path / "log"
-    log.write_text("one\n")
+    log.write_text("begun\n")
     with sampler.open([POD], FILES) as sampling:
         sampling.tell("every", "600000")
-        sampling.follow("web/app", str(log))
+        sampling.follow("web/app", str(log), patient="step")
         sampling.look(deadline=soon())
         (pod / "memory.current").write_text("8192\n")
-        with log.open("a") as file:
-            file.write("two\n")
+        for line in ("step 1\nstep 2\n", "step 3\n", "done\n"):
+            with log.open("a") as file:
+                file.write(line)
         heard = until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
         assert changes(heard, pod) == {"memory.current": "8192\n"}
-        assert [one.text for one in heard if isinstance(one, Appended)] == ["two\n"]
+        assert "".join(one.text for one in heard if isinstance(one, Appended)) == "step 1\nstep 2\nstep 3\ndone\n"
+
+
+def test_lines_that_may_wait_wake_nobody(sampler, pod, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("begun\n")
+    with sampler.open([POD], FILES) as sampling:
+        sampling.tell("every", "600000")
+        sampling.follow("web/app", str(log), patient="step")
+        sampling.look(deadline=soon())
+        with log.open("a") as file:
+            file.write("step 1\n")
+        assert not sampling.next(seconds=0.2)
+        assert [one.text for one in sampling.look(deadline=soon()) if isinstance(one, Appended)] == ["step 1\n"]
 
 
 def test_lines_go_to_a_fifo_and_one_that_nobody_reads_is_told(sampler, pod, tmp_path):

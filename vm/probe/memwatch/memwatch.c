@@ -5,15 +5,16 @@
  *
  *   tree FOLDER FILE...   watch this folder and all folders below it, now and later; of each, these files; one with
  *                         a ~ before it is read once a second at most
- *   tail NAME PATH        say what is appended to this file, once it is there
+ *   tail NAME PATH PATIENT  say what is appended to this file, once it is there; lines that have this text in them
+ *                         wait for the clock
  *   to PATH TEXT          write this text as a line to a FIFO that somebody reads
  *   every MS              look at least this often (100 ms unless told)
  *   look NUMBER           look now, and say so with this number behind everything that was seen
  *
  * It looks whenever the kernel tells of a change in memory.events, memory.swap.events or cgroup.events, when tasks stall
- * for memory (a trigger of memory.pressure), when a folder comes or goes, when something is appended to a file that is
- * followed, and by the clock. The program is locked in memory, runs before all others, and is the last that the kernel
- * would kill; what nobody reads waits in memory.
+ * for memory (a trigger of memory.pressure), when a folder comes or goes, when a line is appended to a file that is
+ * followed and may not wait, and by the clock. The program is locked in memory, runs before all others, and is the last
+ * that the kernel would kill; what nobody reads waits in memory.
  *
  * Each line has "at" (seconds, monotonic) and "lost" (lines that did not fit). The others:
  *
@@ -46,11 +47,9 @@
 /* Between two looks that the kernel asks for, in seconds: a counter may rise thousands of times a second. */
 #define LEAST_APART 0.01
 
-/* Between a look and one that an appended line asks for: a program may write a line for each step that it takes. */
-#define APPENDED_APART 0.03
-
 struct tail {
-	char name[PATH_MAX], path[PATH_MAX];
+	char name[PATH_MAX], path[PATH_MAX], patient[256];
+	off_t seen; /* up to where it has no line that may not wait */
 	int fd;
 };
 
@@ -69,7 +68,7 @@ static void failed(const char *what, const char *path)
 	end_line();
 }
 
-static void add_tail(const char *name, const char *path)
+static void add_tail(const char *name, const char *path, const char *patient)
 {
 	struct tail *tail = tail_count < MAX_TAILS ? calloc(1, sizeof *tail) : NULL;
 
@@ -79,6 +78,7 @@ static void add_tail(const char *name, const char *path)
 	}
 	snprintf(tail->name, sizeof tail->name, "%s", name);
 	snprintf(tail->path, sizeof tail->path, "%s", path);
+	snprintf(tail->patient, sizeof tail->patient, "%s", patient);
 	tail->fd = -1;
 	tails[tail_count++] = tail;
 }
@@ -104,13 +104,38 @@ static void read_tails(void)
 	}
 }
 
-/* Which file it was does not matter: all of them are read. */
-static void skip_appended(void)
+/* Whether a file has a line that has not been looked at and may not wait; what is no whole line may not. */
+static int is_urgent(struct tail *tail)
+{
+	static char text[65536];
+	off_t said = tail->fd < 0 ? 0 : lseek(tail->fd, 0, SEEK_CUR);
+	ssize_t length;
+
+	if (tail->seen < said)
+		tail->seen = said;
+	while (tail->fd >= 0 && (length = pread(tail->fd, text, sizeof text - 1, tail->seen)) > 0) {
+		char *rest = text, *line;
+
+		text[length] = '\0';
+		tail->seen += length;
+		while ((line = strsep(&rest, "\n")))
+			if (*line && !strstr(line, tail->patient))
+				return 1;
+	}
+	return 0;
+}
+
+/* Whether what was appended asks for a look. Which file it was does not matter: they are few. */
+static int asks_for_look(void)
 {
 	char skipped[4096];
+	int asks = 0;
 
 	while (read(appended, skipped, sizeof skipped) > 0)
 		;
+	for (int i = 0; i < tail_count; i++)
+		asks |= is_urgent(tails[i]);
+	return asks;
 }
 
 /* A FIFO without a reader is an error now, and no reason to wait. */
@@ -145,8 +170,8 @@ static void obey(char *line)
 		words[count++] = strsep(&rest, "\t");
 	if (count > 2 && !strcmp(words[0], "tree"))
 		watch_tree(words[1], count - 2, words + 2);
-	else if (count == 3 && !strcmp(words[0], "tail"))
-		add_tail(words[1], words[2]);
+	else if (count == 4 && !strcmp(words[0], "tail"))
+		add_tail(words[1], words[2], words[3]);
 	else if (count == 3 && !strcmp(words[0], "to"))
 		write_line(words[1], words[2]);
 	else if (count == 2 && !strcmp(words[0], "look"))
@@ -197,7 +222,7 @@ static void come_first(void)
 int main(void)
 {
 	static struct pollfd fds[MAX_FDS];
-	double next = now(), last = 0;
+	double next = now();
 
 	signal(SIGPIPE, SIG_IGN);
 	come_first();
@@ -217,17 +242,13 @@ int main(void)
 			return 0;
 		for (int i = 3; i < count; i++)
 			happened |= fds[i].revents != 0;
-		if (fds[2].revents) {
-			skip_appended();
-			if (next > last + APPENDED_APART)
-				next = last + APPENDED_APART;
-		}
+		if (fds[2].revents)
+			happened |= asks_for_look();
 		if (happened || now() >= next) {
 			find_new();
 			sample(happened ? "event" : "clock");
 			read_tails();
-			last = now();
-			next = last + period_ms / 1000.0;
+			next = now() + period_ms / 1000.0;
 		}
 		if (waiting() && flush_output())
 			return 0;

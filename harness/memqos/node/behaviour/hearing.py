@@ -16,6 +16,7 @@ from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
 from memqos.probe.sampler import Sampling
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target, checked
+from memqos.workload.report import STEP
 
 __all__ = ["CALL_SECONDS", "WATCH_SECONDS", "Hearing"]
 
@@ -51,7 +52,7 @@ class Hearing:
     def add(self, container: WatchedContainer, log_path: str) -> None:
         """From now on this container is told what is said of it, and what comes into its log."""
         self.containers[container.key] = container
-        self._sampling.follow(container.key, log_path)
+        self._sampling.follow(container.key, log_path, patient=STEP)
 
     def begin(self) -> None:
         """Take what all of them are now: from here on they are known to run, whatever their workloads say."""
