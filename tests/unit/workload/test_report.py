@@ -1,10 +1,12 @@
 import contextlib
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.errors import MachineryError
+from memqos.workload import report
 from memqos.workload.report import (
     Done,
     ErrorLine,
@@ -33,7 +35,11 @@ def test_every_kind_of_line() -> None:
         + '{"event":"step","ms":6.0,"command":5,"verb":"hold"}\n'
         + '{"event":"exit","ms":7.0,"command":6,"code":3}\n'
     )
-    assert parse_report(text, source="log") == (
+    lines = parse_report(text, source="log")
+    steps = [isinstance(line, StepLine) for line in lines]
+    assert [report.STEP in line for line in text.splitlines()] == steps
+    assert [report.STEP in json.dumps({"log": line}) for line in text.splitlines()] == steps
+    assert lines == (
         Started(ms=0.009, pid=19346, page_size=4096, lock_errno=0),
         StepLine(ms=1.2, command=1, verb="anon", region=1, bytes=1048576, of=3145728, max_us=4),
         Done(ms=2, command=1, verb="anon", region=1, bytes=3145728),
