@@ -196,6 +196,27 @@ def test_what_only_the_classic_lru_keeps_is_not_observable_of_the_multi_generati
     )
 
 
+class RunsShortEarly(PressedBench):
+    """One of its zones runs short while most of what is left is taken: one pod loses all but 1 MiB then."""
+
+    def _obey(self, fifo, line):
+        if not self.obeyed:
+            path = next(one for one in map(self._path, self.steered.values()) if "besteffort" in str(one))
+            self.spare += self._amount(path, "memory.current") - (1 << 20)
+            self._use(path, 1 << 20)
+        super()._obey(fifo, line)
+
+
+def test_what_was_lost_before_the_last_of_it_is_taken_is_lost_as_well(tmp_path):
+    early = RunsShortEarly(spare=SPARE)
+    name = "test_what_nothing_protects_makes_room_on_the_machine"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.27"], tmp_path, early.node)
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+    # Half of the 48 MiB that nothing protects was to be lost, and 47 were: no more is taken than what is left.
+    assert early.taken == SPARE + (47 << 20)
+
+
 def test_what_can_be_taken_is_free_above_every_low_watermark():
     zones = """\
 Node 0, zone      DMA

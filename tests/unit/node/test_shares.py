@@ -213,6 +213,25 @@ def test_protected_memory_conforms_where_others_are_swapped(kubelet, tmp_path):
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
 
 
+class WaitsForSwap(SwappingBench):
+    """It swaps out what memory.low covers, and counts that, while what others have is being written to swap."""
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        for path in map(self._path, self.steered.values()):
+            self._count_low(path)
+
+
+def test_what_is_swapped_out_while_others_wait_for_the_disk_says_nothing_where_the_kernel_counts_it(tmp_path):
+    findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, WaitsForSwap(ignores="memory.low"))
+
+    assert [(one.subject.rpartition("/")[2], one.knob) for one in findings if one.why_not] == [
+        ("kept-anonymous", "memory.current"),
+        ("kept-anonymous", "memory.swap.current"),
+    ]
+    assert deviating(findings) == set()
+
+
 @pytest.mark.parametrize(
     ("ignores", "wrong"),
     [

@@ -24,6 +24,7 @@ from memqos.node.behaviour.watched import WatchedContainer
 
 __all__ = [
     "Aim",
+    "Before",
     "Pressed",
     "Squeeze",
     "below_limit",
@@ -36,9 +37,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squeeze:
-    """What there was before the pressure, and what the neighbour takes: all in bytes.
+    """What there was before the pressure, and what the neighbour takes at last: all in bytes.
 
-    counts: what counts of each container's protection, by its key in the watch. short: how much of `takes` is not
+    counts: what counts of each container's protection, by its key in the watch. short: how much of what it takes is not
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. cpus: those of the
     machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what
     is unprotected. generations: whether the machine as a whole is short, and reclaims by the multi-generational LRU: it
@@ -55,6 +56,22 @@ class Squeeze:
     past_low: bool = False
     generations: bool = False
     dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What containers used before anybody took memory from them, in bytes by their keys, and when it was seen last."""
+
+    usage: Mapping[str, int]
+    at: float
+
+    @classmethod
+    def of(cls, containers: Sequence[WatchedContainer]) -> Before:
+        """What these use now; at: seconds of the machine's clock."""
+        return cls(
+            usage={one.key: one.last_usage(one.path) for one in containers},
+            at=max(one.samples[-1].reading.at for one in containers),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +154,12 @@ class Pressed(Together):
         """Nothing of it was killed, and it runs."""
         return self._course(pod).lives()
 
+    def swaps_nothing(self, pod: str) -> Finding:
+        """Nothing of it was swapped out; not observable where `keeps` is not, while others are being written."""
+        container, counts = self._counted(pod)
+        why = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
+        return container.course.swaps_nothing(why_not=self._broken(why))
+
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
         return self._course(pod).stays(file, key, why_not=self._broken())
@@ -180,21 +203,25 @@ def squeeze_of(
     neighbour: WatchedContainer,
     aim: Aim,
     *,
+    before: Before,
     recursive: bool,
     spare: int | None = None,
     generations: bool = False,
     dirty: bool = False,
 ) -> Squeeze:
-    """How much the neighbour takes for others to be short of so much.
+    """How much the neighbour takes for others to be short of so much, with what they have lost already.
 
     recursive: whether cgroups are mounted with memory_recursiveprot. spare: bytes that the whole machine has to give,
     where that is what runs short; None where it is kubepods. generations: how the machine reclaims. dirty: whether
     others were left to write to the disk later. UsageError if kubepods is to run short and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
-    usage = {(one.premises.pod.uid, one.premises.planned.name): one.last_usage(one.path) for one in containers}
+    now, others = Before.of(containers).usage, [one for one in containers if one is not neighbour]
+    lost = sum(max(0, before.usage[one.key] - now[one.key]) for one in others)
+    usage = {(one.premises.pod.uid, one.premises.planned.name): before.usage[one.key] for one in others}
     # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
-    usage[neighbour.premises.pod.uid, neighbour.premises.planned.name] += max(0, free)
+    its_own = neighbour.premises.pod.uid, neighbour.premises.planned.name
+    usage[its_own] = now[neighbour.key] + max(0, free)
     subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
     sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
     counts: dict[str, Effective] = {}
@@ -205,9 +232,9 @@ def squeeze_of(
     short = aim.of([found for key, found in counts.items() if key != neighbour.key])
     return Squeeze(
         counts=counts,
-        takes=free + short,
+        takes=free + max(0, short - lost),
         short=short,
-        since=max(one.samples[-1].reading.at for one in containers),
+        since=before.at,
         cpus=kubelet.node.cpus,
         past_low=aim.past_low,
         generations=generations and spare is not None,

@@ -26,7 +26,7 @@ from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
 from memqos.node.behaviour.pacing import Paces, turns_of
 from memqos.node.behaviour.premises import Premises
-from memqos.node.behaviour.pressing import Aim, Pressed, squeeze_of
+from memqos.node.behaviour.pressing import Aim, Before, Pressed, squeeze_of
 from memqos.node.behaviour.scarce import by_generations, spare
 from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
 from memqos.node.behaviour.watched import Awaited, WatchedContainer
@@ -134,15 +134,17 @@ class Watch:
 
         What it takes beyond is half of what nothing protects from it, or what `Aim` says of past_low, all_lose, besides
         and short. whole_node: take what the machine has left instead, which is little where it is `scarce`. dirty:
-        leave page cache as the pods wrote it, which is written to the disk first otherwise. Returns when it is done.
+        what the pods have is to be written before anybody can take it: page cache is left as they wrote it, and written
+        to the disk first otherwise; or it is anonymous. Returns when it is done.
         UsageError for a workload that takes no commands, and without a limit.
         """
         grows, everyone = self.container(neighbour), self._all_done()
         if not dirty:
             self._hearing.write_back()
+        before = Before.of(everyone)
         if whole_node:
             # Programs of the runtime that come and go change what is free by as much as is short: little is left to
-            # guess where most of it is taken already.
+            # guess where most of it is taken already. One zone may run short before, and reclaim begin there.
             grows.do(Anon(size=self._spare() * 7 // 8))
             grows.until_done()
         squeeze = squeeze_of(
@@ -151,6 +153,7 @@ class Watch:
             everyone,
             grows,
             Aim(past_low=past_low, all_lose=all_lose, besides=besides, short=short),
+            before=before,
             recursive=self._hierarchy.is_recursive,
             spare=self._spare() if whole_node else None,
             generations=whole_node and by_generations(self._target),
