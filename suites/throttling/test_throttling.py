@@ -41,19 +41,32 @@ PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 @pytest.fixture(scope="module")
 def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """One program that stalls, one that can make room, and one that gives back what it took, beside each other."""
+    """What became, beside each other, of one program that stalls, one that can make room, and one that frees in time.
+
+    And when the last one had given back what it took; it has taken most of it again since.
+    """
     pods = [qos_catalog.pod(name) for name in ["stalls", "rewrites", "obeys"]]
     with (
         qos_scene(qos_kubelet),
         qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
     ):
-        yield watch
+        stalled = watch.container("stalls").until(stalls())
+        written = watch.container("rewrites").until_done()
+        obeys = watch.container("obeys")
+        obeys.exceed_high()
+        obeys.until_done()
+        obeys.do(Free())
+        obeys.until_done()
+        freed = obeys.now
+        obeys.stay_below_high()
+        return stalled, written, obeys.until_done(), freed
 
 
 @pytest.fixture(scope="module")
 def stalled(side_by_side):
     """What became of the pod stalls, until it had waited for long."""
-    return side_by_side.container("stalls").until(stalls())
+    course, *_ = side_by_side
+    return course
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +165,7 @@ def test_the_formula_of_1_27_lets_the_same_program_come_to_its_end(by_factor, qo
 @pytest.mark.claim("throttling/page-cache-is-reclaimed")
 def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
     """A program that writes far more than memory.high gets through: its page cache makes room."""
-    course = side_by_side.container("rewrites").until_done()
+    _, course, *_ = side_by_side
 
     qos_evidence.settle(
         course.premises,
@@ -223,14 +236,7 @@ def test_the_stall_is_one_of_the_whole_container(stalled, qos_evidence):
 @pytest.mark.claim("throttling/recovers")
 def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
     """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
-    container = side_by_side.container("obeys")
-    container.exceed_high()
-    container.until_done()
-    container.do(Free())
-    container.until_done()
-    freed = container.now
-    container.stay_below_high()
-    course = container.until_done()
+    *_, course, freed = side_by_side
 
     qos_evidence.settle(
         course.premises,

@@ -1,6 +1,5 @@
 """The chapters of behaviour as modules, so that their tests can be called on a kernel in miniature."""
 
-import contextlib
 import importlib.util
 import inspect
 from pathlib import Path
@@ -49,26 +48,8 @@ def given_to(function):
 
 def called(function, given):
     """A test, or a fixture, with those of these that it asks for, and with the scenes that are not among them."""
-    with contextlib.ExitStack() as stack:
-        scenes = {
-            name: stack.enter_context(seen(scene, given))
-            for name, scene in scenes_of(function).items()
-            if name not in given
-        }
-        return function(**{name: value for name, value in {**given, **scenes}.items() if name in given_to(function)})
-
-
-@contextlib.contextmanager
-def seen(scene, given):
-    """What a scene gives to who looks at it, until that one is done."""
-    made = called(scene, given)
-    if not inspect.isgenerator(made):
-        yield made
-        return
-    try:
-        yield next(made)
-    finally:
-        made.close()
+    scenes = {name: called(scene, given) for name, scene in scenes_of(function).items() if name not in given}
+    return function(**{name: value for name, value in {**given, **scenes}.items() if name in given_to(function)})
 
 
 def pods(*names):

@@ -115,33 +115,37 @@ def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, p
     assert {one.name for one in heard if isinstance(one, Appended)} == {"web/app"}
 
 
-def test_a_line_that_may_not_wait_is_heard_before_the_clock_and_those_before_it_with_it(sampler, pod, tmp_path):
+@pytest.fixture
+def followed(sampler, pod, tmp_path):
+    """A sampling whose clock stands still, and a log that it follows, in which steps may wait."""
     log = tmp_path / "log"
     log.write_text("begun\n")
-    with sampler.open([POD], FILES) as sampling:
+    with sampler.open([POD], FILES) as sampling, log.open("a", buffering=1) as file:
         sampling.tell("every", "600000")
         sampling.follow("web/app", str(log), patient="step")
         sampling.look(deadline=soon())
-        (pod / "memory.current").write_text("8192\n")
-        for line in ("step 1\nstep 2\n", "step 3\n", "done\n"):
-            with log.open("a") as file:
-                file.write(line)
-        heard = until(sampling, lambda said: any(isinstance(one, Appended) for one in said))
-        assert changes(heard, pod) == {"memory.current": "8192\n"}
-        assert "".join(one.text for one in heard if isinstance(one, Appended)) == "step 1\nstep 2\nstep 3\ndone\n"
+        yield sampling, file
 
 
-def test_lines_that_may_wait_wake_nobody(sampler, pod, tmp_path):
-    log = tmp_path / "log"
-    log.write_text("begun\n")
-    with sampler.open([POD], FILES) as sampling:
-        sampling.tell("every", "600000")
-        sampling.follow("web/app", str(log), patient="step")
-        sampling.look(deadline=soon())
-        with log.open("a") as file:
-            file.write("step 1\n")
-        assert not sampling.next(seconds=0.2)
-        assert [one.text for one in sampling.look(deadline=soon()) if isinstance(one, Appended)] == ["step 1\n"]
+def appended(said) -> str:
+    return "".join(one.text for one in said if isinstance(one, Appended))
+
+
+def test_a_line_that_may_not_wait_is_heard_before_the_clock_and_those_before_it_with_it(followed, pod):
+    sampling, log = followed
+    (pod / "memory.current").write_text("8192\n")
+    for line in ("step 1\n", "step 2\n", "done\n"):
+        log.write(line)
+    heard = until(sampling, lambda said: "done" in appended(said))
+    assert changes(heard, pod) == {"memory.current": "8192\n"}
+    assert appended(heard) == "step 1\nstep 2\ndone\n"
+
+
+def test_lines_that_may_wait_wake_nobody(followed):
+    sampling, log = followed
+    log.write("step 1\n")
+    assert not sampling.next(seconds=0.2)
+    assert appended(sampling.look(deadline=soon())) == "step 1\n"
 
 
 def test_lines_go_to_a_fifo_and_one_that_nobody_reads_is_told(sampler, pod, tmp_path):
