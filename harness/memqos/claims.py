@@ -19,6 +19,8 @@ FILE_NAME = "claims.toml"
 NEEDS: Mapping[str, str] = {
     "swap": "the machine has swap and its kernel counts it in memory.swap.max",
     "small swap": "the machine has swap, and so little that a program fills it within seconds",
+    "roomy shares": "the machine's swap is a fifth of its memory or more, so that shares hold what programs need there",
+    "scant shares": "the machine's swap is one and a half times its memory or less, so that a share can be used up",
     "noswap": "the kernel knows the mount option noswap of tmpfs",
     "zswap": "the kernel can keep what is swapped out compressed in memory, and limit it by memory.zswap.max",
     "zswap writeback": "the same, and memory.zswap.writeback keeps it from the swap device",
@@ -27,6 +29,7 @@ NEEDS: Mapping[str, str] = {
     "no bare scope": "no such scope is between a pod and its containers",
     "psi": "the kernel measures pressure (memory.pressure can be read)",
     "zones": "the machine has two NUMA zones or more",
+    "two zones": "the machine has two NUMA zones, as the kubelet's reservedMemory is for",
     "far zone": "the machine has a NUMA zone with memory and no CPUs",
     "three zones": "the machine has three NUMA zones or more",
     "distances": "the machine has a NUMA zone with CPUs, one near to it, and one that is farther from it",

@@ -4,9 +4,9 @@
     pod no-swap            64 Mi        max
       container app        64 Mi        0, since the pod is Guaranteed           40 Mi anonymous, 48 Mi of file
     pod limited-swap       96 Mi        max
-      container app        96 Mi        request / memory of the node * swap      144 Mi anonymous
+      container app        96 Mi        request / memory of the node * swap      256 Mi anonymous
     pod limited-swap-half  72 Mi        max
-      container app        72 Mi        half of that                             104 Mi anonymous
+      container app        72 Mi        half of that                             144 Mi anonymous
     pod wants-swap         32 Mi        max
       container app        32 Mi        request / memory of the node * swap      64 Mi anonymous
     pod wants-swap-equal   32 Mi        max

@@ -52,6 +52,8 @@ def test_a_small_node_lacks_swap_and_zones():
         ("zones", "two-zones"),
         ("far zone", "far-memory"),
         ("three zones", "four-zones"),
+        ("roomy shares", "two-zones"),
+        ("two zones", "two-zones"),
     ],
 )
 def test_a_machine_of_our_own_says_the_topology_that_would_do(need, topology):
@@ -60,3 +62,29 @@ def test_a_machine_of_our_own_says_the_topology_that_would_do(need, topology):
 
     assert own.why_not(need) == f"{there.why_not(need)}: try --topology {topology}"
     assert "topology" not in there.why_not(need)
+
+
+@pytest.mark.parametrize(
+    ("swap", "roomy", "scant"),
+    [
+        (409 << 20, "shares of 409 MiB of swap, of a machine with 2048 MiB of memory, hold too little", ""),
+        (410 << 20, "", ""),
+        (3 << 30, "", ""),
+        (
+            (3 << 30) + 4096,
+            "",
+            "no program of this claim uses up its share of 3072 MiB of swap, of a machine with 2048 MiB of memory",
+        ),
+    ],
+)
+def test_shares_of_the_swap_are_of_use_where_swap_and_memory_fit(swap, roomy, scant):
+    node = Bench(node=dataclasses.replace(FACTS, swap=swap)).node
+
+    assert (node.why_not("roomy shares"), node.why_not("scant shares")) == (roomy, scant)
+
+
+@pytest.mark.parametrize(("zones", "why"), [(1, "are 1"), (2, ""), (3, "are 3")])
+def test_two_zones_are_neither_one_nor_three(zones, why):
+    node = Bench(node=dataclasses.replace(FACTS, zones=(FACTS.zones * 2)[:zones])).node
+
+    assert node.why_not("two zones") == (f"the NUMA zones of the machine {why}, and not two" if why else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from memqos.engine.cgroup.zonelist import fallback
 from memqos.model.node import CgroupVersion, NodeFacts
@@ -14,7 +15,10 @@ __all__ = ["lacking"]
 _WOULD_DO = {
     "swap": "--topology two-zones",
     "small swap": "--topology small-swaps",
+    "roomy shares": "--topology two-zones",
+    "scant shares": "--topology two-zones",
     "zones": "--topology two-zones",
+    "two zones": "--topology two-zones",
     "far zone": "--topology far-memory",
     "three zones": "--topology four-zones",
     "distances": "--topology four-zones",
@@ -25,6 +29,13 @@ _WOULD_DO = {
 
 SMALL_SWAP = 128 << 20
 """Bytes: what a program under emulation fills in a minute."""
+
+ROOMY, SCANT = Fraction(1, 5), Fraction(3, 2)
+"""Swap as a part of memory, which is the part that a container with LimitedSwap may swap of what it requests.
+
+With a fifth and more the programs that are to get through with their share do so, which want up to a sixth of their
+request beyond their limit. With one and a half and less those do not that are to use it up: they want twice as much.
+"""
 
 NOSWAP_SINCE = (6, 4)
 """The kernel from which on the kubelet takes noswap for known without trying (kubelet pkg/util/swap)."""
@@ -41,6 +52,9 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "small swap": not 0 < node.swap <= SMALL_SWAP
         and f"the machine has {node.swap >> 20} MiB of swap, and not some up to {SMALL_SWAP >> 20}",
+        "roomy shares": node.swap < ROOMY * node.memory and f"shares of {_swap_of(node)}, hold too little",
+        "scant shares": node.swap > SCANT * node.memory
+        and f"no program of this claim uses up its share of {_swap_of(node)}",
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
         and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
@@ -48,6 +62,8 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "no bare scope": bare_scope and f"{runtime.name} keeps containers below a scope without protection",
         "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
+        "two zones": len(node.zones) != 2  # noqa: PLR2004
+        and f"the NUMA zones of the machine are {len(node.zones)}, and not two",
         "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",
         "three zones": len(node.zones) < 3  # noqa: PLR2004
         and "the machine has fewer than three NUMA zones",
@@ -77,6 +93,10 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     }
     why = lacks[need] or ""
     return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
+
+
+def _swap_of(node: NodeFacts) -> str:
+    return f"{node.swap >> 20} MiB of swap, of a machine with {node.memory >> 20} MiB of memory"
 
 
 def _kernel(release: str) -> tuple[int, ...]:
