@@ -4,12 +4,7 @@
     pod over-limit       max                        64 Mi        0
       container app      51.2 to 59.2 Mi, or max    64 Mi        0        96 Mi in steps of 1 Mi
     pod stalls           max                        48 Mi        0
-      container app      19.2 Mi or 23.2 Mi         24 Mi        0        40 Mi in steps of 256 Ki
-    pod rewrites         max                        48 Mi        0
-      container app      19.2 Mi                    24 Mi        0        48 Mi of page cache
-    pod obeys            max                        48 Mi        0
-      container app      19.2 Mi                    24 Mi        0        a bit above memory.high, then nothing, then
-                                                                          three quarters of it
+      container app      19.2 to 23.2 Mi, or max    24 Mi        0        40 Mi in steps of 256 Ki
     pod swaps-over-high  max                        48 Mi        0
       container app      46.4 Mi                    48 Mi        0        50 Mi, of which it may swap 8 Mi
     pod grows-together   35.2 Mi                    48 Mi        0
@@ -33,40 +28,10 @@ a page instead of a batch of 64.
 import pytest
 
 from memqos import Knob
-from memqos.testing import Free, either, ended, rises, stalls
+from memqos.testing import either, ended, rises, stalls
 
 FACTORS = ["0.4", "0.6", "0.8", "0.9", "1"]
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
-
-
-@pytest.fixture(scope="module")
-def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became, beside each other, of one program that stalls, one that can make room, and one that frees in time.
-
-    And when the last one had given back what it took; it has taken most of it again since.
-    """
-    pods = [qos_catalog.pod(name) for name in ["stalls", "rewrites", "obeys"]]
-    with (
-        qos_scene(qos_kubelet),
-        qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
-    ):
-        stalled = watch.container("stalls").until(stalls())
-        written = watch.container("rewrites").until_done()
-        obeys = watch.container("obeys")
-        obeys.exceed_high()
-        obeys.until_done()
-        obeys.do(Free())
-        obeys.until_done()
-        freed = obeys.now
-        obeys.stay_below_high()
-        return stalled, written, obeys.until_done(), freed
-
-
-@pytest.fixture(scope="module")
-def stalled(side_by_side):
-    """What became of the pod stalls, until it had waited for long."""
-    course, *_ = side_by_side
-    return course
 
 
 @pytest.fixture(scope="module")
@@ -132,20 +97,6 @@ def test_without_memory_high_the_program_is_killed_at_memory_max(killed, qos_evi
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22")
-@pytest.mark.claim("throttling/stall")
-def test_a_program_between_high_and_max_stalls(stalled, qos_evidence):
-    """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
-    qos_evidence.settle(
-        stalled.premises,
-        stalled.waits(),
-        stalled.grows_as_delayed(),
-        stalled.stays("memory.events", "max"),
-        *stalled.lives(),
-    )
-
-
-@pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("throttling/slowed-to-the-end")
 def test_the_formula_of_1_27_lets_the_same_program_come_to_its_end(by_factor, qos_evidence):
@@ -157,20 +108,6 @@ def test_the_formula_of_1_27_lets_the_same_program_come_to_its_end(by_factor, qo
         slowed.rises("memory.events", "high"),
         slowed.grows_as_delayed(),
         *slowed.is_killed(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22")
-@pytest.mark.claim("throttling/page-cache-is-reclaimed")
-def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
-    """A program that writes far more than memory.high gets through: its page cache makes room."""
-    _, course, *_ = side_by_side
-
-    qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "high"),
-        *course.gets_through(),
     )
 
 
@@ -215,35 +152,6 @@ def test_a_factor_of_one_slows_nothing(by_factor, qos_evidence):
         course.premises,
         course.stays("memory.events", "high"),
         *course.is_killed(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22")
-@pytest.mark.claim("throttling/nobody-gets-on")
-def test_the_stall_is_one_of_the_whole_container(stalled, qos_evidence):
-    """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
-    qos_evidence.settle(
-        stalled.premises,
-        stalled.rises("memory.pressure", "some total"),
-        stalled.rises("memory.pressure", "full total"),
-        stalled.still_runs(),
-    )
-
-
-@pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22")
-@pytest.mark.claim("throttling/recovers")
-def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
-    """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
-    *_, course, freed = side_by_side
-
-    qos_evidence.settle(
-        course.premises,
-        course.rises("memory.events", "high"),
-        course.rises_no_more("memory.events", "high", since=freed),
-        course.finishes(),
-        course.still_runs(),
     )
 
 

@@ -16,7 +16,7 @@ from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import course, files, sample
 from tests.unit.node.zoned import UNBOUNDED
 
-MODULE, THREADS = chapter("throttling"), chapter("throttling", "threads")
+MODULE, STALLING = chapter("throttling"), chapter("throttling", "stalling")
 
 
 class NoPodHigh(MemoryBench):
@@ -73,8 +73,9 @@ def fixtures(bench, kubelet, evidence):
 
 def findings_of(bench, name, kubelet, folder, **given):
     evidence, notes = evidence_in(folder)
+    function = getattr(MODULE, name, None) or getattr(STALLING, name)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever ends a test of a suite
-        called(getattr(MODULE, name), fixtures(bench, kubelet, evidence) | given)
+        called(function, fixtures(bench, kubelet, evidence) | given)
     return {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES}
 
 
@@ -118,13 +119,9 @@ def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubele
     ids=["one-pays-for-all", "none-pays"],
 )
 def test_a_kernel_that_lets_threads_off_deviates(kernel, knobs, tmp_path):
-    evidence, notes = evidence_in(tmp_path)
-    with contextlib.suppress(NonconformanceError, DeadlineError):
-        THREADS.test_each_thread_of_a_program_waits_for_what_it_takes(
-            kernel.node, KUBELETS["v1.22"], CATALOGUE, evidence
-        )
+    name = "test_each_thread_of_a_program_waits_for_what_it_takes"
 
-    assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == knobs
+    assert findings_of(kernel, name, "v1.22", tmp_path) == knobs
 
 
 @pytest.mark.parametrize(
@@ -161,7 +158,6 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
                         "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
     bench = MemoryBench()
     name = "test_the_stall_is_one_of_the_whole_container"
-    monkeypatch.setattr(MODULE, "rises", lambda file, _: MODULE.stalls() if file == "memory.pressure" else None)
 
     assert findings_of(bench, name, "v1.22", tmp_path) == {"memory.pressure"}
 
@@ -261,9 +257,6 @@ def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
             container.halve_limit()
 
 
-ENTERING = chapter("throttling", "entering")
-
-
 class EnteredBench(MemoryBench):
     """Answers an exec with how long its program took: in the container that stalls, and in the one beside it."""
 
@@ -297,9 +290,9 @@ class EnteredBench(MemoryBench):
 )
 def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):
     evidence, notes = evidence_in(tmp_path)
-    function = ENTERING.test_a_program_that_is_started_in_a_throttled_container_is_slow
+    function = STALLING.test_a_program_that_is_started_in_a_throttled_container_is_slow
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-        function(EnteredBench(slow, quick).node, KUBELETS["v1.22"], CATALOGUE, evidence)
+        called(function, fixtures(EnteredBench(slow, quick), "v1.22", evidence))
     [found] = [one for one in notes.findings if one.knob == "memory.pressure"]
 
     assert found.verdict is verdict

@@ -1,0 +1,172 @@
+"""The stall: programs that are above memory.high as the formula of 1.22 has it, side by side.
+
+    cgroup                   memory.high   memory.max   before   program asks for
+    pod stalls               max           48 Mi        0
+      container app          19.2 Mi       24 Mi        0        40 Mi in steps of 256 Ki
+    pod stalls-in-threads    max           48 Mi        0
+      container app          19.2 Mi       24 Mi        17 Mi    23 Mi in four threads
+    pod rewrites             max           48 Mi        0
+      container app          19.2 Mi       24 Mi        0        48 Mi of page cache
+    pod obeys                max           48 Mi        0
+      container app          19.2 Mi       24 Mi        0        a bit above memory.high, then nothing, then three
+                                                                 quarters of it
+    pod entered              max           128 Mi       0
+      container app          51.2 Mi       64 Mi        0        80 Mi in steps of 256 Ki; when it stalls, a second
+                                                                 program takes 2 Mi
+      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 2 Mi
+
+All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
+one's memory.high, and each sleeps for its own.
+
+The kernel notes with each task what it was charged above memory.high, and lets it sleep for that when it returns to
+user space (mm/memcontrol.c, mem_cgroup_handle_over_high): one sleeps beside the other. So while the container stalls
+for four seconds each of four threads waits for one in all, by its own clock: half of the longest sleep. And all grow
+together no faster than the model lets so many tasks grow (`memqos.engine.cgroup.throttle`, fastest_growth), an upper
+bound: what one was charged ahead another one on its CPU may use. How much faster than one thread they are is not
+claimed: what is charged ahead is given back where others run on the CPU meanwhile.
+
+A second program's own clock tells how long it took, so what the runtime needs to start it does not count. The least
+is the model's word (least_wait): a program pays for each batch of 64 pages with a sleep, but for those that another one
+has paid for. How long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page.
+The runtime's own program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12
+with runc 1.3, which may be too much. Where something is killed for that, nothing is said. The second program is given
+up after ten seconds.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+
+from memqos import Knob
+from memqos.testing import Free, either, ended, stalls
+
+PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+STALL = ["stalls", "stalls-in-threads", "entered"]
+
+
+@pytest.fixture(scope="module")
+def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of each pod's program; all tests look at it.
+
+    freed: when obeys had given back what it took; it has taken most of it again since.
+    """
+    pods = [qos_catalog.pod(name) for name in [*STALL, "rewrites", "obeys"]]
+    with (
+        qos_scene(qos_kubelet),
+        qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
+    ):
+        written = watch.container("rewrites").until_done()
+        obeys = watch.container("obeys")
+        obeys.exceed_high()
+        obeys.until_done()
+        obeys.do(Free())
+        obeys.until_done()
+        freed = obeys.now
+        obeys.stay_below_high()
+        obeyed = obeys.until_done()
+
+        slow = [watch.container(name) for name in STALL]
+        watch.until(*(one.sees(either(stalls(), ended())) for one in slow))
+        stalled, in_threads, _ = [one.course for one in slow]
+
+        app, beside = watch.container("entered", "app"), watch.container("entered", "beside")
+        undisturbed = beside.enter()
+        entry = app.enter()
+        entered = app.until(stalls())
+        return SimpleNamespace(
+            stalled=stalled,
+            in_threads=in_threads,
+            written=written,
+            obeyed=obeyed,
+            freed=freed,
+            entered=entered,
+            entry=entry,
+            undisturbed=undisturbed,
+        )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/stall")
+def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
+    """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
+    stalled = side_by_side.stalled
+
+    qos_evidence.settle(
+        stalled.premises,
+        stalled.waits(),
+        stalled.grows_as_delayed(),
+        stalled.stays("memory.events", "max"),
+        *stalled.lives(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/nobody-gets-on")
+def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
+    """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
+    stalled = side_by_side.stalled
+
+    qos_evidence.settle(
+        stalled.premises,
+        stalled.rises("memory.pressure", "some total"),
+        stalled.rises("memory.pressure", "full total"),
+        stalled.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/page-cache-is-reclaimed")
+def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
+    """A program that writes far more than memory.high gets through: its page cache makes room."""
+    course = side_by_side.written
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        *course.gets_through(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/recovers")
+def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
+    """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
+    course, freed = side_by_side.obeyed, side_by_side.freed
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.rises_no_more("memory.events", "high", since=freed),
+        course.finishes(),
+        course.still_runs(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/threads-wait-each")
+def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evidence):
+    """None of them pays for another, and none gets on while the others pay."""
+    course = side_by_side.in_threads
+
+    qos_evidence.settle(
+        course.premises,
+        course.rises("memory.events", "high"),
+        course.each_thread_waits(),
+        course.grows_as_delayed(),
+        *course.lives(),
+    )
+
+
+@pytest.mark.behaviour
+@pytest.mark.kubelet("v1.22")
+@pytest.mark.claim("throttling/entering-is-slow")
+def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
+    """It wants no more than 2 MiB, and sleeps for them."""
+    course, entry, undisturbed = side_by_side.entered, side_by_side.entry, side_by_side.undisturbed
+
+    qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())
