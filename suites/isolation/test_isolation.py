@@ -1,7 +1,7 @@
 """Isolation: how much of its pace a program keeps beside one that takes memory, by its class.
 
     cgroup                 protection, by the revision   before          in each turn
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 208 Mi       the sum of what is below
       pod kept-guaranteed  64 Mi memory.min              48 Mi of cache  reads it, alone and beside the aggressor
       pod kept-burstable   64 Mi memory.min or low       48 Mi of cache  reads it, alone and beside the aggressor
       pod unguarded        nothing                       48 Mi of cache  reads it, alone and beside the aggressor
@@ -38,7 +38,7 @@ def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
     pods = [qos_catalog.pod(name) for name in PODS]
     with (
         qos_scene(qos_kubelet),
-        qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch,
+        qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch,
     ):
         yield watch.disturb("aggressor", *VICTIMS)
 

@@ -1,7 +1,7 @@
 """Protection: which pods keep their page cache when kubepods is full, and a neighbour still takes memory.
 
     cgroup                 protection, by the revision          before          then
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 208 Mi       the sum of what is below
       pod kept-guaranteed  64 Mi memory.min, or nothing         48 Mi of cache
       pod kept-burstable   64 Mi memory.min or low, or nothing  48 Mi of cache
       pod unguarded        nothing, since it is BestEffort      48 Mi of cache
@@ -39,7 +39,7 @@ PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "aggressor"]
 def full(qos_node, qos_kubelet, qos_catalog):
     """The pods under a kubelet that leaves them little memory, all of them watched."""
     pods = [qos_catalog.pod(name) for name in PODS]
-    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         yield watch
 
 

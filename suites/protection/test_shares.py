@@ -1,7 +1,7 @@
 """Shares: what a container keeps of a protection that is not its own alone, and protected memory that might be swapped.
 
     cgroup                 protection                         before             then
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 184 Mi       the sum of what is below
       class Burstable      48 Mi memory.min, of 96 asked for
         pod kept-burstable 64 Mi memory.min: 32 Mi count      48 Mi of cache
         pod kept-less      32 Mi memory.min: 16 Mi count      24 Mi of cache
@@ -9,21 +9,21 @@
       pod aggressor        nothing                            nothing            takes what is left, and 5/6 of the
                                                                                  memory that others can lose
 
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 160 Mi       the sum of what is below
       pod kept-by-pod      64 Mi memory.low
         container app      nothing of its own                 48 Mi of cache
       pod unguarded        nothing, since it is BestEffort    48 Mi of cache
       pod neighbour        nothing                            nothing            what is left, and half of that, or
                                                                                  3/4 where two can lose
 
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 160 Mi       the sum of what is below
       pod kept-burstable   64 Mi memory.min
         its scope          nothing: crun before 1.18
           container app    64 Mi memory.min                   48 Mi of cache
       pod unguarded        nothing, since it is BestEffort    48 Mi of cache
       pod aggressor        nothing                            nothing            what is left, and 3/4 of that
 
-    kubepods, 256 Mi       the sum of what is below
+    kubepods, 240 Mi       the sum of what is below
       pod kept-anonymous   64 Mi memory.low                   48 Mi anonymous
       pod exceeds-request  96 Mi memory.low                   128 Mi anonymous
       pod neighbour        nothing                            nothing            what is left, and half of that
@@ -51,7 +51,7 @@ PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_
 def beyond(qos_node, qos_kubelet, qos_catalog):
     """What a neighbour's growth did to pods that claim more together than their class has."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "aggressor"]]
-    tight = qos_node.tight(qos_kubelet)
+    tight = qos_node.tight(qos_kubelet, pods)
     with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
         yield watch.press("aggressor", all_lose=True)
 
@@ -72,7 +72,7 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_evidence):
 def by_pod(qos_node, qos_kubelet, qos_catalog):
     """What a neighbour's growth did to a container that only its pod protects."""
     pods = [qos_catalog.pod(name) for name in ["kept-by-pod", "unguarded", "neighbour"]]
-    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         yield watch.press("neighbour", all_lose=True)
 
 
@@ -114,7 +114,7 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
 ):
     """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "aggressor"]]
-    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         pressure = watch.press("aggressor", all_lose=True)
 
     qos_evidence.settle(*pressure.premises, pressure.gives_way("kept-burstable"), pressure.gives_way("unguarded"))
@@ -126,7 +126,7 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
 def test_anonymous_memory_that_is_protected_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Who uses more than it requests is swapped out, up to its share; who does not, is not, though it may be."""
     pods = [qos_catalog.pod(name) for name in ["kept-anonymous", "exceeds-request", "neighbour"]]
-    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
+    with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         pressure = watch.press("neighbour", dirty=True)
 
     qos_evidence.settle(

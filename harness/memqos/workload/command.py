@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from memqos.model.quantity import Quantity
+
 __all__ = [
     "PROGRAM",
     "Anon",
@@ -21,6 +23,7 @@ __all__ = [
     "Report",
     "Tmpfs",
     "Touch",
+    "allocated",
     "arguments",
     "finite_commands",
     "line",
@@ -210,6 +213,16 @@ def threads_of(args: Sequence[str]) -> int:
     """How many threads the workload's commands use memory with at most; 1 where none says how many."""
     words = (word.partition("=") for command in _commands(args) for word in command)
     return max((int(count) for name, _, count in words if name == "threads" and count.isdecimal()), default=1)
+
+
+def allocated(args: Sequence[str]) -> int:
+    """Bytes that the workload's commands take, all together: anonymous memory, files and what is on a tmpfs.
+
+    A size that is none raises QuantityError.
+    """
+    at = {"anon": 1, File.verb: 2, Tmpfs.verb: 2}
+    sizes = [words[at[words[0]]] for words in _commands(args) if words[0] in at]
+    return sum(Quantity.parse(size).value for size in sizes)
 
 
 def _commands(args: Sequence[str]) -> list[list[str]]:

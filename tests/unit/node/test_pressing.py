@@ -264,3 +264,12 @@ def test_how_much_is_short_is_of_what_others_can_lose(aim, short):
 
 def test_nobody_beside_it_has_nothing_to_lose():
     assert {Aim().of([]), Aim(all_lose=True).of([]), Aim(past_low=True).of([])} == {0}
+
+
+@pytest.mark.parametrize(("names", "limit"), [([], 256 << 20), (["kept-burstable", "kept-less"], 136 << 20)])
+def test_pods_have_little_more_than_their_programs_take_at_first(names, limit):
+    """48 MiB and 24 MiB of page cache, and 64 MiB."""
+    node, some = PressedBench().node, pods(*names)
+    kubelet = node.tight(KUBELETS["v1.27"], some)
+
+    assert node.plan(some, kubelet).node.knobs[Knob.MEMORY_MAX].value == Bytes(limit)

@@ -13,6 +13,7 @@ from memqos.workload.command import (
     Report,
     Tmpfs,
     Touch,
+    allocated,
     arguments,
     line,
     threads_of,
@@ -87,3 +88,17 @@ def test_a_path_that_a_line_cannot_say(path: str) -> None:
 )
 def test_the_most_threads_of_any_command(words: str, threads: int) -> None:
     assert threads_of(words.split()) == threads
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("", 0),
+        ("hold", 0),
+        ("anon 48Mi", 48 << 20),
+        ("--report /r file /cache 24Mi step=1Mi , read all , hold", 24 << 20),
+        ("anon 1Mi rate=8Mi/s , tmpfs /volume/data 4096 , touch 1 , hold 3s", (1 << 20) + 4096),
+    ],
+)
+def test_what_a_program_takes_is_what_its_commands_say(words, count):
+    assert allocated(words.split()) == count
