@@ -24,21 +24,28 @@ from memqos import Knob
 from memqos.testing import counted, gathered
 
 MEMS = [Knob.CPUSET_MEMS]
+KINDS = {"anon": "one-zone", "file": "one-zone-cache", "shmem": "one-zone-shared"}
+
+
+@pytest.fixture(scope="module")
+def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
+    """What became of a program of each kind, bound to one zone, once it had its memory: by the kind's name."""
+    pods = {kind: qos_catalog.pod(name) for kind, name in KINDS.items()}
+    with (
+        qos_scene(qos_kubelet, f"zone-{qos_zone}"),
+        qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch,
+    ):
+        return {kind: watch.container(pod.name).until(counted(kind)) for kind, pod in pods.items()}
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-anonymous-memory")
-def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """All anonymous memory of a container is on the zone that CRI's cpuset_mems names."""
-    pod = qos_catalog.pod("one-zone")
-    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
-        course = container.until(counted("anon"))
+    course = bound["anon"]
 
-    qos_evidence.settle(
-        course.premises,
-        course.is_only_on(qos_zone),
-    )
+    qos_evidence.settle(course.premises, course.is_only_on(qos_zone))
 
 
 @pytest.mark.behaviour
@@ -69,11 +76,9 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-page-cache")
-def test_page_cache_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+def test_page_cache_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """All page cache that a container's program makes is on the zone that CRI's cpuset_mems names."""
-    pod = qos_catalog.pod("one-zone-cache")
-    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
-        course = container.until(counted("file"))
+    course = bound["file"]
 
     qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="file"))
 
@@ -81,11 +86,9 @@ def test_page_cache_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zon
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-shared-memory")
-def test_shared_memory_is_on_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+def test_shared_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """A file on a tmpfs is on the zone that CRI's cpuset_mems names."""
-    pod = qos_catalog.pod("one-zone-shared")
-    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone) as container:
-        course = container.until(counted("shmem"))
+    course = bound["shmem"]
 
     qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="shmem"))
 

@@ -12,8 +12,8 @@
                                                                  quarters of it
     pod entered              max           128 Mi       0
       container app          51.2 Mi       64 Mi        0        80 Mi in steps of 256 Ki; when it stalls, a second
-                                                                 program takes 2 Mi
-      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 2 Mi
+                                                                 program takes 1 Mi
+      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 1 Mi
 
 All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
 one's memory.high, and each sleeps for its own.
@@ -30,7 +30,7 @@ is the model's word (least_wait): a program pays for each batch of 64 pages with
 has paid for. How long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page.
 The runtime's own program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12
 with runc 1.3, which may be too much. Where something is killed for that, nothing is said. The second program is given
-up after ten seconds.
+up after five seconds.
 """
 
 from types import SimpleNamespace
@@ -166,7 +166,7 @@ def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evid
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/entering-is-slow")
 def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
-    """It wants no more than 2 MiB, and sleeps for them."""
+    """It wants no more than 1 MiB, and sleeps for them."""
     course, entry, undisturbed = side_by_side.entered, side_by_side.entry, side_by_side.undisturbed
 
     qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())

@@ -22,7 +22,7 @@ from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods, scene
 from tests.vm.test_place import node_of
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
@@ -108,7 +108,7 @@ WAYS = (
         chapter="throttling",
         test="test_the_formula_of_1_27_lets_the_same_program_come_to_its_end",
         kubelet="v1.27",
-        finds={("memory.high", "container app of pod default/stalls")},
+        finds={("memory.high", "container app of pod default/stalls-0.9")},
     ),
     Meddling(
         way="memory.swap.max is reset",
@@ -176,11 +176,17 @@ def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[di
     module, kubelet = chapter(way.chapter), KUBELETS[way.kubelet]
     evidence, notes = evidence_in(folder)
     values = {
-        "qos_node": node, "qos_kubelet": kubelet, "qos_catalog": CATALOGUE, "qos_zone": 1, "qos_evidence": evidence,
-    }  # fmt: skip
+        "qos_node": node,
+        "qos_kubelet": kubelet,
+        "qos_catalog": CATALOGUE,
+        "qos_scene": scene,
+        "qos_zone": 1,
+        "qos_evidence": evidence,
+    }
     with contextlib.ExitStack() as stack:
         if "full" in inspect.signature(getattr(module, way.test)).parameters:
-            watched = node.watched_pods(pods(*module.PODS), node.tight(kubelet), rests_on=module.PREMISES, steered=True)
+            some, rests_on = pods(*module.PODS), module.PREMISES
+            watched = node.watched_pods(some, node.tight(kubelet, some), rests_on=rests_on, steered=True)
             values["full"] = stack.enter_context(watched)
         yield values, notes.findings
 
@@ -188,10 +194,9 @@ def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[di
 def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) -> set[tuple[str, str]]:
     """What deviates in the chapter's test while somebody meddles, once its pods run."""
     function = getattr(chapter(way.chapter), way.test)
-    wanted = inspect.signature(function).parameters
     with meddled(place, way), given(node, way, folder) as (values, findings):
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-            function(**{name: value for name, value in values.items() if name in wanted})
+            called(function, values)
         return {(one.knob, one.subject) for one in findings if one.verdict is Verdict.DEVIATES}
 
 

@@ -93,7 +93,7 @@ def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
     return kubelet
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def qos_zone(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
     """A NUMA zone of the node: first its first one, then its last one."""
     zones = qos_node.facts.zones
@@ -136,19 +136,19 @@ def qos_population(
 def qos_scene(
     request: pytest.FixtureRequest,
     qos_node: NodeUnderTest,  # noqa: ARG001 - where it happens
-) -> Callable[[KubeletCase], contextlib.AbstractContextManager[None]]:
+) -> Callable[..., contextlib.AbstractContextManager[None]]:
     """Within `qos_scene(kubelet)` a fixture of a module makes happen what several tests look at afterwards.
 
-    Its evidence is that of each of them.
+    Its evidence is that of each of them. `qos_scene(kubelet, "zone 1")`: one of several with this kubelet, by its name.
     """
     from memqos.plugin.results.evidence import Folder
 
     module = request.node
 
     @contextlib.contextmanager
-    def scene(kubelet: KubeletCase) -> Iterator[None]:
+    def scene(kubelet: KubeletCase, *which: str) -> Iterator[None]:
         station = request.config.stash[LANE].station
-        name = slug(f"{station.id}-{module.nodeid}-{kubelet.id}")
+        name = slug("-".join([station.id, module.nodeid, kubelet.id, *which]))
         folder = Folder(request.config.stash[RESULTS] / "tests" / name, shared=True)
         module.stash[SCENE] = folder.path
         station.log.go_to(folder)

@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, 
 from memqos.model.knob import Bytes
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.growth import furthest
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, scene
 from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import course, files, sample
 from tests.unit.node.zoned import UNBOUNDED
@@ -66,7 +66,7 @@ def fixtures(bench, kubelet, evidence):
         "qos_node": bench.node,
         "qos_kubelet": KUBELETS[kubelet],
         "qos_catalog": CATALOGUE,
-        "qos_scene": contextlib.nullcontext,
+        "qos_scene": scene,
         "qos_evidence": evidence,
     }
 
