@@ -23,14 +23,16 @@ static uint64_t first_word(int id, uint64_t offset)
 	return ((uint64_t)id << 48 ^ offset) * 0x9e3779b97f4a7c15ULL | 1;
 }
 
+/* Plain loops: under emulation a division or a call for each word takes several times what all else here does. */
 static void fill_page(uint64_t *page, const struct region *region, uint64_t offset)
 {
+	const uint64_t *end = page + page_bytes() / sizeof *page;
+	const size_t repeat = region->repeat;
 	uint64_t x = first_word(region->id, offset);
 
-	for (size_t i = 0; i < page_bytes() / sizeof *page; i++) {
-		page[i] = x;
-		if ((i + 1) % region->repeat)
-			continue;
+	while (page < end) {
+		for (size_t i = 0; i < repeat; i++)
+			*page++ = x;
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
