@@ -6,8 +6,7 @@ Each turns one claim red, and what deviates names the file that was meddled with
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods, scene
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, given_to, pods, scene
 from tests.vm.test_place import node_of
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
@@ -170,25 +169,25 @@ def meddled(place: Place, way: Meddling) -> Iterator[None]:
         run("sh", "-ec", way.undoes)
 
 
+def given_names(way: Meddling) -> Sequence[str]:
+    """The names of what `given` has for this test; scenes that are over when their tests look at them come beside."""
+    names = ["qos_node", "qos_kubelet", "qos_catalog", "qos_scene", "qos_zone", "qos_evidence"]
+    return [*names, "full"] if "full" in given_to(getattr(chapter(way.chapter), way.test)) else names
+
+
 @contextlib.contextmanager
 def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[dict[str, object], list[object]]]:
     """What the chapter's fixtures would give to its test, and the findings that it settles."""
     module, kubelet = chapter(way.chapter), KUBELETS[way.kubelet]
     evidence, notes = evidence_in(folder)
-    values = {
-        "qos_node": node,
-        "qos_kubelet": kubelet,
-        "qos_catalog": CATALOGUE,
-        "qos_scene": scene,
-        "qos_zone": 1,
-        "qos_evidence": evidence,
-    }
+    values = [node, kubelet, CATALOGUE, scene, 1, evidence]
     with contextlib.ExitStack() as stack:
-        if "full" in inspect.signature(getattr(module, way.test)).parameters:
+        names = given_names(way)
+        if "full" in names:
             some, rests_on = pods(*module.PODS), module.PREMISES
             watched = node.watched_pods(some, node.tight(kubelet, some), rests_on=rests_on, steered=True)
-            values["full"] = stack.enter_context(watched)
-        yield values, notes.findings
+            values.append(stack.enter_context(watched))
+        yield dict(zip(names, values, strict=True)), notes.findings
 
 
 def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) -> set[tuple[str, str]]:

@@ -1,0 +1,20 @@
+"""What is tried on machines with wrong kernels: every test that it names can still be called as it calls it."""
+
+import inspect
+
+import pytest
+
+from tests.unit.node.chapters import chapter, given_to
+from tests.vm.test_wrong_kernels import WAYS, given_names
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.way)
+def test_a_test_that_meets_a_wrong_kernel_gets_all_that_it_asks_for(way):
+    module = chapter(way.chapter)
+    known, asked = set(given_names(way)), [getattr(module, way.test)]
+    for function in asked:
+        for name in given_to(function) - known:
+            assert hasattr(module, name), f"{way.test} asks for '{name}', which nobody gives it"
+            scene = inspect.unwrap(getattr(module, name))
+            assert not inspect.isgeneratorfunction(scene), f"the scene '{name}' lasts while its tests look at it"
+            asked.append(scene)
