@@ -5,7 +5,8 @@
       container app     64 Mi        request / memory of the node * swap  72 Mi in a volume on a tmpfs
 
 Nothing is in use before. A program that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH); one that may
-swap and has nothing but the volume hardly does: no more than those.
+swap and has nothing but the volume hardly does: no more than those. It grows by 8 Mi a second at the end, since what is
+on its way to the disk counts in both files, and who is faster may fill its share before it has what both allow.
 """
 
 import pytest

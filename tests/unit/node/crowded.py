@@ -18,6 +18,7 @@ class CrowdedBench(PressedBench):
     def __init__(self, *args, **facts):
         super().__init__(*args, **facts)
         self.used = {}
+        self.commands = {}
 
     def _run(self, container):
         MemoryBench._run(self, container)
@@ -28,7 +29,8 @@ class CrowdedBench(PressedBench):
 
     def _obey(self, fifo, line):
         neighbour = self.steered[fifo]
-        takes = amount(line.split()[1])
+        self.commands.setdefault(neighbour.id, []).append(amount(line.split()[1]))
+        takes = sum(self.commands[neighbour.id])
         others = {one.id: self._path(one) for one in self.steered.values() if one.id != neighbour.id}
         others = {one: path for one, path in others.items() if path in self.cgroups}
         used = {one: self._amount(path, "memory.current") for one, path in others.items()}
@@ -43,9 +45,10 @@ class CrowdedBench(PressedBench):
             self._count_kill(others[largest])
             self.runtime.finish(next(one for one in self.steered.values() if one.id == largest), exit_code=137)
         self._use(self._path(neighbour), takes)
-        done = {"event": "done", "ms": 1, "command": 1, "verb": "anon", "id": 1, "bytes": takes, "max_us": 1}
+        number = len(self.commands[neighbour.id])
+        done = {"event": "done", "ms": 1, "command": number, "verb": "anon", "id": number, "bytes": takes, "max_us": 1}
         text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        self.target._plain._files[neighbour.log_path] = text
+        self.target._plain._files[neighbour.log_path] += text
 
     def _use(self, path, usage):
         """A pod uses what all its containers do."""

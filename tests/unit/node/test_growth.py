@@ -102,6 +102,13 @@ def test_four_seconds_of_waiting_are_a_stall():
     assert condition.shows(short) == "some total 3999999 µs in /pod"
 
 
+def test_a_program_that_comes_to_its_end_a_page_at_a_time_has_not_stalled_for_good():
+    slow, stuck = pressed((0.0, 4_608_000)).samples[0], pressed((0.0, 40_000_000)).samples[0]
+
+    assert [stalls().holds(slow), stalls(for_good=True).holds(slow)] == [True, False]
+    assert stalls(for_good=True).holds(stuck)
+
+
 def test_without_a_planned_memory_high_there_is_nothing_to_measure_by():
     """The files' own memory.high is no measure."""
     unplanned = course(sample(files(memory_current=f"{120 * MIB}\n")))

@@ -8,6 +8,7 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError, TargetError, UsageError
 from memqos.node.behaviour.conditions import ended
+from memqos.node.behaviour.crowding import growth_of
 from memqos.node.machine.swap_devices import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.compressing import ZSWAP
@@ -183,6 +184,7 @@ def test_nobody_is_crowded_out_where_nobody_may_swap():
         watch.crowd_out("neighbour")
 
 
+MI = 1 << 20
 HEAD = "Filename Type Size Used Priority\n"
 
 
@@ -385,3 +387,16 @@ def test_more_is_swapped_than_other_rules_allow(amount, verdict):
     found = course(sample({**files(), "memory.swap.current": amount})).swaps_more_than(course(sample(files())))
 
     assert (found.verdict, found.expected) == (verdict, "more than 8192000")
+
+
+@pytest.mark.parametrize(
+    ("free", "more", "sizes"),
+    [
+        (MI, 2 * MI, [(MI, None), (2 * MI, 32 * MI)]),
+        (-MI, 2 * MI, [(2 * MI, 32 * MI)]),
+        (MI, 0, [(MI, None)]),
+        (0, -MI, []),
+    ],
+)
+def test_who_has_others_write_to_the_disk_grows_no_faster_than_that(free, more, sizes):
+    assert [(one.size, one.rate) for one in growth_of(free, more)] == sizes

@@ -12,8 +12,12 @@ from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
+from memqos.workload.command import Anon
 
-__all__ = ["Crowded", "crowding"]
+__all__ = ["Crowded", "crowding", "growth_of"]
+
+TO_DISK = 32 << 20
+"""Bytes a second that a disk under emulation takes at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,18 @@ class Crowded(Together):
         return self._course(pod).stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX)
 
 
-def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: WatchedContainer) -> int:
+def growth_of(free: int, more: int) -> Sequence[Anon]:
+    """What a neighbour takes: what is free at once, and then more, for which others have to write theirs to the disk.
+
+    free, more: bytes; below zero counts as none. It goes on no faster than the disk. What is on its way there cannot
+    make room yet, and counts as swapped already: who outruns the disk is killed though there is enough for all, or the
+    kernel takes what it would have left.
+    """
+    at_once = [Anon(size=free)] if free > 0 else []
+    return [*at_once, Anon(size=more, step=TO_DISK // 64, rate=TO_DISK)] if more > 0 else at_once
+
+
+def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: WatchedContainer) -> tuple[int, int]:
     """Bytes: what kubepods has left, and half of what the others have in use and may swap out.
 
     UsageError if kubepods has no limit, or if no other container may swap.
@@ -40,7 +55,7 @@ def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: Watc
         )
     pods: dict[CgroupPath, WatchedContainer] = {one.pod: one for one in containers}
     used = sum(one.last_usage(path) for path, one in pods.items())
-    return limit.value.count - used + swappable // 2
+    return limit.value.count - used, swappable // 2
 
 
 def _share(one: WatchedContainer) -> int:

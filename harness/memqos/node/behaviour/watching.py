@@ -21,7 +21,7 @@ from memqos.node.behaviour.above import premises_above
 from memqos.node.behaviour.combining import both, either
 from memqos.node.behaviour.conditions import ended, rises, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.crowding import Crowded, crowding
+from memqos.node.behaviour.crowding import Crowded, crowding, growth_of
 from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
 from memqos.node.behaviour.pacing import Paces, turns_of
@@ -159,7 +159,8 @@ class Watch:
             generations=whole_node and by_generations(self._target),
             dirty=dirty,
         )
-        grows.do(Anon(size=squeeze.takes))
+        to_disk = min(squeeze.short, squeeze.takes) if dirty or short is not None else 0
+        grows.do(*growth_of(squeeze.takes - to_disk, to_disk))
         grows.until_done()
         if soft := [one for one in everyone if squeeze.generations and squeeze.counts[one.key].shelter is Shelter.SOFT]:
             # memory.stat is behind by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
@@ -173,8 +174,9 @@ class Watch:
         UsageError as of `press`.
         """
         grows, everyone = self.container(neighbour), self._all_done()
-        grows.do(Anon(size=crowding(self._watched.plan, everyone, grows)))
-        self.until(either(grows.sees(work_done(1)), *(container.sees(ended()) for container in everyone)))
+        commands = growth_of(*crowding(self._watched.plan, everyone, grows))
+        grows.do(*commands)
+        self.until(either(grows.sees(work_done(len(commands))), *(container.sees(ended()) for container in everyone)))
         return Crowded(containers=everyone, above=self._above())
 
     def disturb(self, neighbour: str, *victims: str) -> Paces:
