@@ -30,15 +30,24 @@ from memqos import Knob
 from memqos.testing import Free, ended, rises
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+SHARED = ["shares", "shares-mapped"]
+
+
+@pytest.fixture(scope="module")
+def beyond(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of programs that take more than their limit, side by side: by the names of their pods."""
+    pods = [qos_catalog.pod(name) for name in ["rewrites", *SHARED]]
+    with qos_scene(qos_kubelet), qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
+        killed = {name: watch.container(name).until(ended()) for name in SHARED}
+        return {"rewrites": watch.container("rewrites").until_done(), **killed}
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/page-cache-never-kills")
-def test_page_cache_makes_room_at_memory_max(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_page_cache_makes_room_at_memory_max(beyond, qos_evidence):
     """A program that writes twice its limit gets through."""
-    with qos_node.watched(qos_catalog.pod("rewrites"), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until_done()
+    course = beyond["rewrites"]
 
     qos_evidence.settle(
         course.premises,
@@ -50,11 +59,10 @@ def test_page_cache_makes_room_at_memory_max(qos_node, qos_kubelet, qos_catalog,
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/shared-memory-counts")
-@pytest.mark.parametrize("pod", ["shares", "shares-mapped"])
-def test_a_file_on_a_tmpfs_counts_as_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence, pod):
+@pytest.mark.parametrize("pod", SHARED)
+def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
     """Nothing can make room for it, so the program is killed."""
-    with qos_node.watched(qos_catalog.pod(pod), qos_kubelet, rests_on=PREMISES) as container:
-        course = container.until(ended())
+    course = beyond[pod]
 
     qos_evidence.settle(
         course.premises,

@@ -24,6 +24,7 @@ from memqos import Knob
 from memqos.testing import counted, gathered
 
 MEMS = [Knob.CPUSET_MEMS]
+ORDER = ["first", "second", "third", "fourth"]
 KINDS = {"anon": "one-zone", "file": "one-zone-cache", "shmem": "one-zone-shared"}
 
 
@@ -129,20 +130,31 @@ def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_e
     )
 
 
+@pytest.fixture(scope="module")
+def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
+    """What became of two pods that took most of a zone each, of a third one, and of a fourth one when the first ended.
+
+    The courses of first and second, whether the third was refused, and the courses of second and fourth.
+    """
+    first, second, third, fourth = (qos_catalog.pod(f"zone-{name}") for name in ORDER)
+    with qos_scene(qos_kubelet, "in-order"), qos_node.keeping_pods():
+        with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
+            placed = [watch.container(pod.name).until(counted("anon")) for pod in (first, second)]
+            refused = watch.is_refused(third, "UnexpectedAdmissionError", "TopologyAffinityError")
+        with qos_node.watched_pods([second, fourth], qos_kubelet, rests_on=MEMS, ended=[first]) as watch:
+            return placed, refused, [watch.container(pod.name).until(counted("anon")) for pod in (second, fourth)]
+
+
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/static-places-in-order")
-def test_pods_are_placed_in_order_until_no_zone_has_room(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_pods_are_placed_in_order_until_no_zone_has_room(in_order, qos_evidence):
     """Of three pods that take most of a zone each, on two zones, the last one is refused.
 
     Where no zones together have room either, the Memory Manager gives no hint, the Topology Manager has no objection,
     and it is the allocation that fails. Where two free ones have, as with four zones, the Topology Manager refuses.
     """
-    first, second, third = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "third"))
-    with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
-        one = watch.container(first.name).until(counted("anon"))
-        other = watch.container(second.name).until(counted("anon"))
-        refused = watch.is_refused(third, "UnexpectedAdmissionError", "TopologyAffinityError")
+    (one, other), refused, _ = in_order
 
     qos_evidence.settle(
         one.premises,
@@ -157,16 +169,9 @@ def test_pods_are_placed_in_order_until_no_zone_has_room(qos_node, qos_kubelet, 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/freed-zone-is-used-again")
-def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(in_order, qos_evidence):
     """The first pod ends, the second one runs on where it is, and the next one takes the first one's zone."""
-    first, second, fourth = (qos_catalog.pod(f"zone-{name}") for name in ("first", "second", "fourth"))
-    with qos_node.keeping_pods():
-        with qos_node.watched_pods([first, second], qos_kubelet, rests_on=MEMS) as watch:
-            freed = watch.container(first.name).until(counted("anon"))
-            stood = watch.container(second.name).until(counted("anon"))
-        with qos_node.watched_pods([second, fourth], qos_kubelet, rests_on=MEMS, ended=[first]) as watch:
-            stands = watch.container(second.name).until(counted("anon"))
-            takes = watch.container(fourth.name).until(counted("anon"))
+    (freed, stood), _, (stands, takes) = in_order
 
     qos_evidence.settle(
         *(course.premises for course in (freed, stood, stands, takes)),

@@ -9,7 +9,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError, NonconformanceError, UsageError
 from memqos.node.machine.narrowing import narrow_zone
 from memqos.target.fake import FakeTarget
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods, scene
 from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
@@ -94,13 +94,24 @@ def test_a_kernel_that_moves_nothing_deviates(tmp_path):
     assert moved.observed == "anon N0=41943040 N1=0"
 
 
+def in_order_on(bench, evidence):
+    """What tests of admission are given, by the plugin's names."""
+    return {
+        "qos_node": bench.node,
+        "qos_kubelet": STATIC,
+        "qos_catalog": CATALOGUE,
+        "qos_scene": scene,
+        "qos_evidence": evidence,
+    }
+
+
 @pytest.mark.parametrize("name", ADMISSION)
 @pytest.mark.parametrize(("ignores", "verdicts"), [("", {Verdict.CONFORMS}), ("cpuset.mems", {Verdict.DEVIATES})])
 def test_memory_is_where_pods_were_placed_in_order(name, ignores, verdicts, tmp_path):
     evidence, notes = evidence_in(tmp_path)
     bench = MemoryBench(ignores=ignores)
     with contextlib.suppress(NonconformanceError):
-        getattr(MODULE, name)(bench.node, STATIC, CATALOGUE, evidence)
+        called(getattr(MODULE, name), in_order_on(bench, evidence))
 
     assert {one.verdict for one in notes.findings if one.knob == "memory.numa_stat"} == verdicts
     assert {one.verdict for one in notes.findings if one.knob != "memory.numa_stat"} == {Verdict.CONFORMS}
@@ -109,9 +120,8 @@ def test_memory_is_where_pods_were_placed_in_order(name, ignores, verdicts, tmp_
 def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path):
     evidence, notes = evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError):
-        MODULE.test_pods_are_placed_in_order_until_no_zone_has_room(
-            MemoryBench(("cpuset.mems", "\n")).node, STATIC, CATALOGUE, evidence
-        )
+        bench = MemoryBench(("cpuset.mems", "\n"))
+        called(MODULE.test_pods_are_placed_in_order_until_no_zone_has_room, in_order_on(bench, evidence))
 
     deviating = [(one.knob, one.observed) for one in notes.findings if one.verdict is Verdict.DEVIATES]
     assert deviating == [("cpuset.mems", ""), ("cpuset.mems", "")]
