@@ -14,8 +14,10 @@
     pod zone-group         several zones     16 Mi anonymous            anon: these zones only
 
 Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
-cgroup-v2.rst, cpuset.mems). Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for
-the zones that the machine has.
+cgroup-v2.rst, cpuset.mems). What the runtime's own program read to make the container is its page cache as well, of any
+zone: some pages, which are beyond what the container's program wrote.
+
+Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for those that the machine has.
 """
 
 import pytest

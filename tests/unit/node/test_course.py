@@ -174,6 +174,24 @@ def test_swap_that_was_used_once_was_used():
 
 
 @pytest.mark.parametrize(
+    ("file", "verdict"),
+    [
+        ("N0=0 N1=1048576", Verdict.CONFORMS),
+        ("N0=262144 N1=1048576", Verdict.CONFORMS),
+        ("N0=266240 N1=1048576", Verdict.DEVIATES),
+        ("N0=4096 N1=1044480", Verdict.DEVIATES),
+        ("N0=1048576 N1=0", Verdict.DEVIATES),
+    ],
+)
+def test_page_cache_beyond_what_a_program_wrote_is_of_who_made_its_container(file, verdict):
+    """Up to a batch of it may be on another zone; all that the program wrote is on its own."""
+    text = {**files(), "memory.numa_stat": f"anon N0=0 N1=0\nfile {file}\n"}
+    one = course(sample(text, report=done(1, 1 << 20).replace('"anon"', '"file"')))
+
+    assert one.is_only_on(1, kind="file").verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("anon", "verdict"),
     [
         ("N0=0 N1=8192", Verdict.CONFORMS),
