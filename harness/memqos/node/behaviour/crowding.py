@@ -17,7 +17,7 @@ from memqos.workload.command import Anon
 __all__ = ["Crowded", "crowding", "growth_of"]
 
 TO_DISK = 32 << 20
-"""Bytes a second that a disk under emulation takes at least."""
+"""Bytes a second, a fraction of what a program can take: slow enough for a disk of a machine under emulation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
