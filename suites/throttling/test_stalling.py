@@ -33,8 +33,6 @@ with runc 1.3, which may be too much. Where something is killed for that, nothin
 up after five seconds.
 """
 
-from types import SimpleNamespace
-
 import pytest
 
 from memqos import Knob
@@ -48,7 +46,8 @@ STALL = ["stalls", "stalls-in-threads", "entered"]
 def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
     """What became of each pod's program; all tests look at it.
 
-    freed: when obeys had given back what it took; it has taken most of it again since.
+    With the one that obeys, when it had given back what it took, of which it has taken most again since. With the one
+    that is entered, the second program in it, and the one in the container beside it.
     """
     pods = [qos_catalog.pod(name) for name in [*STALL, "rewrites", "obeys"]]
     with (
@@ -73,16 +72,13 @@ def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
         undisturbed = beside.enter()
         entry = app.enter()
         entered = app.until(stalls())
-        return SimpleNamespace(
-            stalled=stalled,
-            in_threads=in_threads,
-            written=written,
-            obeyed=obeyed,
-            freed=freed,
-            entered=entered,
-            entry=entry,
-            undisturbed=undisturbed,
-        )
+        return {
+            "stalled": stalled,
+            "in threads": in_threads,
+            "written": written,
+            "obeyed": (obeyed, freed),
+            "entered": (entered, entry, undisturbed),
+        }
 
 
 @pytest.mark.behaviour
@@ -90,7 +86,7 @@ def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.claim("throttling/stall")
 def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
     """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
-    stalled = side_by_side.stalled
+    stalled = side_by_side["stalled"]
 
     qos_evidence.settle(
         stalled.premises,
@@ -106,7 +102,7 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
 @pytest.mark.claim("throttling/nobody-gets-on")
 def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
     """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
-    stalled = side_by_side.stalled
+    stalled = side_by_side["stalled"]
 
     qos_evidence.settle(
         stalled.premises,
@@ -121,7 +117,7 @@ def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
 @pytest.mark.claim("throttling/page-cache-is-reclaimed")
 def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
     """A program that writes far more than memory.high gets through: its page cache makes room."""
-    course = side_by_side.written
+    course = side_by_side["written"]
 
     qos_evidence.settle(
         course.premises,
@@ -135,7 +131,7 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_si
 @pytest.mark.claim("throttling/recovers")
 def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
     """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
-    course, freed = side_by_side.obeyed, side_by_side.freed
+    course, freed = side_by_side["obeyed"]
 
     qos_evidence.settle(
         course.premises,
@@ -151,7 +147,7 @@ def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_eviden
 @pytest.mark.claim("throttling/threads-wait-each")
 def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evidence):
     """None of them pays for another, and none gets on while the others pay."""
-    course = side_by_side.in_threads
+    course = side_by_side["in threads"]
 
     qos_evidence.settle(
         course.premises,
@@ -167,6 +163,6 @@ def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evid
 @pytest.mark.claim("throttling/entering-is-slow")
 def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
     """It wants no more than 1 MiB, and sleeps for them."""
-    course, entry, undisturbed = side_by_side.entered, side_by_side.entry, side_by_side.undisturbed
+    course, entry, undisturbed = side_by_side["entered"]
 
     qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())
