@@ -32,7 +32,7 @@ from memqos import Knob
 from memqos.testing import either, ended, rises, stalls
 
 FACTORS = ["0.4", "0.6", "0.8", "0.9", "1"]
-STALL = ["0.4", "0.6", "0.8"]
+ENDS = ["0.9", "1"]
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
@@ -40,7 +40,7 @@ PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 def by_factor(qos_node, qos_scene, qos_kubelet, qos_catalog):
     """What became of the pod stalls with each factor, side by side, until it had waited for long or was killed.
 
-    Those that the model lets come to their end wait for it much longer, if need be.
+    Those that come to their end by the model, and soon, are waited for until then, or until they stall for good.
     """
     kubelets = {factor: qos_kubelet.with_factor(factor) for factor in FACTORS}
     with (
@@ -48,8 +48,7 @@ def by_factor(qos_node, qos_scene, qos_kubelet, qos_catalog):
         qos_node.watched_each(qos_catalog.pod("stalls"), kubelets, rests_on=PREMISES) as containers,
     ):
         return {
-            factor: one.until(either(stalls(for_good=factor not in STALL), ended()))
-            for factor, one in containers.items()
+            factor: one.until(either(stalls(for_good=factor in ENDS), ended())) for factor, one in containers.items()
         }
 
 

@@ -6,7 +6,7 @@ Each turns one claim red, and what deviates names the file that was meddled with
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -169,10 +169,16 @@ def meddled(place: Place, way: Meddling) -> Iterator[None]:
         run("sh", "-ec", way.undoes)
 
 
-def given_names(way: Meddling) -> Sequence[str]:
-    """The names of what `given` has for this test; scenes that are over when their tests look at them come beside."""
-    names = ["qos_node", "qos_kubelet", "qos_catalog", "qos_scene", "qos_zone", "qos_evidence"]
-    return [*names, "full"] if "full" in given_to(getattr(chapter(way.chapter), way.test)) else names
+def plugin_values(node: object, kubelet: object, evidence: object) -> dict[str, object]:
+    """What the plugin's fixtures would give to a test, by their names."""
+    return {
+        "qos_node": node,
+        "qos_kubelet": kubelet,
+        "qos_catalog": CATALOGUE,
+        "qos_scene": scene,
+        "qos_zone": 1,
+        "qos_evidence": evidence,
+    }
 
 
 @contextlib.contextmanager
@@ -180,14 +186,13 @@ def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[di
     """What the chapter's fixtures would give to its test, and the findings that it settles."""
     module, kubelet = chapter(way.chapter), KUBELETS[way.kubelet]
     evidence, notes = evidence_in(folder)
-    values = [node, kubelet, CATALOGUE, scene, 1, evidence]
+    values = plugin_values(node, kubelet, evidence)
     with contextlib.ExitStack() as stack:
-        names = given_names(way)
-        if "full" in names:
+        if "full" in given_to(getattr(module, way.test)):
             some, rests_on = pods(*module.PODS), module.PREMISES
             watched = node.watched_pods(some, node.tight(kubelet, some), rests_on=rests_on, steered=True)
-            values.append(stack.enter_context(watched))
-        yield dict(zip(names, values, strict=True)), notes.findings
+            values["full"] = stack.enter_context(watched)
+        yield values, notes.findings
 
 
 def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) -> set[tuple[str, str]]:

@@ -22,8 +22,8 @@ class Placed(Judged):
     def is_only_on(self, *zones: int, kind: str = "anon") -> Finding:
         """All of the container's memory of a kind was on these NUMA zones when it held the most of it.
 
-        What the runtime's own program read to make the container counts as its page cache, wherever that is: so there
-        may be as much elsewhere as there is beyond what the workload wrote, up to a batch.
+        What the runtime's own program read to make the container counts as its page cache, wherever that is: up to a
+        batch of it may be elsewhere, beside all that the workload wrote.
         """
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
         named = " ".join(f"N{zone}" for zone in zones)
@@ -32,10 +32,12 @@ class Placed(Judged):
         most = max(spread, key=lambda one: sum(one.values()))
         elsewhere = sum(amount for number, amount in most.items() if number not in zones)
         least = held(self.samples[-1].report, kind)
-        of_runtime = min(SLACK, max(0, sum(most.values()) - least)) if kind == "file" else 0
+        of_runtime = SLACK if kind == "file" else 0
         holds = elsewhere <= of_runtime and _on(most, zones) >= least
-        but = f", but for {of_runtime} beyond that" if of_runtime else ""
-        return self._finding(_NUMA_STAT, f"{kind} of at least {least} on {named} only{but}", _shown(kind, most), holds)
+        expected = f"{kind} of at least {least} on {named} only" + (
+            f", but for {SLACK} beside it" if of_runtime else ""
+        )
+        return self._finding(_NUMA_STAT, expected, _shown(kind, most), holds)
 
     def ends_only_on(self, zone: int, *, kind: str = "anon") -> Finding:
         """All of the container's memory of a kind was on this NUMA zone at the end, wherever it was before."""
