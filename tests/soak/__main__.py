@@ -1,8 +1,9 @@
 """Run each behaviour case again and again, and count what became of it: `tox -e soak -- --times 100 protection node`.
 
 Each time is a run of its own, on a machine of its own; with `--rounds 10` each case is carried out ten times on it.
-`--busy 2` does so beside two programs that take all they can of the host's processors. With `--counts soak.json` what
-was counted is kept, and the next soak adds to it.
+`--busy 2` does so beside two programs that take all they can of the host's processors, and `--at-once 2` has two runs
+at a time, each on its own machine, so that each is a busy neighbour of the other, of its processors and of its disk.
+With `--counts soak.json` what was counted is kept, and the next soak adds to it.
 
 Nothing is tried again, and nothing is forgiven: a case that ended in two ways is told with both counts. The results of
 a run in which a case neither conformed nor was not observable stay in `--results`, with all its evidence.
@@ -14,7 +15,9 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--times", type=int, default=3, help="how often")
     words.add_argument("--rounds", type=int, default=1, help="how often on each of the machines")
     words.add_argument("--busy", type=int, default=0, help="programs that take the host's processors meanwhile")
+    words.add_argument("--at-once", type=int, default=1, help="how many runs at a time, each on its own machine")
     words.add_argument("--counts", type=Path, help="a file of counts to add to")
     words.add_argument(
         "--results", type=Path, default=Path("results/soak"), help="a folder for results of runs that need explaining"
@@ -49,24 +53,58 @@ def main(words: Sequence[str]) -> int:
     """0 if every case conformed each time, or was not observable each time, or deviated as it is known to."""
     given = parser().parse_args(words)
     counts = Counts(given.counts)
-    system = f"{given.profile} {given.runtime} {f'beside {given.busy} busy programs' if given.busy else 'quiet'}"
-    command = [sys.executable, "-m", "memqos", "run", *given.chapters, "-m", "behaviour"]
-    command += ["--profile", given.profile, "--runtime", given.runtime]
-    command += ["-p", "tests.soak.rounds", "--rounds", str(given.rounds)]
-    command += ["-k", given.chosen] if given.chosen else []
-    with ProcessGroup() as neighbours:
+    system = f"{given.profile} {given.runtime} {surroundings(given.busy, given.at_once)}"
+    folders = [given.results / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{time}" for time in range(1, given.times + 1)]
+    with ProcessGroup() as neighbours, at_once(given.at_once) as runs:
         for _ in range(given.busy):
             neighbours.start(BUSY)
-        for time in range(1, given.times + 1):
-            results = given.results / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
-            subprocess.run([*command, "--results", str(results)], check=False)
-            found = list(outcomes(results))
+        command = command_of(given)
+        begun = {runs.submit(carry_out, command, folder, beside=given.at_once > 1): folder for folder in folders}
+        for number, run in enumerate(as_completed(begun), start=1):
+            run.result()
+            found = list(outcomes(begun[run]))
             counts.add(system, found)
-            print(f"run {time} of {given.times}: {len(found)} cases, {kept(results, found)}", flush=True)  # noqa: T201
+            print(f"run {number} of {given.times}: {len(found)} cases, {kept(begun[run], found)}", flush=True)  # noqa: T201
     counted = counts.by_system.get(system, {})
     print(table(counted))  # noqa: T201
     print(f"{system}: {summary(counted)}" if counted else f"{system}: nothing was carried out")  # noqa: T201
     return 0 if counted and all(map(is_explained, counted.values())) else 1
+
+
+@contextmanager
+def at_once(number: int) -> Iterator[ThreadPoolExecutor]:
+    """So many at a time; whoever stops it starts no further one."""
+    with ThreadPoolExecutor(number) as runs:
+        try:
+            yield runs
+        finally:
+            runs.shutdown(cancel_futures=True)
+
+
+def command_of(given: argparse.Namespace) -> list[str]:
+    """What carries out each case that was asked for, but for the folder of its results."""
+    command = [sys.executable, "-m", "memqos", "run", *given.chapters, "-m", "behaviour"]
+    command += ["--profile", given.profile, "--runtime", given.runtime]
+    command += ["-p", "tests.soak.rounds", "--rounds", str(given.rounds)]
+    return command + (["-k", given.chosen] if given.chosen else [])
+
+
+def surroundings(busy: int, at_once: int) -> str:
+    """What else the host does meanwhile, as counts are kept by it."""
+    told = [f"beside {busy} busy programs"] if busy else []
+    told += [f"{at_once} runs at once"] if at_once > 1 else []
+    return ", ".join(told) or "quiet"
+
+
+def carry_out(command: Sequence[str], results: Path, *, beside: bool) -> None:
+    """One run. beside: what it says goes to a file among its results, since another one speaks meanwhile."""
+    whole = [*command, "--results", str(results)]
+    if not beside:
+        subprocess.run(whole, check=False)
+        return
+    results.mkdir(parents=True)
+    with (results / "said.log").open("wb") as said:
+        subprocess.run(whole, check=False, stdout=said, stderr=subprocess.STDOUT)
 
 
 def kept(results: Path, found: Sequence[tuple[str, str]]) -> str:

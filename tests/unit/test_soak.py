@@ -36,16 +36,17 @@ def test_a_case_that_ends_badly_each_time_is_marked_too():
 def carried_out(tmp_path, monkeypatch):
     """What a soak of one run says and returns, and the folder of its results, by what the run ended in."""
 
-    def carry_out(*outcomes):
-        def run(command, *, check):
+    def carry_out(*outcomes, times=1, at_once=1):
+        def run(command, *, check, stdout=None, stderr=None):
             folder = Path(command[command.index("--results") + 1])
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
             if outcomes:
                 cases = [{"id": str(number), "outcome": outcome} for number, outcome in enumerate(outcomes)]
                 (folder / "bundle.json").write_text(json.dumps({"results": cases}))
 
         monkeypatch.setattr(soak.subprocess, "run", run)
-        return soak.main(["--times", "1", "--results", str(tmp_path / "soak")]), [*(tmp_path / "soak").iterdir()]
+        words = ["--times", str(times), "--at-once", str(at_once), "--results", str(tmp_path / "soak")]
+        return soak.main(words), [*(tmp_path / "soak").iterdir()]
 
     return carry_out
 
@@ -61,6 +62,14 @@ def test_a_run_with_something_to_explain_leaves_its_results(carried_out, capsys,
 
     assert code == 1
     assert f"run 1 of 1: {len(outcomes)} cases, see {folder}\n" in capsys.readouterr().out
+
+
+def test_runs_at_once_are_counted_apart_and_say_what_they_say_to_a_file(carried_out, capsys):
+    code, folders = carried_out("deviates", times=3, at_once=2)
+
+    assert code == 1
+    assert [[one.name for one in sorted(folder.iterdir())] for folder in folders] == [["bundle.json", "said.log"]] * 3
+    assert "trixie containerd+runc 2 runs at once: 1 cases, 3 times each: 3 deviates" in capsys.readouterr().out
 
 
 def test_counts_are_added_up_from_one_soak_to_the_next_by_system(tmp_path):
