@@ -26,14 +26,14 @@ _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
 
 
-ENTRY = 1 << 20
+ENTRY = 2 << 20
 """Bytes that a program takes that somebody starts in a container to look around, as a shell does.
 
 So many batches of charges that what it waits for at least is plainly more than it takes where nothing is short.
 """
 
 ENTRY_SECONDS = 5.0
-"""After which it is given up: at the cap a page may cost 2 s, and the model has it pay for two batches at least."""
+"""After which it is given up: at the cap a page may cost 2 s, and the model has it pay for four batches at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
