@@ -33,7 +33,7 @@ So many batches of charges that what it waits for at least is plainly more than 
 """
 
 ENTRY_SECONDS = 5.0
-"""After which it is given up: at the cap a page may cost 2 s, and the model has it pay for four batches at least."""
+"""After which it is given up: at the cap each of its batches may cost 2 s, which nobody need see to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

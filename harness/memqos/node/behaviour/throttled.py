@@ -9,6 +9,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.growth import (
+    ENTRY_SECONDS,
     Entering,
     Used,
     furthest,
@@ -63,7 +64,7 @@ class Throttled(Judged):
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
             return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
-        least = modelled_wait(high, entry)
+        least = min(modelled_wait(high, entry), ENTRY_SECONDS)  # nobody waits for it any longer
         why = "" if least else f"of {entry.usage} bytes in use none costs sleep with a memory.high of {high}"
         if least and not (undisturbed.is_done and undisturbed.seconds < least):
             took = f"took {undisturbed.seconds:.3f} s where nothing is above memory.high"
