@@ -243,3 +243,24 @@ def test_reclaim_ends_when_every_leaf_is_within_its_protection(cgroups, recursiv
         assert left[path] <= cgroups[path].usage
         if len(path.parts) == 3 and one.usage:
             assert one.shelter in {Shelter.HARD, Shelter.SOFT}
+
+
+@pytest.mark.parametrize(
+    ("usage", "least", "low", "parts"),
+    [
+        (48, 0, 0, (0, 0, 48)),
+        (48, 8, 0, (8, 0, 40)),
+        (48, 8, 20, (8, 12, 28)),
+        (48, 20, 8, (20, 0, 28)),
+        (48, 16, "max", (16, 32, 0)),
+        (48, "max", 0, (48, 0, 0)),
+        (48, 64, 80, (48, 0, 0)),
+        (48, 0, 80, (0, 48, 0)),
+        (0, 8, "max", (0, 0, 0)),
+    ],
+)
+def test_a_usage_is_hard_soft_or_exposed(usage, least, low, parts):
+    asked = asks(usage, low=low, min=least)
+    one = Effective(usage=usage * MIB, min=asked.min, low=asked.low)
+
+    assert (one.hard, one.soft, one.exposed) == tuple(part * MIB for part in parts)

@@ -79,6 +79,21 @@ class Effective:
             return Shelter.SOFT
         return Shelter.PARTIAL if self.min.count or self.low.count else Shelter.NONE
 
+    @property
+    def hard(self) -> int:
+        """Bytes of the usage that memory.min covers."""
+        return self.usage if self.min is MAX else min(self.usage, self.min.count)
+
+    @property
+    def soft(self) -> int:
+        """Bytes of the usage that memory.low covers and memory.min does not."""
+        return max(0, (self.usage if self.low is MAX else min(self.usage, self.low.count)) - self.hard)
+
+    @property
+    def exposed(self) -> int:
+        """Bytes of the usage that nothing protects."""
+        return self.usage - self.hard - self.soft
+
 
 def effective(
     tree: Mapping[CgroupPath, Protected],

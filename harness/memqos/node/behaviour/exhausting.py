@@ -12,7 +12,7 @@ from memqos.engine.cgroup.victims import MACHINE, Shortage, shortages
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.pressing import below_limit
+from memqos.node.behaviour.squeezing import below_limit
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.node.pods.population import Population

@@ -26,8 +26,9 @@ from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
 from memqos.node.behaviour.pacing import Paces, turns_of
 from memqos.node.behaviour.premises import Premises
-from memqos.node.behaviour.pressing import Aim, Before, Pressed, squeeze_of
+from memqos.node.behaviour.pressing import Pressed
 from memqos.node.behaviour.scarce import by_generations, spare
+from memqos.node.behaviour.squeezing import Aim, Before, squeeze_of
 from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
 from memqos.node.behaviour.watched import Awaited, WatchedContainer
 from memqos.node.pods.population import Population
