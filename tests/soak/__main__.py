@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memqos.ownership import ProcessGroup
-from tests.soak.counting import Counts, is_explained, outcomes, summary, table
+from tests.soak.counting import Counts, by_chapter, is_explained, outcomes, summary, table
 
 CHAPTERS = ("protection", "throttling", "limits", "swap", "numa", "node", "isolation")
 
@@ -66,7 +66,7 @@ def main(words: Sequence[str]) -> int:
             counts.add(system, found)
             print(f"run {number} of {given.times}: {len(found)} cases, {kept(begun[run], found)}", flush=True)  # noqa: T201
     counted = counts.by_system.get(system, {})
-    print(table(counted))  # noqa: T201
+    print("\n".join([table(counted), *by_chapter(counted)]))  # noqa: T201
     print(f"{system}: {summary(counted)}" if counted else f"{system}: nothing was carried out")  # noqa: T201
     return 0 if counted and all(map(is_explained, counted.values())) else 1
 

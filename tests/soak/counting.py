@@ -71,3 +71,10 @@ def summary(counts: Mapping[str, Counter[str]]) -> str:
     told = ", ".join(f"{number} {outcome}" for outcome, number in of_all.most_common())
     often = f"{min(times)}" if min(times) == max(times) else f"{min(times)} to {max(times)}"
     return f"{len(counts)} cases, {often} times each: {told}"
+
+
+def by_chapter(counts: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """The summary of each chapter's cases, whose ids begin with its name."""
+    for chapter in sorted({case.split("/")[0] for case in counts}):
+        of_it = {case: counted for case, counted in counts.items() if case.split("/")[0] == chapter}
+        yield f"{chapter}: {summary(of_it)}"

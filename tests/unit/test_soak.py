@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak import __main__ as soak
-from tests.soak.counting import Counts, outcomes, summary, table
+from tests.soak.counting import Counts, by_chapter, outcomes, summary, table
 
 
 def test_the_outcomes_of_a_run_are_those_of_its_bundle(tmp_path):
@@ -88,6 +88,15 @@ def test_counts_are_added_up_from_one_soak_to_the_next_by_system(tmp_path):
 
 def test_a_summary_tells_how_often_the_rarest_case_was_carried_out():
     assert summary({"a": Counter(conforms=3), "b": Counter(conforms=1)}) == "2 cases, 1 to 3 times each: 4 conforms"
+
+
+def test_each_chapter_is_summed_up_by_itself():
+    counts = {"swap/b": Counter(known=2), "node/a": Counter(conforms=3), "swap/a": Counter(conforms=1, machinery=1)}
+
+    assert list(by_chapter(counts)) == [
+        "node: 1 cases, 3 times each: 3 conforms",
+        "swap: 2 cases, 2 times each: 2 known, 1 conforms, 1 machinery",
+    ]
 
 
 def test_counts_that_are_kept_nowhere_leave_no_file(tmp_path, monkeypatch):
