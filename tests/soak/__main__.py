@@ -97,20 +97,26 @@ def surroundings(busy: int, at_once: int) -> str:
 
 
 def carry_out(command: Sequence[str], results: Path, *, beside: bool) -> None:
-    """One run. beside: what it says goes to a file among its results, since another one speaks meanwhile."""
+    """One run. beside: what it says goes to a file beside its results, since another one speaks meanwhile."""
     whole = [*command, "--results", str(results)]
     if not beside:
         subprocess.run(whole, check=False)
         return
-    results.mkdir(parents=True)
-    with (results / "said.log").open("wb") as said:
-        subprocess.run(whole, check=False, stdout=said, stderr=subprocess.STDOUT)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with said(results).open("wb") as file:
+        subprocess.run(whole, check=False, stdout=file, stderr=subprocess.STDOUT)
+
+
+def said(results: Path) -> Path:
+    """Where a run says what it says, if it is one of several at once."""
+    return results.with_name(f"{results.name}.log")
 
 
 def kept(results: Path, found: Sequence[tuple[str, str]]) -> str:
     """What becomes of a run's results, which stay where they have something to explain, or where there are none."""
     if found and all(is_explained([outcome]) for _, outcome in found):
         shutil.rmtree(results)
+        said(results).unlink(missing_ok=True)
         return "all explained"
     return f"see {results}"
 
