@@ -155,6 +155,34 @@ def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observa
     ]
 
 
+@pytest.mark.parametrize(
+    ("by", "verdict"),
+    [
+        ("pgsteal_khugepaged 190\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
+        ("pgsteal_khugepaged 0\npgsteal_direct 64\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
+        ("pgsteal_khugepaged 190\npgsteal_direct 64\npgsteal_kswapd 1", Verdict.DEVIATES),
+        ("pgsteal_khugepaged 0\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.DEVIATES),
+    ],
+)
+def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(by, verdict, tmp_path):
+    """The multi-generational LRU heeds what kswapd worked out last; a loss of which kswapd had a part is one."""
+    early = bench(generations=True, ignores="memory.min")
+    count = early._count_stolen
+
+    def count_by(path, pages):
+        count(path, pages)
+        for cgroup in (path, path.parent):
+            early.cgroups.show(cgroup, "memory.stat", f"pgsteal {pages}\n{by}\n")
+
+    early._count_stolen = count_by
+    name = "test_guaranteed_keeps_all_when_the_machine_is_short"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-tiered"], tmp_path, early.node)
+    [kept] = [one for one in findings if one.knob == "memory.current"]
+
+    assert kept.verdict is verdict
+    assert (verdict is Verdict.NOT_OBSERVABLE) == ("before kswapd had worked out what protects them" in kept.why_not)
+
+
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
     """It brings memory.stat up to date every 2 s, however little there is to count."""
     monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 60.0)
@@ -293,7 +321,7 @@ def test_the_machine_is_given_back_what_was_taken():
         raise RuntimeError
 
     assert said == [
-        (["/sys/fs/cgroup", "16384", "458752"], b""),
+        (["/sys/fs/cgroup", "16384", "458752", scarce.KHUGEPAGED], b""),
         (["/sys/fs/cgroup"], b"67584\t/proc/sys/vm/min_free_kbytes\n"),
     ]
 

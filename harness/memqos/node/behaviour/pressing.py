@@ -26,10 +26,10 @@ class Pressed(Together):
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
 
         Nor of one that memory.low alone protects, if the kernel counted `low` for it while the page cache of others was
-        dirty; see `gave_way_meanwhile`.
+        dirty; see `gave_way_meanwhile`. Nor of one from which somebody took before kswapd did; see `_taken_unweighed`.
         """
         container, counts = self._counted(pod)
-        why = exposed(counts)
+        why = exposed(counts) or self._unweighed(container)
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         if self.squeeze.dirty:
@@ -97,14 +97,19 @@ class Pressed(Together):
         return self._course(pod).lives()
 
     def swaps_nothing(self, pod: str) -> Finding:
-        """Nothing of it was swapped out; not observable where `keeps` is not, while others are being written."""
+        """Nothing of it was swapped out; not observable where `keeps` is not for what others did meanwhile."""
         container, counts = self._counted(pod)
-        why = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
+        why = self._unweighed(container)
+        if self.squeeze.dirty:
+            why = why or gave_way_meanwhile(container, counts)
         return container.course.swaps_nothing(why_not=self._broken(why))
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
         return self._course(pod).stays(file, key, why_not=self._broken())
+
+    def _unweighed(self, container: WatchedContainer) -> str:
+        return _taken_unweighed(container) if self.squeeze.generations else ""
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
@@ -139,6 +144,23 @@ def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
     if counts.shelter is not Shelter.SOFT or not low:
         return ""
     return f"nothing else could make room while what others wrote waited for the disk: low {low}"
+
+
+def _taken_unweighed(container: WatchedContainer) -> str:
+    """Why what a container lost to the multi-generational LRU says nothing of its protection; "" if it does.
+
+    From Linux 6.11 on kswapd alone works out what counts of memory.min and memory.low for the whole machine
+    (mm/vmscan.c, lru_gen_age_node). Whoever else reclaims, as khugepaged does for a huge page on a zone that is full
+    while another one is not, goes by what kswapd found last (shrink_one): nothing, if it has not been there.
+    """
+    last = container.samples[-1]
+    kswapd, direct, khugepaged = (
+        last.counter("memory.stat", f"pgsteal_{who}") or 0 for who in ("kswapd", "direct", "khugepaged")
+    )
+    if kswapd or not (direct or khugepaged):
+        return ""
+    taken = f"pgsteal_direct {direct}, pgsteal_khugepaged {khugepaged}, pgsteal_kswapd 0"
+    return f"its pages were taken before kswapd had worked out what protects them: {taken}"
 
 
 def _too_young(container: WatchedContainer) -> str:

@@ -2,7 +2,8 @@
 
 Huge pages take memory that nobody can use and reclaim cannot get at. Everything beside kubepods (sshd, the runtime,
 the watch) asks to be protected with all that it uses: it neither makes room nor thrashes, so what is short is what pods
-have to give, and the machine goes on answering.
+have to give, and the machine goes on answering. khugepaged does not reclaim meanwhile: it would when it pleases, for a
+huge page on a zone that is full, and with the multi-generational LRU whatever is protected (mm/vmscan.c, shrink_one).
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SECONDS = 180.0
 
 ZONES = "/proc/zoneinfo"
 
+KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag"
+"""Whether khugepaged reclaims to make a huge page; missing from a kernel without them."""
+
 GENERATIONS = "/sys/kernel/mm/lru_gen/enabled"
 """A mask in hexadecimal, of which the lowest bit is the LRU itself."""
 
@@ -44,12 +48,14 @@ _AT_HAND = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 _TAKE = """\
 cd "$1"
 free=$(awk '/^MemFree:/ {print $2}' /proc/meminfo)
-for file in /proc/sys/vm/min_free_kbytes /proc/sys/vm/nr_hugepages */memory.min; do
+for file in /proc/sys/vm/min_free_kbytes /proc/sys/vm/nr_hugepages "$4" */memory.min; do
+  [ -e "$file" ] || continue
   case $file in kubepods*) ;; *) printf '%s\t%s\n' "$(cat "$file")" "$file" ;; esac
 done
 for file in */memory.min; do
   case $file in kubepods*) ;; *) echo max > "$file" ;; esac
 done
+[ ! -e "$4" ] || echo 0 > "$4"
 echo "$2" > /proc/sys/vm/min_free_kbytes
 echo 3 > /proc/sys/vm/drop_caches
 pages=$(( (free - $3) / 2048 ))
@@ -78,7 +84,7 @@ def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
             next_step="Take a kernel with CONFIG_HUGETLBFS.",
         )
     folder = hierarchy.folder(ROOT)
-    words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10))
+    words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10), KHUGEPAGED)
     before = checked(target.run(["sh", "-ec", _TAKE, *words], deadline=Deadline.after(SECONDS)), where=target.address)
     try:
         yield
