@@ -12,8 +12,8 @@
                                                                  quarters of it
     pod entered              max           128 Mi       0
       container app          51.2 Mi       64 Mi        0        80 Mi in steps of 256 Ki; when it stalls, a second
-                                                                 program takes 2 Mi
-      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 2 Mi
+                                                                 program takes 4 Mi
+      container beside       51.4 Mi       64 Mi        0        nothing; a second program takes 2 Mi
 
 All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
 one's memory.high, and each sleeps for its own.

@@ -40,6 +40,11 @@ class Counts:
             new.write_text(json.dumps(self.by_system, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             new.replace(self._file)
 
+    def is_usual(self, system: str, case: str, outcome: str) -> bool:
+        """Whether a case that was counted ended so as it mostly does, and that is none of a fault."""
+        [(mostly, _)] = self.by_system[system][case].most_common(1)
+        return outcome == mostly and outcome in EXPLAINED
+
 
 def outcomes(results: Path) -> Iterator[tuple[str, str]]:
     """The id and the outcome of each case of a run; none of one that wrote no bundle."""

@@ -110,6 +110,24 @@ def test_each_chapter_is_summed_up_by_itself():
     ]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "usual"), [("conforms", True), ("not observable", False), ("deviates", False), ("machinery", False)]
+)
+def test_a_case_that_ends_otherwise_than_it_mostly_does_is_not_as_usual(outcome, usual):
+    counts = Counts(None)
+    counts.add("quiet", [("a", "conforms"), ("a", "conforms"), ("a", outcome)])
+
+    assert counts.is_usual("quiet", "a", outcome) is usual
+
+
+def test_a_case_that_mostly_deviates_is_not_as_usual_either():
+    counts = Counts(None)
+    counts.add("quiet", [("a", "deviates"), ("b", "not observable")])
+
+    assert not counts.is_usual("quiet", "a", "deviates")
+    assert counts.is_usual("quiet", "b", "not observable")
+
+
 def test_counts_that_are_kept_nowhere_leave_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counts = Counts(None)

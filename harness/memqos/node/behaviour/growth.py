@@ -26,7 +26,7 @@ _HERTZ = (100, 250, 300, 1000)
 """The jiffies in a second that a kernel can be built with: which of them it was makes a tick of difference."""
 
 
-ENTRY = 2 << 20
+ENTRY = 4 << 20
 """Bytes that a program takes that somebody starts in a container to look around, as a shell does.
 
 So many batches of charges that what it waits for at least is plainly more than it takes where nothing is short.
