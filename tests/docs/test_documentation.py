@@ -15,7 +15,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.loss import Hop, HopHeld, first_lost
 from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
-from tests.docs import claims_page, settings_page
+from tests.docs import claims_page, settings_page, soaked
 from tests.docs.snippets import DOCS, matches, pages, snippets
 
 HERE = Path(sys.executable).parent
@@ -133,3 +133,8 @@ def test_every_kind_of_page_exists_and_is_linked(kind):
 )
 def test_shown_against_printed(shown, printed, same):
     assert matches(shown, printed) is same
+
+
+def test_what_soaks_counted_is_what_the_page_shows():
+    """`python -m tests.docs.soaked` prints the table."""
+    assert soaked.table(soaked.added_up([soaked.COUNTS])) in soaked.PAGE.read_text()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective, Shelter
 from memqos.model.knob import Bytes
 from memqos.node.behaviour.conditions import SLACK
@@ -29,14 +29,18 @@ class Pressed(Together):
         dirty; see `gave_way_meanwhile`. Nor of one from which somebody took before kswapd did; see `_taken_unweighed`.
         """
         container, counts = self._counted(pod)
-        why = exposed(counts) or self._unweighed(container)
+        why = exposed(counts)
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             why = "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         if self.squeeze.dirty:
             why = why or gave_way_meanwhile(container, counts)
         why = why or _charged_ahead(counts, self.squeeze.cpus)
-        return container.course.keeps(
-            counts.usage, since=self.squeeze.since, cpus=self.squeeze.cpus, why_not=self._broken(why)
+        return self._weighed(
+            container,
+            lambda why_not: container.course.keeps(
+                counts.usage, since=self.squeeze.since, cpus=self.squeeze.cpus, why_not=why_not
+            ),
+            self._broken(why),
         )
 
     def gives_way(self, pod: str) -> Finding:
@@ -99,17 +103,20 @@ class Pressed(Together):
     def swaps_nothing(self, pod: str) -> Finding:
         """Nothing of it was swapped out; not observable where `keeps` is not for what others did meanwhile."""
         container, counts = self._counted(pod)
-        why = self._unweighed(container)
-        if self.squeeze.dirty:
-            why = why or gave_way_meanwhile(container, counts)
-        return container.course.swaps_nothing(why_not=self._broken(why))
+        why = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
+        swaps_nothing = container.course.swaps_nothing
+        return self._weighed(container, lambda why_not: swaps_nothing(why_not=why_not), self._broken(why))
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
         return self._course(pod).stays(file, key, why_not=self._broken())
 
-    def _unweighed(self, container: WatchedContainer) -> str:
-        return _taken_unweighed(container) if self.squeeze.generations else ""
+    def _weighed(self, container: WatchedContainer, judged: Callable[[str], Finding], why_not: str) -> Finding:
+        """What is found of it, by why nothing can be; what it lost unweighed is no deviation of the kernel's."""
+        found = judged(why_not)
+        if found.verdict is Verdict.DEVIATES and self.squeeze.generations:
+            return judged(_taken_unweighed(container))
+        return found
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
