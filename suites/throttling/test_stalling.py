@@ -13,7 +13,7 @@
     pod entered              max           128 Mi       0
       container app          51.2 Mi       64 Mi        0        80 Mi in steps of 256 Ki; when it stalls, a second
                                                                  program takes 4 Mi
-      container beside       51.4 Mi       64 Mi        0        nothing; a second program takes 2 Mi
+      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 4 Mi
 
 All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
 one's memory.high, and each sleeps for its own.
@@ -162,7 +162,7 @@ def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evid
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/entering-is-slow")
 def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
-    """It wants no more than 1 MiB, and sleeps for them."""
+    """It wants no more than 4 MiB, and sleeps for them."""
     course, entry, undisturbed = side_by_side["entered"]
 
     qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())

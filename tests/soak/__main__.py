@@ -68,7 +68,9 @@ def main(words: Sequence[str]) -> int:
             told = kept(begun[run], odd=not found or not all(counts.is_usual(system, *one) for one in found))
             print(f"run {number} of {given.times}: {len(found)} cases, {told}", flush=True)  # noqa: T201
     counted = counts.by_system.get(system, {})
-    print("\n".join([table(counted), *by_chapter(counted)]))  # noqa: T201
+    print(table(counted))  # noqa: T201
+    for chapter, cases in by_chapter(counted).items():
+        print(f"{chapter}: {summary(cases)}")  # noqa: T201
     print(f"{system}: {summary(counted)}" if counted else f"{system}: nothing was carried out")  # noqa: T201
     return 0 if counted and all(map(is_explained, counted.values())) else 1
 
@@ -91,10 +93,10 @@ def command_of(given: argparse.Namespace) -> list[str]:
     return command + (["-k", given.chosen] if given.chosen else [])
 
 
-def surroundings(busy: int, at_once: int) -> str:
+def surroundings(busy: int, runs: int) -> str:
     """What else the host does meanwhile, as counts are kept by it."""
     told = [f"beside {busy} busy programs"] if busy else []
-    told += [f"{at_once} runs at once"] if at_once > 1 else []
+    told += [f"{runs} runs at once"] if runs > 1 else []
     return ", ".join(told) or "quiet"
 
 

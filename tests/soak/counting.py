@@ -35,15 +35,26 @@ class Counts:
         cases = self.by_system.setdefault(system, {})
         for case, outcome in found:
             cases.setdefault(case, Counter())[outcome] += 1
+        self._keep()
+
+    def add_all(self, others: Counts) -> None:
+        """Count what others counted, and keep it at once."""
+        for system, cases in others.by_system.items():
+            mine = self.by_system.setdefault(system, {})
+            for case, counted in cases.items():
+                mine.setdefault(case, Counter()).update(counted)
+        self._keep()
+
+    def _keep(self) -> None:
         if self._file is not None:
             new = self._file.with_name(f"{self._file.name}.new")
             new.write_text(json.dumps(self.by_system, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             new.replace(self._file)
 
     def is_usual(self, system: str, case: str, outcome: str) -> bool:
-        """Whether a case that was counted ended so as it mostly does, and that is none of a fault."""
-        [(mostly, _)] = self.by_system[system][case].most_common(1)
-        return outcome == mostly and outcome in EXPLAINED
+        """Whether a case that was counted ended so more often than otherwise, and that is none of a fault."""
+        counted = self.by_system[system][case]
+        return 2 * counted[outcome] > counted.total() and outcome in EXPLAINED
 
 
 def outcomes(results: Path) -> Iterator[tuple[str, str]]:
@@ -71,15 +82,24 @@ def table(counts: Mapping[str, Counter[str]]) -> str:
 
 def summary(counts: Mapping[str, Counter[str]]) -> str:
     """All of them in one line: cases, how often the rarest and the commonest was carried out, and every outcome."""
-    times = [counted.total() for counted in counts.values()]
-    of_all = sum(counts.values(), Counter[str]())
-    told = ", ".join(f"{number} {outcome}" for outcome, number in of_all.most_common())
-    often = f"{min(times)}" if min(times) == max(times) else f"{min(times)} to {max(times)}"
-    return f"{len(counts)} cases, {often} times each: {told}"
+    told = ", ".join(f"{number} {outcome}" for outcome, number in of_all(counts).most_common())
+    return f"{len(counts)} cases, {often(counts)} times each: {told}"
 
 
-def by_chapter(counts: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """The summary of each chapter's cases, whose ids begin with its name."""
-    for chapter in sorted({case.split("/")[0] for case in counts}):
-        of_it = {case: counted for case, counted in counts.items() if case.split("/")[0] == chapter}
-        yield f"{chapter}: {summary(of_it)}"
+def often(counts: Mapping[str, Counter[str]]) -> str:
+    """How often the rarest of these cases was carried out, and the commonest."""
+    times = {counted.total() for counted in counts.values()}
+    return " to ".join(f"{number}" for number in sorted({min(times), max(times)}))
+
+
+def of_all(counts: Mapping[str, Counter[str]]) -> Counter[str]:
+    """How often these cases ended in which way, together."""
+    return sum(counts.values(), Counter[str]())
+
+
+def by_chapter(counts: Mapping[str, Counter[str]]) -> dict[str, dict[str, Counter[str]]]:
+    """The counts of each chapter's cases, whose ids begin with its name."""
+    chapters: dict[str, dict[str, Counter[str]]] = {}
+    for case, counted in sorted(counts.items()):
+        chapters.setdefault(case.split("/")[0], {})[case] = counted
+    return chapters

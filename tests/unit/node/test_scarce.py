@@ -156,17 +156,21 @@ def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observa
 
 
 @pytest.mark.parametrize(
-    ("by", "verdict"),
+    ("ignores", "by", "verdict"),
     [
-        ("pgsteal_khugepaged 190\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
-        ("pgsteal_khugepaged 0\npgsteal_direct 64\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
-        ("pgsteal_khugepaged 190\npgsteal_direct 64\npgsteal_kswapd 1", Verdict.DEVIATES),
-        ("pgsteal_khugepaged 0\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.DEVIATES),
+        ("memory.min", "pgsteal_khugepaged 190\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
+        ("memory.min", "pgsteal_khugepaged 0\npgsteal_direct 64\npgsteal_kswapd 0", Verdict.NOT_OBSERVABLE),
+        ("memory.min", "pgsteal_khugepaged 190\npgsteal_direct 64\npgsteal_kswapd 1", Verdict.DEVIATES),
+        ("memory.min", "pgsteal_khugepaged 0\npgsteal_direct 0\npgsteal_kswapd 0", Verdict.DEVIATES),
+        ("", "pgsteal_khugepaged 0\npgsteal_direct 64\npgsteal_kswapd 0", Verdict.CONFORMS),
     ],
 )
-def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(by, verdict, tmp_path):
-    """The multi-generational LRU heeds what kswapd worked out last; a loss of which kswapd had a part is one."""
-    early = bench(generations=True, ignores="memory.min")
+def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by, verdict, tmp_path):
+    """The multi-generational LRU heeds what kswapd worked out last; a loss of which kswapd had a part is one.
+
+    Whoever lost no more than CPUs may have charged ahead has kept all, whoever came for it.
+    """
+    early = bench(generations=True, ignores=ignores)
     count = early._count_stolen
 
     def count_by(path, pages):

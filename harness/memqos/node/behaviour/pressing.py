@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective, Shelter
@@ -35,13 +35,9 @@ class Pressed(Together):
         if self.squeeze.dirty:
             why = why or gave_way_meanwhile(container, counts)
         why = why or _charged_ahead(counts, self.squeeze.cpus)
-        return self._weighed(
-            container,
-            lambda why_not: container.course.keeps(
-                counts.usage, since=self.squeeze.since, cpus=self.squeeze.cpus, why_not=why_not
-            ),
-            self._broken(why),
-        )
+        since, cpus = self.squeeze.since, self.squeeze.cpus
+        found = container.course.keeps(counts.usage, since=since, cpus=cpus, why_not=self._broken(why))
+        return self._weighed(container, found)
 
     def gives_way(self, pod: str) -> Finding:
         """It lost memory to the neighbour; not observable of one of which more than half is protected."""
@@ -104,19 +100,18 @@ class Pressed(Together):
         """Nothing of it was swapped out; not observable where `keeps` is not for what others did meanwhile."""
         container, counts = self._counted(pod)
         why = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
-        swaps_nothing = container.course.swaps_nothing
-        return self._weighed(container, lambda why_not: swaps_nothing(why_not=why_not), self._broken(why))
+        return self._weighed(container, container.course.swaps_nothing(why_not=self._broken(why)))
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
         return self._course(pod).stays(file, key, why_not=self._broken())
 
-    def _weighed(self, container: WatchedContainer, judged: Callable[[str], Finding], why_not: str) -> Finding:
-        """What is found of it, by why nothing can be; what it lost unweighed is no deviation of the kernel's."""
-        found = judged(why_not)
-        if found.verdict is Verdict.DEVIATES and self.squeeze.generations:
-            return judged(_taken_unweighed(container))
-        return found
+    def _weighed(self, container: WatchedContainer, found: Finding) -> Finding:
+        """A loss is not observable if it was taken before anybody had worked out what is protected."""
+        why = _taken_unweighed(container) if self.squeeze.generations else ""
+        if not why or found.verdict is not Verdict.DEVIATES:
+            return found
+        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why)
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
