@@ -15,7 +15,9 @@ what was in use before. The page cache is clean by then, and of anonymous memory
 make room: the aggressor has a limit, since what has none may be swapped under 1.22 and 1.27, which would make room
 itself. A container whose protection covers all that it uses is passed over by reclaim as a whole: it may miss a batch
 of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. What each charged ahead counts as in use, until reclaim gives it back
-(mm/memcontrol.c, drain_all_stock).
+(mm/memcontrol.c, drain_all_stock). Then each reads its file once more, who had nothing protected first, while there
+is no more room than before. What had been taken comes back as a refault, which the kernel counts in pages
+(memory.stat, workingset_refault_file): of what is protected whole there are no more than it may miss.
 
     cgroup                 protection, by the revision   memory.max   program
     pod fills-guaranteed   24 Mi memory.min, or nothing  24 Mi        and a sandbox of some 100 Ki
@@ -47,14 +49,18 @@ def full(qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.kubelet("v1.22", "v1.27")
 @pytest.mark.claim("protection/min-is-kept")
 def test_every_request_is_kept_as_memory_min(full, qos_evidence):
-    """Both pods with a request keep their page cache; the one without makes room."""
+    """Both pods with a request keep their page cache, and read none again; the one without makes room, and reads."""
     pressure = full.press("aggressor")
+    full.read_again("unguarded", "kept-guaranteed", "kept-burstable")
 
     qos_evidence.settle(
         *pressure.premises,
         pressure.keeps("kept-guaranteed"),
         pressure.keeps("kept-burstable"),
         pressure.gives_way("unguarded"),
+        pressure.hardly_refaults("kept-guaranteed"),
+        pressure.hardly_refaults("kept-burstable"),
+        pressure.refaults("unguarded"),
     )
 
 
@@ -63,8 +69,9 @@ def test_every_request_is_kept_as_memory_min(full, qos_evidence):
 @pytest.mark.more("v1.37-tiered")
 @pytest.mark.claim("protection/tiers-are-kept")
 def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
-    """Guaranteed and Burstable keep their page cache, and memory.low is not broken."""
+    """Guaranteed and Burstable keep their page cache and read none again, and memory.low is not broken."""
     pressure = full.press("aggressor")
+    full.read_again("unguarded", "kept-guaranteed", "kept-burstable")
 
     qos_evidence.settle(
         *pressure.premises,
@@ -72,6 +79,9 @@ def test_both_tiers_are_kept_while_others_make_room(full, qos_evidence):
         pressure.keeps("kept-burstable"),
         pressure.stays("kept-burstable", "memory.events", "low"),
         pressure.gives_way("unguarded"),
+        pressure.hardly_refaults("kept-guaranteed"),
+        pressure.hardly_refaults("kept-burstable"),
+        pressure.refaults("unguarded"),
     )
 
 
@@ -95,12 +105,16 @@ def test_memory_low_gives_way_when_nothing_else_is_left(full, qos_evidence):
 def test_without_a_policy_every_class_makes_room(full, qos_evidence):
     """Guaranteed and Burstable lose page cache as BestEffort does."""
     pressure = full.press("aggressor", all_lose=True)
+    full.read_again("kept-guaranteed", "kept-burstable", "unguarded")
 
     qos_evidence.settle(
         *pressure.premises,
         pressure.gives_way("kept-guaranteed"),
         pressure.gives_way("kept-burstable"),
         pressure.gives_way("unguarded"),
+        pressure.refaults("kept-guaranteed"),
+        pressure.refaults("kept-burstable"),
+        pressure.refaults("unguarded"),
     )
 
 

@@ -28,7 +28,7 @@ MEMWATCH = "/usr/lib/memqos/memwatch"
 """Where a machine's image has it."""
 
 SLOW = frozenset({"memory.stat", "memory.numa_stat"})
-"""Files that the kernel takes long to make: read once a second, which is as often as it brings them up to date."""
+"""Files that the kernel takes long to make: read once a second, and when a look is asked for."""
 
 _CHUNK = 1 << 16
 _ENDS_SECONDS = 5.0
@@ -42,7 +42,10 @@ class Sampling(Protocol):
         ...
 
     def look(self, *, deadline: Deadline) -> Sequence[Said]:
-        """What was said since the last call, with a look that is made now. DeadlineError if it is not made in time."""
+        """What was said since the last call, with a look that is made now, at every file.
+
+        DeadlineError if it is not made in time.
+        """
         ...
 
     def follow(self, name: str, path: str, *, patient: str) -> None:

@@ -4,7 +4,6 @@ It obeys the files as they are: what a container may have in swap goes there unt
 where that is not enough the largest is killed.
 """
 
-import json
 import re
 
 from tests.unit.node.memory import MemoryBench
@@ -45,10 +44,7 @@ class CrowdedBench(PressedBench):
             self._count_kill(others[largest])
             self.runtime.finish(next(one for one in self.steered.values() if one.id == largest), exit_code=137)
         self._use(self._path(neighbour), takes)
-        number = len(self.commands[neighbour.id])
-        done = {"event": "done", "ms": 1, "command": number, "verb": "anon", "id": number, "bytes": takes, "max_us": 1}
-        text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        self.target._plain._files[neighbour.log_path] += text
+        self._say_done(neighbour, "anon")
 
     def _use(self, path, usage):
         """A pod uses what all its containers do."""

@@ -37,7 +37,8 @@ class PressedBench(MemoryBench):
         self.spare = spare
         self.generations = generations
         self.in_turn, self.first = in_turn, iter
-        self.obeyed = self.taken = 0
+        self.taken = 0
+        self.lost, self.again = {}, {}
         self.target._plain._files |= {
             "/proc/mounts": MOUNTED,
             "/proc/sys/vm/nr_hugepages": b"0\n",
@@ -66,10 +67,26 @@ class PressedBench(MemoryBench):
         self.cgroups.show(path.parent, "memory.current", f"{usage}\n")
 
     def _obey(self, fifo, line):
-        neighbour = self.steered[fifo]
+        container, (verb, *words) = self.steered[fifo], line.split()
+        if verb == "anon":
+            self._take(container, amount(words[0]))
+        elif verb == "read":
+            self._read_again(self._path(container))
+        self._say_done(container, verb)
+
+    def _say_done(self, container, verb, ms=1):
+        plain = self.target._plain._files
+        number = len(plain[container.log_path].splitlines()) + 1
+        done = {"event": "done", "ms": ms, "command": number, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
+        plain[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+
+    def _read_again(self, path):
+        """It reads its file: what was taken comes back, and makes no more room for it."""
+        self._count_again(path, self.lost[path] // 4096)
+
+    def _take(self, neighbour, takes):
         paths = {handle.id: self._path(handle) for handle in self.steered.values()}
         used = {one: self._amount(path, "memory.current") for one, path in paths.items()}
-        takes = amount(line.split()[1])
         left = self._amount(NODE, "memory.max") - sum(used.values()) if self.spare is None else self.spare
         short = takes - left
         others = {one: path for one, path in paths.items() if one != neighbour.id}
@@ -82,18 +99,14 @@ class PressedBench(MemoryBench):
                 if taken and knobs == ("memory.min",) and self._kept(path, ("memory.low",)):
                     self._count_low(path)
                 if taken:
-                    self._count_stolen(path, taken // 4096)
+                    self._count_stolen(path, taken)
                 used[one], short = used[one] - taken, short - taken
                 self._use(path, used[one])
         self._use(self._path(neighbour), used[neighbour.id] + takes)
         if self.spare is not None:
             self.spare = max(0, self.spare - takes)
             self._leave(self.spare)
-        self.obeyed, self.taken = self.obeyed + 1, self.taken + takes
-        done = {"event": "done", "ms": 1, "command": self.obeyed, "verb": "anon", "id": self.obeyed, "bytes": takes,
-                "max_us": 1}  # fmt: skip
-        text = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        self.target._plain._files[neighbour.log_path] += text
+        self.taken += takes
 
     def _kept(self, path, knobs):
         top = [] if self.spare is None else [NODE]
@@ -122,9 +135,15 @@ class PressedBench(MemoryBench):
             return has
         return has * claims[path] // whole
 
-    def _count_stolen(self, path, pages):
+    def _count_stolen(self, path, taken):
+        self.lost[path] = self.lost.get(path, 0) + taken
+        self._count_again(path, 0)
+
+    def _count_again(self, path, pages):
+        self.again[path] = self.again.get(path, 0) + pages
         for cgroup in (path, path.parent):
-            self.cgroups.show(cgroup, "memory.stat", f"pgsteal {pages}\n")
+            stolen, again = self.lost[path] // 4096, self.again[path]
+            self.cgroups.show(cgroup, "memory.stat", f"pgsteal {stolen}\nworkingset_refault_file {again}\n")
 
     def _count_low(self, path):
         for cgroup in (path, path.parent):

@@ -1,7 +1,6 @@
 """How much of its pace is kept: the statistics by literal rows, and the chapter on a kernel in miniature."""
 
 import contextlib
-import json
 from fractions import Fraction
 
 import pytest
@@ -14,7 +13,7 @@ from memqos.node.behaviour.pacing import Turn, chance, read_ms, spread
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
-from tests.unit.node.words import commands_of
+from tests.unit.node.words import amount, commands_of
 
 MODULE = chapter("isolation")
 ALL = list(cases(MODULE))
@@ -78,39 +77,29 @@ class PacedBench(PressedBench):
         super().__init__(*args, **facts)
         self.ms = 0
         self.is_full = False
-        self.said = {}
         self.read_beside = 0
-        self.again = {}
 
     def _obey(self, fifo, line):
         container = self.steered[fifo]
-        path, (verb, *words) = self._path(container), line.split()
-        plain = self.target._plain._files
-        said = self.said.setdefault(container.id, [plain[container.log_path]])
-        number = len(b"".join(said).splitlines()) + 1
+        verb, *words = line.split()
         self.ms += 100
         self.is_full = verb in TAKES or (self.is_full and verb != "free")
         if verb in TAKES:
-            super()._obey(fifo, f"{verb} {words[TAKES[verb]]}")
+            self._take(container, amount(words[TAKES[verb]]))
         if verb == "free":
-            self._use(path, 0)
+            self._use(self._path(container), 0)
         if verb == "read" and container in self.neighbours():
             self.read_beside += 1
         elif verb == "read":
-            lost = 1 - self._amount(path, "memory.current") / (48 << 20)
-            self._count_again(path, self.fetched(lost) // 4096)
-            self.ms += self.slower(lost)
-            # While the neighbour has the room, what is fetched is lost again.
-            self._use(path, self._amount(path, "memory.current") if self.is_full else 48 << 20)
-        fields = {"ms": self.ms, "command": number, "bytes": 1}
-        said_now = {"event": "done", "verb": verb, "id": 1, "max_us": 1} | fields
-        said.append(f"2026-01-01T00:00:00Z stdout F {json.dumps(said_now)}\n".encode())
-        plain[container.log_path] = b"".join(said)
+            self._read_again(self._path(container))
+        self._say_done(container, verb, self.ms)
 
-    def _count_again(self, path, pages):
-        self.again[path] = self.again.get(path, 0) + pages
-        for cgroup in (path, path.parent):
-            self.cgroups.show(cgroup, "memory.stat", f"workingset_refault_file {self.again[path]}\n")
+    def _read_again(self, path):
+        lost = 1 - self._amount(path, "memory.current") / (48 << 20)
+        self._count_again(path, self.fetched(lost) // 4096)
+        self.ms += self.slower(lost)
+        # While the neighbour has the room, what is fetched is lost again.
+        self._use(path, self._amount(path, "memory.current") if self.is_full else 48 << 20)
 
     def fetched(self, lost):
         """Bytes that have to be read again for this part of the memory."""

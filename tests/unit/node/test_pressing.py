@@ -83,8 +83,7 @@ class Drains(PressedBench):
 
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
-        for container in self.steered.values():
-            path = self._path(container)
+        for path in map(self._path, self.steered.values() if line.startswith("anon") else ()):
             self._use(path, self._amount(path, "memory.current") - 4096 * self.pages)
 
 
@@ -106,6 +105,30 @@ def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(
     assert {one.why_not for one in findings if one.knob == "memory.current"} == {
         "of 50331648 bytes in use 97 CPUs may have charged 25427968 ahead"
     }
+
+
+@pytest.mark.parametrize(("pages", "expected"), [(128, Verdict.CONFORMS), (129, Verdict.DEVIATES)])
+def test_what_is_protected_is_not_read_again_but_for_a_batch_of_each_cpu(pages, expected, tmp_path):
+    """A kernel that takes pages of it and puts others in their place shows the same memory.current."""
+    wrong = PressedBench()
+    read_again = wrong._read_again
+    wrong._read_again = lambda path: (read_again(path), wrong._count_again(path, 0 if wrong.lost[path] else pages))
+    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, wrong)
+    read = [one for one in findings if one.knob == "memory.stat" and "at most" in one.expected]
+
+    assert [one.verdict for one in read] == [expected] * 2
+    assert {one.expected for one in read} == {"workingset_refault_file at most 128 pages (2 times a batch of 64)"}
+
+
+def test_what_was_lost_is_read_again(tmp_path):
+    forgetful = PressedBench()
+    forgetful._read_again = lambda _: None
+    findings = findings_of(
+        MODULE.test_without_a_policy_every_class_makes_room, KUBELETS["v1.36-none"], tmp_path, forgetful
+    )
+
+    deviating = [(one.knob, one.observed) for one in findings if one.verdict is Verdict.DEVIATES]
+    assert deviating == [("memory.stat", "workingset_refault_file 0")] * 3
 
 
 class WaitsForTheDisk(PressedBench):

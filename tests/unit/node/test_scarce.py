@@ -173,10 +173,10 @@ def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by
     early = bench(generations=True, ignores=ignores)
     count = early._count_stolen
 
-    def count_by(path, pages):
-        count(path, pages)
+    def count_by(path, taken):
+        count(path, taken)
         for cgroup in (path, path.parent):
-            early.cgroups.show(cgroup, "memory.stat", f"pgsteal {pages}\n{by}\n")
+            early.cgroups.show(cgroup, "memory.stat", f"pgsteal {taken // 4096}\n{by}\n")
 
     early._count_stolen = count_by
     name = "test_guaranteed_keeps_all_when_the_machine_is_short"
@@ -232,7 +232,7 @@ class RunsShortEarly(PressedBench):
     """One of its zones runs short while most of what is left is taken: one pod loses all but 1 MiB then."""
 
     def _obey(self, fifo, line):
-        if not self.obeyed:
+        if not self.taken:
             path = next(one for one in map(self._path, self.steered.values()) if "besteffort" in str(one))
             self.spare += self._amount(path, "memory.current") - (1 << 20)
             self._use(path, 1 << 20)

@@ -68,6 +68,16 @@ def test_what_changes_is_said_and_nothing_else(sampler, pod):
         assert changes(sampling.look(deadline=soon()), pod) == {"memory.current": "8192\n"}
 
 
+def test_what_takes_the_kernel_long_is_read_at_once_where_a_look_is_asked_for(sampler, pod):
+    """memory.stat is read once a second: what is judged by it is to be what it has now."""
+    (pod / "memory.stat").write_text("pgsteal 0\n")
+    with sampler.open([POD], FILES) as sampling:
+        sampling.look(deadline=soon())
+        for pages in range(1, 6):
+            (pod / "memory.stat").write_text(f"pgsteal {pages}\n")
+            assert changes(sampling.look(deadline=soon()), pod) == {"memory.stat": f"pgsteal {pages}\n"}
+
+
 def test_memwatch_ends_by_itself_once_nothing_is_watched_any_more(sampler, pod):
     with sampler.open([POD], FILES) as sampling:
         assert changes(sampling.look(deadline=soon()), pod)

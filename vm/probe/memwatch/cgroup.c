@@ -21,7 +21,7 @@
 /* Stalls of 10 ms within half a second, the shortest window that the kernel takes. */
 #define PRESSURE_TRIGGER "some 10000 500000"
 
-/* Files of a screenful, such as memory.stat, take the kernel long to make: no more than one look a second. */
+/* Files of a screenful, such as memory.stat, take the kernel long to make: once a second, but for looks asked for. */
 #define SLOW_MARK '~'
 #define SLOW_APART 1.0
 
@@ -148,7 +148,7 @@ void watch_tree(const char *folder, int count, char **files)
 		tree->files[i] = strdup(files[i] + tree->slow[i]);
 	}
 	find_below(tree, tree->folder);
-	sample("asked");
+	sample("asked", 0);
 }
 
 void find_new(void)
@@ -189,20 +189,21 @@ static ssize_t text_of(int fd, char *text, int *removed)
 	return length;
 }
 
-/* What has changed of one cgroup, as a line; nothing if nothing has. */
-static void sample_one(struct cgroup *cgroup, const char *why)
+/* What has changed of one cgroup, as a line; nothing if nothing has. whole: its slow files are read, too. */
+static void sample_one(struct cgroup *cgroup, const char *why, int whole)
 {
 	static char texts[MAX_FILES][LARGEST_FILE + 1];
 	ssize_t lengths[MAX_FILES];
-	int removed = 0, changed = 0, first = 1, is_slow_look = now() - cgroup->slow_look >= SLOW_APART;
+	int removed = 0, changed = 0, first = 1;
 
-	if (is_slow_look)
+	whole |= now() - cgroup->slow_look >= SLOW_APART;
+	if (whole)
 		cgroup->slow_look = now();
 	if (cgroup->said && now() - cgroup->since < MAY_COME)
 		open_files(cgroup);
 	for (int i = 0; i < cgroup->tree->count; i++) {
 		lengths[i] = -1;
-		if (is_slow_look || !cgroup->tree->slow[i])
+		if (whole || !cgroup->tree->slow[i])
 			lengths[i] = text_of(cgroup->fds[i], texts[i], &removed);
 		texts[i][lengths[i] < 0 ? 0 : lengths[i]] = '\0';
 		changed |= lengths[i] >= 0 && (!cgroup->texts[i] || strcmp(texts[i], cgroup->texts[i]) != 0);
@@ -239,11 +240,11 @@ static void sample_one(struct cgroup *cgroup, const char *why)
 	cgroup->said = 1;
 }
 
-void sample(const char *why)
+void sample(const char *why, int whole)
 {
 	for (int i = 0; i < cgroup_count; i++)
 		if (!cgroups[i]->gone)
-			sample_one(cgroups[i], why);
+			sample_one(cgroups[i], why, whole);
 }
 
 /* Files whose change the kernel tells to whoever polls them. */

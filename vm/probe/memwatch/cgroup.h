@@ -10,8 +10,8 @@ void watch_tree(const char *folder, int count, char **files);
 /* Folders that have come to be since the last look are watched from now on. */
 void find_new(void);
 
-/* Read every file of every cgroup, and say what has changed. why: what woke us. */
-void sample(const char *why);
+/* Read the files of every cgroup, the slow ones if it is time or `whole`, and say what changed. why: what woke us. */
+void sample(const char *why, int whole);
 
 /* What to wait for: fills at most `most` entries, and says how many. */
 int events(struct pollfd *fds, int most);

@@ -4,7 +4,7 @@
  * It is told by lines on its standard input, whose words are separated by tabs, and ends when that ends:
  *
  *   tree FOLDER FILE...   watch this folder and all folders below it, now and later; of each, these files; one with
- *                         a ~ before it is read once a second at most
+ *                         a ~ before it is read once a second at most, and when a look is asked for
  *   tail NAME PATH PATIENT  say what is appended to this file, once it is there; lines that have this text in them
  *                         wait for the clock
  *   to PATH TEXT          write this text as a line to a FIFO that somebody reads
@@ -154,7 +154,7 @@ static void write_line(const char *path, char *text)
 static void look_now(const char *number)
 {
 	find_new();
-	sample("asked");
+	sample("asked", 1);
 	read_tails();
 	begin_line();
 	add(",\"looked\":%d", atoi(number));
@@ -246,7 +246,7 @@ int main(void)
 			happened |= asks_for_look();
 		if (happened || now() >= next) {
 			find_new();
-			sample(happened ? "event" : "clock");
+			sample(happened ? "event" : "clock", 0);
 			read_tails();
 			next = now() + period_ms / 1000.0;
 		}

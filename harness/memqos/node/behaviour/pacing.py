@@ -23,7 +23,8 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
-from memqos.node.behaviour.pressing import exposed, gave_way_meanwhile, mostly_protected
+from memqos.node.behaviour import refaulting
+from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
@@ -41,9 +42,6 @@ AHEAD = 2
 """How many readings of its file an aggressor has before it when somebody is timed: it may end one meanwhile."""
 
 _VERBS = ("hold", "read")
-
-REFAULTS = "workingset_refault_file"
-"""Of memory.stat: pages of files that were taken from a cgroup and are in memory again."""
 
 SURE = Fraction(1, 20)
 """The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence."""
@@ -127,9 +125,8 @@ class Paces(Together):
         )
 
     def refaults(self, pod: str) -> Finding:
-        """It read again what was taken from it; not observable of one of which more than half is protected."""
-        why_not = mostly_protected(self._counts(pod))
-        return self._course(pod).rises("memory.stat", REFAULTS, why_not=self._broken(why_not))
+        """It read again what was taken from it; see `refaulting.refaults`."""
+        return refaulting.refaults(self._container(pod), self._counts(pod), broken=self._broken())
 
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but the batch that it may miss at each reading.
@@ -139,7 +136,7 @@ class Paces(Together):
         """
         container, counts = self._container(pod), self._counts(pod)
         why_not = self._broken(exposed(counts) or gave_way_meanwhile(container, counts))
-        return container.course.rises_by_batches("memory.stat", REFAULTS, at_most=READINGS, why_not=why_not)
+        return refaulting.hardly_refaults(container, at_most=READINGS, why_not=why_not)
 
     def _counts(self, pod: str) -> Effective:
         return self.counts[self._container(pod).key]

@@ -34,7 +34,7 @@ from memqos.node.behaviour.watched import Awaited, WatchedContainer
 from memqos.node.pods.population import Population
 from memqos.node.pods.turned_away import refusal_finding
 from memqos.target.base import Target
-from memqos.workload.command import Anon
+from memqos.workload.command import Anon, Read
 from memqos.workload.control import Control
 
 __all__ = ["Watch"]
@@ -167,6 +167,15 @@ class Watch:
             # memory.stat is behind by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
             self.until(both(*(one.sees(rises("memory.stat", "pgsteal")) for one in soft)))
         return Pressed(containers=everyone, above=self._above(), squeeze=squeeze)
+
+    def read_again(self, *pods: str) -> None:
+        """Have each of these, one after the other, read once more what it has, or had: all its page cache.
+
+        Returns when the last is done. UsageError for a workload that takes no commands.
+        """
+        for one in map(self.container, pods):
+            one.do(Read())
+            one.until_done()
 
     def crowd_out(self, neighbour: str) -> Crowded:
         """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
