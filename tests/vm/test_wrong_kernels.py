@@ -86,6 +86,17 @@ WAYS = (
         },
     ),
     Meddling(
+        way="protected page cache is taken",
+        does=resets("memory.reclaim", "512K", "/sys/fs/cgroup/kubepods.slice/kubepods-pod*/cri-*/{0}"),
+        chapter="protection",
+        test="test_every_request_is_kept_as_memory_min",
+        kubelet="v1.27",
+        finds={
+            ("memory.current", "container app of pod default/kept-guaranteed"),
+            ("memory.stat", "container app of pod default/kept-guaranteed"),
+        },
+    ),
+    Meddling(
         way="a neighbour is protected by mistake",
         does=resets("memory.min", "33554432", PODS_OF_BEST_EFFORT),
         chapter="protection",

@@ -131,6 +131,37 @@ def test_what_was_lost_is_read_again(tmp_path):
     assert deviating == [("memory.stat", "workingset_refault_file 0")] * 3
 
 
+class ReadsElsewhere(PressedBench):
+    """What was on zone 1 comes back on zone 0, where its kernel does not count it: pages of what was kept, too."""
+
+    def __init__(self, *, kept_pages):
+        super().__init__()
+        self.kept_pages = kept_pages
+
+    def _use(self, path, usage):
+        super()._use(path, usage)
+        self.cgroups.show(path, "memory.numa_stat", f"anon N0=0 N1=0\nfile N0=0 N1={usage}\n")
+
+    def _read_again(self, path):
+        left, back = self._amount(path, "memory.current"), self.lost[path] or 4096 * self.kept_pages
+        self.cgroups.show(path, "memory.numa_stat", f"file N0={back} N1={left}\n")
+
+
+@pytest.mark.parametrize(
+    ("kept_pages", "unsure"), [(0, set()), (128, set()), (129, {"kept-guaranteed", "kept-burstable"})]
+)
+def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, unsure, tmp_path):
+    bench = ReadsElsewhere(kept_pages=kept_pages)
+    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
+    uncounted = {one.subject.rpartition("/")[2]: one.why_not for one in findings if one.why_not}
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
+    assert uncounted.keys() == {"unguarded"} | unsure
+    assert uncounted["unguarded"] == (
+        "a page that comes back on another zone need not be counted: there are 25165824 bytes more on N0"
+    )
+
+
 class WaitsForTheDisk(PressedBench):
     """Before what others wrote is on the disk it takes 2 MiB that memory.low covers. counts: whether it says so."""
 

@@ -25,6 +25,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
 from memqos.node.behaviour import refaulting
 from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
+from memqos.node.behaviour.squeezing import Squeeze
 from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
@@ -88,11 +89,11 @@ class Turn:
 class Paces(Together):
     """The turns of each victim, by its key in the watch, beside each kind of aggressor.
 
-    counts: what counted of each container's protection before the first of them, by its key.
+    squeeze: what there was before the first of them.
     """
 
     turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
-    counts: Mapping[str, Effective]
+    squeeze: Squeeze
 
     def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
@@ -126,7 +127,8 @@ class Paces(Together):
 
     def refaults(self, pod: str) -> Finding:
         """It read again what was taken from it; see `refaulting.refaults`."""
-        return refaulting.refaults(self._container(pod), self._counts(pod), broken=self._broken())
+        container, since = self._container(pod), self.squeeze.since
+        return refaulting.refaults(container, self._counts(pod), since=since, broken=self._broken())
 
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but the batch that it may miss at each reading.
@@ -136,10 +138,11 @@ class Paces(Together):
         """
         container, counts = self._container(pod), self._counts(pod)
         why_not = self._broken(exposed(counts) or gave_way_meanwhile(container, counts))
-        return refaulting.hardly_refaults(container, at_most=READINGS, why_not=why_not)
+        since = self.squeeze.since
+        return refaulting.hardly_refaults(container, since=since, at_most=READINGS, why_not=why_not)
 
     def _counts(self, pod: str) -> Effective:
-        return self.counts[self._container(pod).key]
+        return self.squeeze.counts[self._container(pod).key]
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""

@@ -81,13 +81,14 @@ class Pressed(Together):
 
     def refaults(self, pod: str) -> Finding:
         """It read again what was taken from it; see `refaulting.refaults`. Only after `Watch.read_again`."""
-        return refaulting.refaults(*self._counted(pod), broken=self._broken())
+        return refaulting.refaults(*self._counted(pod), since=self.squeeze.since, broken=self._broken())
 
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but what `keeps` lets it miss, and not observable where that is not."""
         container, counts = self._counted(pod)
-        why = self._broken(self._may_lose(container, counts))
-        return self._weighed(container, refaulting.hardly_refaults(container, at_most=self.squeeze.cpus, why_not=why))
+        why, since, cpus = self._broken(self._may_lose(container, counts)), self.squeeze.since, self.squeeze.cpus
+        found = refaulting.hardly_refaults(container, since=since, at_most=cpus, why_not=why)
+        return self._weighed(container, found)
 
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from memqos.cgroupfs import parse
 from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import PlannedContainer
@@ -16,17 +14,17 @@ from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
-from memqos.model.reading import NoFile, Reading
 from memqos.node.behaviour.combining import Combined
-from memqos.node.behaviour.conditions import Condition, Sample, work_done
+from memqos.node.behaviour.conditions import Condition, work_done
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.growth import ENTRY, ENTRY_SECONDS, Entering
 from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour.sampled import Sampled
 from memqos.node.pods.binding import bound_container, limited_container
-from memqos.runtime.base import ContainerHandle, ContainerStatus
-from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line, threads_of
+from memqos.runtime.base import ContainerHandle
+from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, line
 from memqos.workload.control import Control
-from memqos.workload.report import Done, ReportLine, parse_container_log, parse_report
+from memqos.workload.report import Done, parse_report
 
 __all__ = ["Awaited", "Sees", "WatchedContainer"]
 
@@ -48,7 +46,7 @@ Awaited = Sees | Combined[Sees]
 """What a watch waits for."""
 
 
-class WatchedContainer:
+class WatchedContainer(Sampled):
     """One container of a watched pod: what was seen of it so far, and its workload."""
 
     def __init__(
@@ -66,27 +64,13 @@ class WatchedContainer:
         control: Control | None,
         traced: Callable[[Iterable[Finding]], Sequence[Finding]],
     ) -> None:
-        self.path = path
-        self.key = key
-        self.handle = handle
-        self.premises = premises
-        self.samples: list[Sample] = []
+        super().__init__(key=key, premises=premises, handle=handle, path=path, args=args)
         self._write = write
         self._until = until
         self._exec = exec_
         self._update = update
-        self._finite, self.threads = finite_commands(args), threads_of(args)
         self._control = control
         self._traced = traced
-        self._log = ""
-        self._report: tuple[ReportLine, ...] = ()
-        self._status: ContainerStatus | None = None
-        self._runs_from = math.inf
-
-    @property
-    def pod(self) -> CgroupPath:
-        """The pod's cgroup."""
-        return self.premises.pod.cgroup.path
 
     def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
         """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
@@ -202,11 +186,6 @@ class WatchedContainer:
         self.until_done()
         return used + size
 
-    @property
-    def now(self) -> float:
-        """When it was seen last, in seconds of the machine's clock; zero before that, and after a change of it."""
-        return self.samples[-1].reading.at if self.samples else 0.0
-
     def rebind(self, zone: int) -> None:
         """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""
         self._change(bound_container(self.premises.planned, str(zone)))
@@ -233,71 +212,3 @@ class WatchedContainer:
             return
         self.premises = dataclasses.replace(self.premises, planned=planned)
         self.samples.clear()
-
-    def last_usage(self, path: CgroupPath) -> int:
-        """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""
-        for sample in reversed(self.samples):
-            text = sample.reading.file(path, "memory.current")
-            if isinstance(text, str):
-                return parse.number(text, path=f"{path}/memory.current")
-        return 0
-
-    @property
-    def work_is_done(self) -> bool:
-        """Whether all that the workload was told to do, and that comes to an end, is done."""
-        return bool(self.samples) and not self.undone
-
-    @property
-    def undone(self) -> int:
-        """How many of these commands it has not reported the end of."""
-        return self._finite - len({one.command for one in self._report if isinstance(one, Done)})
-
-    @property
-    def _is_past(self) -> bool:
-        """Whether nothing that it does from now on says anything."""
-        return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the runtime says so."""
-        return self._status is not None and self._status.exit_code is not None
-
-    @property
-    def seems_ended(self) -> bool:
-        """Whether its cgroup says so, of which the runtime hears a moment later."""
-        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
-        if last is None:
-            return False
-        gone = all(isinstance(text, NoFile) for text in last.files.values())
-        return gone or "populated 0" in str(last.files.get("cgroup.events"))
-
-    def runs_from(self, at: float) -> None:
-        """From this time on it is known to run, whatever its workload says."""
-        self._runs_from = at
-
-    def heard(self, text: str) -> None:
-        """Its log has this more."""
-        self._log += text
-        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
-
-    def asked(self, status: ContainerStatus, reading: Reading) -> None:
-        """The runtime says this of it; what is new becomes a sample."""
-        if status != self._status or not self.samples:
-            self._status = status
-            self.seen(reading)
-
-    def seen(self, reading: Reading) -> None:
-        """One sample more, with what is known now; nothing before the runtime was first asked."""
-        if self._status is None:
-            return
-        self.samples.append(
-            Sample(
-                container=self.path,
-                pod=self.pod,
-                planned=self.premises.planned.cgroup.knobs,
-                reading=reading,
-                status=self._status,
-                report=self._report,
-                runs=bool(self._report) or reading.at >= self._runs_from,
-            )
-        )

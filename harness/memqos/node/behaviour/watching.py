@@ -201,7 +201,7 @@ class Watch:
             containers=list(self._containers.values()),
             above=self._above(),
             turns=turns,
-            counts=pressure.squeeze.counts,
+            squeeze=pressure.squeeze,
         )
 
     def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:

@@ -1,0 +1,116 @@
+"""What was seen of one container of a watched pod so far, and what follows from it alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from memqos.cgroupfs import parse
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile, Reading
+from memqos.node.behaviour.conditions import Sample
+from memqos.node.behaviour.premises import Premises
+from memqos.runtime.base import ContainerHandle, ContainerStatus
+from memqos.workload.command import finite_commands, threads_of
+from memqos.workload.report import Done, ReportLine, parse_container_log
+
+__all__ = ["Sampled"]
+
+
+class Sampled:
+    """One container: its samples, what its workload reported, and what the runtime says of it.
+
+    key: by which the watch knows it. args: its workload's arguments, that say how many of its commands come to an end.
+    """
+
+    def __init__(
+        self, *, key: str, premises: Premises, handle: ContainerHandle, path: CgroupPath, args: Sequence[str]
+    ) -> None:
+        self.path = path
+        self.key = key
+        self.handle = handle
+        self.premises = premises
+        self.samples: list[Sample] = []
+        self._finite, self.threads = finite_commands(args), threads_of(args)
+        self._log = ""
+        self._report: tuple[ReportLine, ...] = ()
+        self._status: ContainerStatus | None = None
+        self._runs_from = math.inf
+
+    @property
+    def pod(self) -> CgroupPath:
+        """The pod's cgroup."""
+        return self.premises.pod.cgroup.path
+
+    @property
+    def now(self) -> float:
+        """When it was seen last, in seconds of the machine's clock; zero before that, and after a change of it."""
+        return self.samples[-1].reading.at if self.samples else 0.0
+
+    def last_usage(self, path: CgroupPath) -> int:
+        """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""
+        for sample in reversed(self.samples):
+            text = sample.reading.file(path, "memory.current")
+            if isinstance(text, str):
+                return parse.number(text, path=f"{path}/memory.current")
+        return 0
+
+    @property
+    def work_is_done(self) -> bool:
+        """Whether all that the workload was told to do, and that comes to an end, is done."""
+        return bool(self.samples) and not self.undone
+
+    @property
+    def undone(self) -> int:
+        """How many of these commands it has not reported the end of."""
+        return self._finite - len({one.command for one in self._report if isinstance(one, Done)})
+
+    @property
+    def _is_past(self) -> bool:
+        """Whether nothing that it does from now on says anything."""
+        return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the runtime says so."""
+        return self._status is not None and self._status.exit_code is not None
+
+    @property
+    def seems_ended(self) -> bool:
+        """Whether its cgroup says so, of which the runtime hears a moment later."""
+        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
+        if last is None:
+            return False
+        gone = all(isinstance(text, NoFile) for text in last.files.values())
+        return gone or "populated 0" in str(last.files.get("cgroup.events"))
+
+    def runs_from(self, at: float) -> None:
+        """From this time on it is known to run, whatever its workload says."""
+        self._runs_from = at
+
+    def heard(self, text: str) -> None:
+        """Its log has this more."""
+        self._log += text
+        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
+
+    def asked(self, status: ContainerStatus, reading: Reading) -> None:
+        """The runtime says this of it; what is new becomes a sample."""
+        if status != self._status or not self.samples:
+            self._status = status
+            self.seen(reading)
+
+    def seen(self, reading: Reading) -> None:
+        """One sample more, with what is known now; nothing before the runtime was first asked."""
+        if self._status is None:
+            return
+        self.samples.append(
+            Sample(
+                container=self.path,
+                pod=self.pod,
+                planned=self.premises.planned.cgroup.knobs,
+                reading=reading,
+                status=self._status,
+                report=self._report,
+                runs=bool(self._report) or reading.at >= self._runs_from,
+            )
+        )
