@@ -162,6 +162,18 @@ def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, 
     )
 
 
+def test_what_is_counted_beyond_the_batches_deviates_wherever_the_rest_came_back(tmp_path):
+    bench = ReadsElsewhere(kept_pages=129)
+    read_again = bench._read_again
+    bench._read_again = lambda path: (read_again(path), bench._count_again(path, 129))
+    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
+
+    assert {one.subject.rpartition("/")[2] for one in findings if one.verdict is Verdict.DEVIATES} == {
+        "kept-guaranteed",
+        "kept-burstable",
+    }
+
+
 class WaitsForTheDisk(PressedBench):
     """Before what others wrote is on the disk it takes 2 MiB that memory.low covers. counts: whether it says so."""
 

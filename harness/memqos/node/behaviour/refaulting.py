@@ -9,8 +9,9 @@ that is expected of who lost memory, and not how many; and nothing is where its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
 from memqos.node.behaviour.conditions import SLACK, numa_of
 from memqos.node.behaviour.exposure import mostly_protected
@@ -35,11 +36,14 @@ def refaults(container: WatchedContainer, counts: Effective, *, since: float, br
 def hardly_refaults(container: WatchedContainer, *, since: float, at_most: int, why_not: str) -> Finding:
     """It read nothing again but so many batches of pages, which it may have missed.
 
-    Not observable where more of its files than that has come to other zones since this time, as of `refaults`.
-    why_not: why it may have lost more, "" if it may not.
+    Not observable where no more is counted, and more of its files has come to other zones since this time, as of
+    `refaults`. why_not: why it may have lost more, "" if it may not.
     """
-    why = why_not or _elsewhere(container, since, at_most=at_most)
-    return container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
+    found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why_not)
+    uncounted = _elsewhere(container, since, at_most=at_most)
+    if not uncounted or found.verdict is not Verdict.CONFORMS:
+        return found
+    return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
 
 
 def _elsewhere(container: WatchedContainer, since: float, *, at_most: int) -> str:
