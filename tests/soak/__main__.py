@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("-k", dest="chosen", default="", help="only the cases whose name matches, as pytest takes it")
     words.add_argument("--profile", default="trixie")
+    words.add_argument("--topology", default="", help="zones and swap of the machines, if not the usual ones")
     words.add_argument("--runtime", default="containerd+runc")
     return words
 
@@ -54,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     """0 if every case conformed each time, or was not observable each time, or deviated as it is known to."""
     given = parser().parse_args(words)
     counts = Counts(given.counts)
-    system = f"{given.profile} {given.runtime} {surroundings(given.busy, given.at_once)}"
+    system = system_of(given)
     folders = [given.results / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{time}" for time in range(1, given.times + 1)]
     with ProcessGroup() as neighbours, at_once(given.at_once) as runs:
         for _ in range(given.busy):
@@ -90,7 +91,14 @@ def command_of(given: argparse.Namespace) -> list[str]:
     command = [sys.executable, "-m", "memqos", "run", *given.chapters, "-m", "behaviour"]
     command += ["--profile", given.profile, "--runtime", given.runtime]
     command += ["-p", "tests.soak.rounds", "--rounds", str(given.rounds)]
+    command += ["--topology", given.topology] if given.topology else []
     return command + (["-k", given.chosen] if given.chosen else [])
+
+
+def system_of(given: argparse.Namespace) -> str:
+    """What counts are kept by: the machine, with its topology if that is not the usual one, and what else there is."""
+    machine = f"{given.profile}/{given.topology}" if given.topology else given.profile
+    return f"{machine} {given.runtime} {surroundings(given.busy, given.at_once)}"
 
 
 def surroundings(busy: int, runs: int) -> str:

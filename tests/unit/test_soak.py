@@ -64,6 +64,25 @@ def test_a_run_with_something_to_explain_leaves_its_results(carried_out, capsys,
     assert f"run 1 of 1: {len(outcomes)} cases, see {folder}\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "system", "asked"),
+    [
+        ([], "trixie containerd+runc quiet", []),
+        (
+            ["--topology", "four-zones", "--runtime", "oci:crun", "--busy", "2"],
+            "trixie/four-zones oci:crun beside 2 busy programs",
+            ["--topology", "four-zones"],
+        ),
+    ],
+)
+def test_what_was_counted_on_another_topology_is_counted_apart(words, system, asked):
+    given = soak.parser().parse_args(words)
+
+    command = soak.command_of(given)
+    begins = command.index("--topology") if "--topology" in command else len(command)
+    assert (soak.system_of(given), command[begins : begins + 2]) == (system, asked)
+
+
 def test_runs_at_once_are_counted_apart_and_say_what_they_say_to_a_file(carried_out, capsys):
     code, found = carried_out("deviates", times=3, at_once=2)
 
