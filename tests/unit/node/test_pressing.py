@@ -278,6 +278,17 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
     assert counted.why_not == broken.why_not
 
 
+def test_nothing_is_said_of_refaults_where_nobody_has_read_again():
+    with full(PressedBench(), KUBELETS["v1.27"]) as watch:
+        pressure = watch.press("aggressor")
+        unread = [pressure.hardly_refaults("kept-guaranteed"), pressure.refaults("unguarded")]
+        watch.read_again("kept-guaranteed", "unguarded")
+        read = [pressure.hardly_refaults("kept-guaranteed"), pressure.refaults("unguarded")]
+
+    assert {one.why_not for one in unread} == {"it has not read its memory again"}
+    assert [one.verdict for one in read] == [Verdict.CONFORMS] * 2
+
+
 def test_what_something_else_can_lose_is_reached_past_all_that_pods_can(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
         pressure = watch.press("aggressor", besides=40 << 20)

@@ -80,7 +80,7 @@ class Pressed(Together):
         return counted, self._broken(why_not)
 
     def refaults(self, pod: str) -> Finding:
-        """It read again what was taken from it; see `refaulting.refaults`. Only after `Watch.read_again`."""
+        """It read again what was taken from it; see `refaulting.refaults` and `Watch.read_again`."""
         return refaulting.refaults(*self._counted(pod), since=self.squeeze.since, broken=self._broken())
 
     def hardly_refaults(self, pod: str) -> Finding:

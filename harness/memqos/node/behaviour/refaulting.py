@@ -16,6 +16,8 @@ from memqos.engine.cgroup.protection import Effective
 from memqos.node.behaviour.conditions import SLACK, numa_of
 from memqos.node.behaviour.exposure import mostly_protected
 from memqos.node.behaviour.watched import WatchedContainer
+from memqos.workload.command import Read, Touch
+from memqos.workload.report import Done
 
 __all__ = ["hardly_refaults", "refaults"]
 
@@ -25,25 +27,33 @@ _REFAULTS = "workingset_refault_file"
 def refaults(container: WatchedContainer, counts: Effective, *, since: float, broken: str) -> Finding:
     """It read again what was taken from it since this time; not observable of one that is protected by more than half.
 
-    Nor where all of that came back on other zones. since: seconds of the machine's clock. broken: why nothing can be
-    expected of anybody, "" if it can.
+    Nor of one that has read nothing, nor where all of that came back on other zones. since: seconds of the machine's
+    clock. broken: why nothing can be expected of anybody, "" if it can.
     """
-    counted = container.samples[-1].counter("memory.stat", _REFAULTS)
-    elsewhere = "" if counted else _elsewhere(container, since, at_most=0)
-    return container.course.rises("memory.stat", _REFAULTS, why_not=broken or mostly_protected(counts) or elsewhere)
+    why = broken or mostly_protected(counts) or _unread(container)
+    if not container.samples[-1].counter("memory.stat", _REFAULTS):
+        why = why or _elsewhere(container, since, at_most=0)
+    return container.course.rises("memory.stat", _REFAULTS, why_not=why)
 
 
 def hardly_refaults(container: WatchedContainer, *, since: float, at_most: int, why_not: str) -> Finding:
     """It read nothing again but so many batches of pages, which it may have missed.
 
-    Not observable where no more is counted, and more of its files has come to other zones since this time, as of
-    `refaults`. why_not: why it may have lost more, "" if it may not.
+    Not observable of one that has read nothing, nor where no more is counted, and more of its files has come to other
+    zones since this time, as of `refaults`. why_not: why it may have lost more, "" if it may not.
     """
-    found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why_not)
+    why = why_not or _unread(container)
+    found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
     uncounted = _elsewhere(container, since, at_most=at_most)
     if not uncounted or found.verdict is not Verdict.CONFORMS:
         return found
     return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
+
+
+def _unread(container: WatchedContainer) -> str:
+    """Why nothing can have come back; "" if it has reported that it read what it had."""
+    verbs = {one.verb for one in container.samples[-1].report if isinstance(one, Done)}
+    return "" if verbs & {Read.verb, Touch.verb} else "it has not read its memory again"
 
 
 def _elsewhere(container: WatchedContainer, since: float, *, at_most: int) -> str:
