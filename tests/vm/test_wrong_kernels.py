@@ -93,9 +93,7 @@ WAYS = (
         chapter="protection",
         test="test_every_request_is_kept_as_memory_min",
         kubelet="v1.27",
-        finds={
-            ("memory.current", "container app of pod default/kept-guaranteed"),
-        },
+        finds={("memory.current", "container app of pod default/kept-guaranteed")},
         perhaps={("memory.stat", "container app of pod default/kept-guaranteed")},
     ),
     Meddling(

@@ -279,7 +279,9 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
 
 
 def test_nothing_is_said_of_refaults_where_nobody_has_read_again():
+    """Since the pressure began: what was read before it does not count."""
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
+        watch.read_again("kept-guaranteed", "unguarded")
         pressure = watch.press("aggressor")
         unread = [pressure.hardly_refaults("kept-guaranteed"), pressure.refaults("unguarded")]
         watch.read_again("kept-guaranteed", "unguarded")

@@ -22,11 +22,8 @@ from math import comb
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.cgroup.protection import Effective
-from memqos.node.behaviour import refaulting
 from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
-from memqos.node.behaviour.squeezing import Squeeze
-from memqos.node.behaviour.together import Together
+from memqos.node.behaviour.refaulting import Refaulting
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
@@ -86,14 +83,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paces(Together):
-    """The turns of each victim, by its key in the watch, beside each kind of aggressor.
-
-    squeeze: what there was before the first of them.
-    """
+class Paces(Refaulting):
+    """The turns of each victim, by its key in the watch, beside each kind of aggressor."""
 
     turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
-    squeeze: Squeeze
 
     def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
@@ -125,24 +118,15 @@ class Paces(Together):
             },
         )
 
-    def refaults(self, pod: str) -> Finding:
-        """It read again what was taken from it; see `refaulting.refaults`."""
-        container, since = self._container(pod), self.squeeze.since
-        return refaulting.refaults(container, self._counts(pod), since=since, broken=self._broken())
-
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but the batch that it may miss at each reading.
 
         Not observable of one that is not protected whole, nor of one from which memory.low gave way while what an
         aggressor wrote had to go to the disk.
         """
-        container, counts = self._container(pod), self._counts(pod)
-        why_not = self._broken(exposed(counts) or gave_way_meanwhile(container, counts))
-        since = self.squeeze.since
-        return refaulting.hardly_refaults(container, since=since, at_most=READINGS, why_not=why_not)
-
-    def _counts(self, pod: str) -> Effective:
-        return self.squeeze.counts[self._container(pod).key]
+        container, counts = self._counted(pod)
+        why_not = exposed(counts) or gave_way_meanwhile(container, counts)
+        return self._hardly_refaults(container, at_most=READINGS, why_not=why_not)
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""

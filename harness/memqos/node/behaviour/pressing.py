@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective, Shelter
 from memqos.model.knob import Bytes
-from memqos.node.behaviour import refaulting
 from memqos.node.behaviour.conditions import SLACK
 from memqos.node.behaviour.exposure import (
     charged_ahead,
@@ -19,18 +18,15 @@ from memqos.node.behaviour.exposure import (
     too_young,
     what_counts,
 )
-from memqos.node.behaviour.squeezing import Squeeze
-from memqos.node.behaviour.together import Together
+from memqos.node.behaviour.refaulting import Refaulting
 from memqos.node.behaviour.watched import WatchedContainer
 
 __all__ = ["Pressed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressed(Together):
+class Pressed(Refaulting):
     """What a neighbour's growth did to the containers beside it."""
-
-    squeeze: Squeeze
 
     def keeps(self, pod: str) -> Finding:
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
@@ -79,16 +75,11 @@ class Pressed(Together):
         why_not = f"not a part of it is protected: {what_counts(whole[0])}" if whole else "".join(ahead[:1])
         return counted, self._broken(why_not)
 
-    def refaults(self, pod: str) -> Finding:
-        """It read again what was taken from it; see `refaulting.refaults` and `Watch.read_again`."""
-        return refaulting.refaults(*self._counted(pod), since=self.squeeze.since, broken=self._broken())
-
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but what `keeps` lets it miss, and not observable where that is not."""
         container, counts = self._counted(pod)
-        why, since, cpus = self._broken(self._may_lose(container, counts)), self.squeeze.since, self.squeeze.cpus
-        found = refaulting.hardly_refaults(container, since=since, at_most=cpus, why_not=why)
-        return self._weighed(container, found)
+        why, cpus = self._may_lose(container, counts), self.squeeze.cpus
+        return self._weighed(container, self._hardly_refaults(container, at_most=cpus, why_not=why))
 
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
@@ -136,7 +127,3 @@ class Pressed(Together):
         if not why or found.verdict is not Verdict.DEVIATES:
             return found
         return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why)
-
-    def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
-        container = self._container(pod)
-        return container, self.squeeze.counts[container.key]

@@ -8,65 +8,83 @@ that is expected of who lost memory, and not how many; and nothing is where its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
-from memqos.node.behaviour.conditions import SLACK, numa_of
+from memqos.node.behaviour.conditions import SLACK, Sample, numa_of
 from memqos.node.behaviour.exposure import mostly_protected
+from memqos.node.behaviour.squeezing import Squeeze
+from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Read, Touch
 from memqos.workload.report import Done
 
-__all__ = ["hardly_refaults", "refaults"]
+__all__ = ["Refaulting"]
 
 _REFAULTS = "workingset_refault_file"
 
 
-def refaults(container: WatchedContainer, counts: Effective, *, since: float, broken: str) -> Finding:
-    """It read again what was taken from it since this time; not observable of one that is protected by more than half.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refaulting(Together):
+    """Containers from which a neighbour took memory. squeeze: what there was before, and how much was to be short."""
 
-    Nor of one that has read nothing, nor where all of that came back on other zones. since: seconds of the machine's
-    clock. broken: why nothing can be expected of anybody, "" if it can.
-    """
-    why = broken or mostly_protected(counts) or _unread(container)
-    if not container.samples[-1].counter("memory.stat", _REFAULTS):
-        why = why or _elsewhere(container, since, at_most=0)
-    return container.course.rises("memory.stat", _REFAULTS, why_not=why)
+    squeeze: Squeeze
+
+    def refaults(self, pod: str) -> Finding:
+        """It read again what was taken from it since the pressure began.
+
+        Not observable of one of which more than half is protected, nor of one that has read nothing since then (see
+        `Watch.read_again`), nor where all of that came back on other zones.
+        """
+        container, counts = self._counted(pod)
+        why = self._broken(mostly_protected(counts) or self._unread(container))
+        if not container.samples[-1].counter("memory.stat", _REFAULTS):
+            why = why or self._elsewhere(container, at_most=0)
+        return container.course.rises("memory.stat", _REFAULTS, why_not=why)
+
+    def _hardly_refaults(self, container: WatchedContainer, *, at_most: int, why_not: str) -> Finding:
+        """It read nothing again but so many batches of pages, which it may have missed.
+
+        Not observable of one that has read nothing, nor where no more is counted, and more of its files has come to
+        other zones. why_not: why it may have lost more, "" if it may not.
+        """
+        why = self._broken(why_not or self._unread(container))
+        found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
+        uncounted = self._elsewhere(container, at_most=at_most)
+        if not uncounted or found.verdict is not Verdict.CONFORMS:
+            return found
+        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
+
+    def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
+        container = self._container(pod)
+        return container, self.squeeze.counts[container.key]
+
+    def _unread(self, container: WatchedContainer) -> str:
+        """Why nothing can have come back; "" if it has reported since then that it read what it had."""
+        read = _readings(container.samples[-1]) > max(map(_readings, self._before(container)), default=0)
+        return "" if read else "it has not read its memory again"
+
+    def _elsewhere(self, container: WatchedContainer, *, at_most: int) -> str:
+        """Why pages may have come back uncounted: there are more on a zone, by more than so many batches; or ""."""
+        before, now = _files(self._before(container)), _files(container.samples)
+        more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
+        if sum(more.values()) <= at_most * SLACK:
+            return ""
+        told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
+        return f"a page that comes back on another zone need not be counted: there are {told}"
+
+    def _before(self, container: WatchedContainer) -> Sequence[Sample]:
+        return [sample for sample in container.samples if sample.reading.at <= self.squeeze.since]
 
 
-def hardly_refaults(container: WatchedContainer, *, since: float, at_most: int, why_not: str) -> Finding:
-    """It read nothing again but so many batches of pages, which it may have missed.
-
-    Not observable of one that has read nothing, nor where no more is counted, and more of its files has come to other
-    zones since this time, as of `refaults`. why_not: why it may have lost more, "" if it may not.
-    """
-    why = why_not or _unread(container)
-    found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
-    uncounted = _elsewhere(container, since, at_most=at_most)
-    if not uncounted or found.verdict is not Verdict.CONFORMS:
-        return found
-    return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
+def _readings(sample: Sample) -> int:
+    """How often its workload had read all that it had by then."""
+    return sum(isinstance(one, Done) and one.verb in {Read.verb, Touch.verb} for one in sample.report)
 
 
-def _unread(container: WatchedContainer) -> str:
-    """Why nothing can have come back; "" if it has reported that it read what it had."""
-    verbs = {one.verb for one in container.samples[-1].report if isinstance(one, Done)}
-    return "" if verbs & {Read.verb, Touch.verb} else "it has not read its memory again"
-
-
-def _elsewhere(container: WatchedContainer, since: float, *, at_most: int) -> str:
-    """Why pages may have come back uncounted: more on a zone than there were, by more than so many batches; or ""."""
-    before, now = _files_at(container, since), _files_at(container, container.now)
-    more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
-    if sum(more.values()) <= at_most * SLACK:
-        return ""
-    told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
-    return f"a page that comes back on another zone need not be counted: there are {told}"
-
-
-def _files_at(container: WatchedContainer, at: float) -> Mapping[int, int]:
-    """Bytes of its files by zone as they were seen last up to this time; none if they never were."""
-    seen = [numa_of(sample, "file") for sample in container.samples if sample.reading.at <= at]
-    return next((spread for spread in reversed(seen) if spread is not None), {})
+def _files(samples: Sequence[Sample]) -> Mapping[int, int]:
+    """Bytes of its files by zone as these saw them last; none if they never did."""
+    seen = (numa_of(sample, "file") for sample in reversed(samples))
+    return next((spread for spread in seen if spread is not None), {})
