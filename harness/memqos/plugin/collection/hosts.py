@@ -51,8 +51,8 @@ class Hosts:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._run = secrets.token_hex(4)
-        self._owing: dict[str, str] = {}
-        """Where evidence is that was not handed over, by worker."""
+        self._owing: dict[str, tuple[Any, str]] = {}
+        """Workers that have not handed their evidence over, and where it is, by id."""
         self._files: Carried = {}
 
     @pytest.hookimpl(optionalhook=True)
@@ -74,7 +74,7 @@ class Hosts:
             folder = f"{_THERE}-{self._run}-{node.gateway.id}"
             told = told_elsewhere(self._config.stash[SETTINGS_KEY], self._files, f"{folder}{_FILES}")
             node.workerinput |= {HOST: address, "memqos_results": folder, **told}
-            self._owing[node.gateway.id] = f"{folder} on {address}"
+            self._owing[node.gateway.id] = (node, f"{folder} on {address}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -90,13 +90,36 @@ class Hosts:
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if host_of(self._config):
             shutil.rmtree(f"{self._config.stash[RESULTS]}{_FILES}", ignore_errors=True)
-        # Who is interrupted has lost the controller, which would have taken it: it stays here.
-        if output is not None and host_of(self._config) and exitstatus != pytest.ExitCode.INTERRUPTED:
+        # Who is interrupted has lost the controller, too.
+        gone = exitstatus == pytest.ExitCode.INTERRUPTED or _is_controller_gone(self._config)
+        if output is not None and host_of(self._config) and not gone:
             folder = self._config.stash[RESULTS]
             output[_EVIDENCE] = evidence_files(folder)
             shutil.rmtree(folder, ignore_errors=True)
-        for place in self._owing.values():
+        # A controller that is interrupted does not come to what workers have told it meanwhile.
+        for node, _ in list(self._owing.values()):
+            self.pytest_testnodedown(node)
+        for _, place in self._owing.values():
             Telling(self._config).note(f"evidence was not handed over: it is in {place}")
+
+
+def _is_controller_gone(config: pytest.Config) -> bool:
+    """Whether a worker has nobody left to hand its evidence to, though it came to its own end.
+
+    A worker that has run all its cases and waits for more ends as usual when its controller goes, as with Ctrl-C: xdist
+    puts the end of the channel in the place of the word that there are no more.
+    """
+    # A host that is reached by ssh has execnet's classes from elsewhere: a channel brings its own errors.
+    channels: list[Any] = [getattr(plugin, "channel", None) for plugin in config.pluginmanager.get_plugins()]
+    for channel in (one for one in channels if hasattr(one, "waitclose")):
+        try:
+            channel.waitclose(timeout=0)
+        except channel.TimeoutError:
+            continue
+        except (EOFError, channel.RemoteError):
+            return True
+        return True
+    return False
 
 
 def check_hosts(specs: Sequence[Any]) -> None:

@@ -1,0 +1,75 @@
+"""Who has the evidence of another host when a run is interrupted: the controller, or still that host."""
+
+from types import SimpleNamespace
+
+import execnet
+import pytest
+
+from memqos.plugin.collection.hosts import Hosts
+from memqos.plugin.keys import HOST, RESULTS
+
+TEXT = "tests/demo/where.txt"
+
+
+class Channel:
+    """A worker's way to its controller, as execnet has it. ends: what waiting for its end comes to; None for an end."""
+
+    TimeoutError = execnet.TimeoutError
+    RemoteError = execnet.RemoteError
+
+    def __init__(self, ends):
+        self.ends = ends
+
+    def waitclose(self, timeout):
+        assert timeout == 0
+        if self.ends is not None:
+            raise self.ends
+
+
+def worker(folder, ends):
+    (folder / TEXT).parent.mkdir(parents=True)
+    (folder / TEXT).write_text("there")
+    plugins = [SimpleNamespace(), SimpleNamespace(channel=Channel(ends))]
+    return SimpleNamespace(
+        workerinput={HOST: "node1"},
+        workeroutput={},
+        stash={RESULTS: folder},
+        pluginmanager=SimpleNamespace(get_plugins=lambda: plugins),
+    )
+
+
+def test_evidence_is_handed_over_to_a_controller_that_is_there(tmp_path):
+    config = worker(tmp_path / "results", execnet.TimeoutError("0 s"))
+
+    Hosts(config).pytest_sessionfinish(pytest.ExitCode.OK)
+
+    assert [*config.workeroutput["memqos_evidence"]] == [TEXT]
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("ends", [None, EOFError(), execnet.RemoteError("ended")])
+def test_evidence_stays_where_it_is_when_the_controller_has_gone(tmp_path, ends):
+    """A worker without cases left came to its usual end, and removed what nobody took."""
+    config = worker(tmp_path / "results", ends)
+
+    Hosts(config).pytest_sessionfinish(pytest.ExitCode.OK)
+
+    assert config.workeroutput == {}
+    assert (tmp_path / "results" / TEXT).read_text() == "there"
+
+
+def test_a_controller_that_is_interrupted_takes_what_a_worker_told_it_meanwhile(tmp_path, capsys):
+    """Its loop of events had ended: the evidence was in its memory, and gone from the host."""
+    given = worker(tmp_path / "there", execnet.TimeoutError("0 s"))
+    Hosts(given).pytest_sessionfinish(pytest.ExitCode.OK)
+    controller = SimpleNamespace(stash={RESULTS: tmp_path / "here"}, pluginmanager=given.pluginmanager)
+    hosts = Hosts(controller)
+    hosts._owing["gw0"] = (
+        SimpleNamespace(gateway=SimpleNamespace(id="gw0"), workeroutput=given.workeroutput),
+        "there on node1",
+    )
+
+    hosts.pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
+
+    assert (tmp_path / "here" / TEXT).read_text() == "there"
+    assert "not handed over" not in capsys.readouterr().out
