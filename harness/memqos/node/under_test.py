@@ -95,16 +95,16 @@ class NodeUnderTest(MachineUnderTest):
         with self._occupancy.keeping():
             yield
 
-    @contextlib.contextmanager
-    def admitted(self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: Zones | None = None) -> Iterator[Population]:
+    def admitted(
+        self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: Zones | None = None
+    ) -> contextlib.AbstractContextManager[Population]:
         """These pods on the node, started and read; all of it is removed when the context ends.
 
         zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
         container may use all, and runs on the CPUs of the first.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """
-        with self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet) as population:
-            yield population
+        return self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet)
 
     @contextlib.contextmanager
     def _admitted(
@@ -168,8 +168,7 @@ class NodeUnderTest(MachineUnderTest):
         MachineryError if what is written is refused.
         """
         standing = self._occupancy.standing()
-        pods = [admitted.pod for admitted in population.pods.values()]
-        plan = succession(population.plan, self.plan(pods, kubelet))
+        plan = succession(population.plan, self.plan([one.pod for one in population.pods.values()], kubelet))
         self._recorder.plan(plan)
         with self._vital.guarded():
             standing.bring(plan)
@@ -242,7 +241,7 @@ class NodeUnderTest(MachineUnderTest):
         """
         pods = {name: another(pod, name) for name in kubelets}
         others = {pods[name].uid: kubelet for name, kubelet in kubelets.items()}
-        first = next(iter(kubelets.values()))
+        first, *_ = kubelets.values()
         with self.watched_pods([*pods.values()], first, rests_on=rests_on, others=others) as watch:
             yield {name: watch.container(one.name) for name, one in pods.items()}
 
@@ -281,11 +280,10 @@ class NodeUnderTest(MachineUnderTest):
                 begun.append(stack.enter_context(self._sampler.open([one.cgroup.path for one in plan.pods], files)))
 
             population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, beside=beside))
-            [sampling] = begun
             # What they leave while they are removed says nothing about what they did.
-            stack.callback(sampling.finish)
+            stack.callback(begun[0].finish)
             hearing = Hearing(
-                sampling=sampling,
+                sampling=begun[0],
                 hierarchy=self.tree.hierarchy,
                 files=files,
                 runtime=self.runtime,

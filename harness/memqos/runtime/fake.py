@@ -231,8 +231,7 @@ class FakeRuntime:
         for container_id in [one for one, owner in self._sandbox_of.items() if owner == sandbox.id]:
             self._cgroups.remove(self._containers.pop(container_id).cgroup)
             del self._sandbox_of[container_id]
-        cgroup = self._sandboxes.pop(sandbox.id, None)
-        if cgroup:
+        if cgroup := self._sandboxes.pop(sandbox.id, None):
             self._cgroups.remove(cgroup)
 
     def close(self) -> None:

@@ -252,8 +252,7 @@ class Machine:
             return
         if is_full_disk(error):
             raise self._break(MachineError(f"the guest's disk is full: {error.what.splitlines()[0]}")) from error
-        late = late_answer(self.target, self._running().pid)
-        if late is not None:
+        if (late := late_answer(self.target, self._running().pid)) is not None:
             raise self._break(MachineError("the guest does not answer any more.", data=late.data)) from error
 
     def _cause_of_death(self) -> str | None:
