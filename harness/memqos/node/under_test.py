@@ -280,10 +280,11 @@ class NodeUnderTest(MachineUnderTest):
                 begun.append(stack.enter_context(self._sampler.open([one.cgroup.path for one in plan.pods], files)))
 
             population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, beside=beside))
+            [sampling] = begun
             # What they leave while they are removed says nothing about what they did.
-            stack.callback(begun[0].finish)
+            stack.callback(sampling.finish)
             hearing = Hearing(
-                sampling=begun[0],
+                sampling=sampling,
                 hierarchy=self.tree.hierarchy,
                 files=files,
                 runtime=self.runtime,

@@ -78,7 +78,11 @@ class Hosts:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over a worker's evidence."""
+        """A worker has ended."""
+        self._take_over(node)
+
+    def _take_over(self, node: Any) -> None:
+        """Keep a worker's evidence here, if it has handed it over."""
         evidence = (getattr(node, "workeroutput", None) or {}).get(_EVIDENCE)
         if evidence is not None:
             keep_evidence(self._config.stash[RESULTS], evidence)
@@ -87,20 +91,24 @@ class Hosts:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """A worker hands its evidence over; the controller says what nobody handed over."""
-        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if host_of(self._config):
-            shutil.rmtree(f"{self._config.stash[RESULTS]}{_FILES}", ignore_errors=True)
-        # Who is interrupted has lost the controller, too.
-        gone = exitstatus == pytest.ExitCode.INTERRUPTED or _is_controller_gone(self._config)
-        if output is not None and host_of(self._config) and not gone:
-            folder = self._config.stash[RESULTS]
-            output[_EVIDENCE] = evidence_files(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            self._hand_over(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
         # A controller that is interrupted does not come to what workers have told it meanwhile.
         for node, _ in list(self._owing.values()):
-            self.pytest_testnodedown(node)
+            self._take_over(node)
         for _, place in self._owing.values():
             Telling(self._config).note(f"evidence was not handed over: it is in {place}")
+
+    def _hand_over(self, *, interrupted: bool) -> None:
+        """Give the controller what this worker has; it stays here where there is none that would take it."""
+        folder = self._config.stash[RESULTS]
+        shutil.rmtree(f"{folder}{_FILES}", ignore_errors=True)
+        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        # Who is interrupted has lost the controller, too.
+        if output is None or interrupted or _is_controller_gone(self._config):
+            return
+        output[_EVIDENCE] = evidence_files(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_controller_gone(config: pytest.Config) -> bool:
