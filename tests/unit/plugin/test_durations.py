@@ -82,8 +82,8 @@ def test_what_was_shared_only_on_another_system_counts_as_well():
     assert (found.seconds, found.elsewhere) == ({SECOND: 30.1}, 0)
 
 
-def result(case, seconds):
-    return TestResult(id=case, claim="", chapter="values", outcome=Outcome.CONFORMS, seconds=seconds, machine="main-0")
+def result(case, seconds, outcome=Outcome.CONFORMS):
+    return TestResult(id=case, claim="", chapter="values", outcome=outcome, seconds=seconds, machine="main-0")
 
 
 def test_what_is_shared_is_kept_apart_from_the_cases_that_came_first_and_last(tmp_path, monkeypatch):
@@ -113,6 +113,22 @@ def test_one_run_beside_a_busy_host_does_not_change_what_is_expected(tmp_path, m
         told.append(stored_durations()[OTHER])
 
     assert told == [3.0, 3.0, 3.5, 40.0, 41.0], "three runs are kept, and the lower median of them told"
+
+
+def test_what_is_not_observable_is_expected_to_take_as_long_again_until_it_is_observed(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    told = []
+    for seconds, outcome in (
+        (0.5, Outcome.MACHINERY),
+        (0.1, Outcome.NOT_OBSERVABLE),
+        (8.0, Outcome.CONFORMS),
+        (9.0, Outcome.CONFORMS),
+        (0.2, Outcome.NOT_OBSERVABLE),
+    ):
+        keep_durations([result(OTHER, seconds, outcome)], around={}, shared={}, is_whole=True)
+        told.append(stored_durations().get(OTHER))
+
+    assert told == [None, 0.1, 0.1, 8.0, 8.0]
 
 
 def test_what_an_older_memqos_kept_is_read(tmp_path, monkeypatch):

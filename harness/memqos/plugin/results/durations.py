@@ -9,7 +9,7 @@ import os
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ _RUNS = 3
 """How many runs of a case are kept: the median of three says nothing of one beside which the host was busy."""
 
 _TOLD = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
-"""Outcomes of cases that did what they are for; how long anything else takes says nothing of the next time."""
+"""Outcomes of cases that did what they are for; how long a failure takes says nothing of the next time."""
 _MOST = 50_000
 _HALF_A_DAY = 12 * 3600
 
@@ -158,20 +158,25 @@ def keep_durations(
 ) -> None:
     """Keep what these cases took, beside their runs before and others; an unwritable cache is no matter for a verdict.
 
+    A case that was not observable counts where nothing is known of it: it mostly needs a machine of another kind.
     around: by case what of it was for something that it shares with others. shared: what that took, by its name; of a
     run that has not all cases, is_whole, only what is not known, since it may share less.
     """
-    told = [one for one in results if one.outcome in _TOLD and one.machine]
+    file = durations_file()
+    before = _read(file) or {}
+    told = [one for one in results if one.machine and _is_told(one, before)]
     taken = {one.id: max(0.0, one.seconds - around.get(one.id, 0.0)) for one in told}
     if not taken:
         return
-    file = durations_file()
-    before = _read(file) or {}
     taken |= {name: seconds for name, seconds in shared.items() if is_whole or name not in before}
     kept = {case: runs for case, runs in before.items() if case not in taken}
     kept |= {case: [*before.get(case, []), seconds][-_RUNS:] for case, seconds in taken.items()}
     with contextlib.suppress(OSError):
         _write(file, dict(sorted(list(kept.items())[-_MOST:])))
+
+
+def _is_told(result: TestResult, before: Container[str]) -> bool:
+    return result.outcome in _TOLD or (result.outcome is Outcome.NOT_OBSERVABLE and result.id not in before)
 
 
 def _write(file: Path, runs: Mapping[str, Sequence[float]]) -> None:
