@@ -21,11 +21,12 @@ _SHOWN = (Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE, Outcome.DEVIA
 
 
 def table(systems: Mapping[str, Mapping[str, Counter[str]]]) -> str:
-    """A row for each chapter of each system, by how often each case ended in which way."""
+    """A row for each chapter of each system, by how often each case ended in which way, and one for all of several."""
     head = ["system and host", "chapter", "cases", "times each", *_SHOWN]
     rows = [head, ["---"] * len(head)]
-    for system, counts in systems.items():
-        for chapter, cases in {**by_chapter(counts), "all": counts}.items():
+    for system, counts in sorted(systems.items()):
+        chapters = by_chapter(counts)
+        for chapter, cases in {**chapters, **({"all": counts} if len(chapters) > 1 else {})}.items():
             found = of_all(cases)
             rows.append([system, chapter, f"{len(cases)}", often(cases), *(f"{found[outcome]}" for outcome in _SHOWN)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
