@@ -1,6 +1,7 @@
 """How much of its pace is kept: the statistics by literal rows, and the chapter on a kernel in miniature."""
 
 import contextlib
+import itertools
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.model.knob import Knob
 from memqos.node.behaviour import watching
-from memqos.node.behaviour.pacing import Turn, chance, read_ms, spread
+from memqos.node.behaviour.pacing import Turn, chance, left_alone, read_ms, spread
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
@@ -52,6 +53,12 @@ def test_a_ranking_of_nothing_has_no_chance(better, worse):
 def test_a_turn_says_what_part_of_the_pace_was_kept():
     assert Turn(undisturbed=200.0, disturbed=800.0).kept == 0.25
     assert spread([0.25, 1.0, 0.5]) == "50 % (25 to 100)"
+
+
+def test_what_turns_were_if_nobody_disturbed_them():
+    turns = [Turn(undisturbed=one, disturbed=1000.0) for one in (100.0, 200.0, 50.0)]
+
+    assert left_alone(turns) == [0.5, 4.0, 0.5]
 
 
 def test_a_reading_is_timed_from_the_hold_before_it():
@@ -172,9 +179,47 @@ def test_a_kernel_that_protects_nothing_deviates(function, kubelet, tmp_path):
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_program_that_is_slowed_by_something_else_deviates(function, kubelet, tmp_path):
-    """Memory that is kept is no use to one that waits for the same disk as all the others."""
+    """Memory that is kept is no use to one that waits for the same disk as the others while one of them takes all."""
     wrong = PacedBench()
-    wrong.slower = lambda _: 900
+    wrong.slower = lambda _: 900 if wrong.is_full else 0
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+@pytest.mark.parametrize("slower", [lambda _: 0, lambda _: 900], ids=["a disk without delay", "a slow host"])
+def test_no_pace_is_judged_where_a_loss_costs_nothing(function, kubelet, slower, tmp_path):
+    bench = PacedBench()
+    bench.slower = slower
+    findings = findings_of(function, kubelet, tmp_path, bench)
+    [pace] = [one for one in findings if one.knob == "pace"]
+
+    assert (pace.verdict, pace.observed) == (Verdict.NOT_OBSERVABLE, "")
+    assert pace.why_not == (
+        "what a loss costs is no more than what this host does to readings that nobody disturbs: "
+        "100 % (100 to 100), beside 100 % (100 to 100); by chance 1.000"
+    )
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(function, kubelet, tmp_path):
+    bench = PacedBench()
+    # So many times a tenth of a second, whoever reads: for both readings by each of three victims.
+    delays = itertools.cycle([tenths for tenths in (0, 4, 1, 6, 0, 8, 3) for _ in range(6)])
+    bench.slower = lambda lost: 100 * next(delays) + 10 * bool(lost)
+    findings = findings_of(function, kubelet, tmp_path, bench)
+    [pace] = [one for one in findings if one.knob == "pace"]
+
+    assert pace.verdict is Verdict.NOT_OBSERVABLE
+    assert "no more than what this host does to readings that nobody disturbs" in pace.why_not
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_one_that_keeps_no_more_of_its_pace_deviates_where_nobody_lost_anything(function, kubelet, tmp_path):
+    """No loss is hidden where the kernel counts nothing that was read again: the unprotected one was protected."""
+    wrong = PacedBench()
+    wrong._kept = lambda *_: 1 << 40
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}

@@ -28,7 +28,7 @@ from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["TURNS", "Paces", "Taking", "Turn", "chance", "read_ms", "turns_of"]
+__all__ = ["TURNS", "Paces", "Taking", "Turn", "chance", "left_alone", "read_ms", "turns_of"]
 
 TURNS = 6
 """So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
@@ -82,6 +82,15 @@ class Turn:
         return self.undisturbed / self.disturbed
 
 
+def left_alone(turns: Sequence[Turn]) -> list[float]:
+    """What was kept from one undisturbed turn to the next, in place of `Turn.kept`.
+
+    How far that is from 1 is the host's doing. The last turn has the first one as its next.
+    """
+    alone = [turn.undisturbed for turn in turns]
+    return [one / following for one, following in zip(alone, [*alone[1:], *alone[:1]], strict=True)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces(Refaulting):
     """The turns of each victim, by its key in the watch, beside each kind of aggressor."""
@@ -91,6 +100,7 @@ class Paces(Refaulting):
     def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
 
+        Not observable if it did not, and would not have without any aggressor; see `_drowned`.
         beside: what the aggressor took memory for, "anonymous" or "files".
         """
         turns = self.turns[Taking(beside)]
@@ -98,6 +108,8 @@ class Paces(Refaulting):
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
         by_chance = Fraction(1) if why_not else chance(kept, lost)
+        if by_chance > SURE:
+            why_not = why_not or self._drowned(left_alone(turns[better.key]), lost, worse)
         shown = "" if why_not else f"{spread(kept)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
         found = Verdict.CONFORMS if by_chance <= SURE else Verdict.DEVIATES
         return Finding(
@@ -127,6 +139,19 @@ class Paces(Refaulting):
         container, counts = self._counted(pod)
         why_not = exposed(counts) or gave_way_meanwhile(container, counts)
         return self._hardly_refaults(container, at_most=READINGS, why_not=why_not)
+
+    def _drowned(self, alone: Sequence[float], lost: Sequence[float], worse: WatchedContainer) -> str:
+        """Why no pace can be told from that of one that lost memory; "" if it can.
+
+        A host that is uneven, or has hardly any work with reading again what was lost, hides the loss: readings that
+        nobody disturbed, `alone`, rank no higher then. Where the kernel counts nothing that was read again there is no
+        loss to be hidden.
+        """
+        by_chance = chance(alone, lost)
+        if by_chance <= SURE or not self._read_again(worse):
+            return ""
+        told = f"{spread(alone)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
+        return f"what a loss costs is no more than what this host does to readings that nobody disturbs: {told}"
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""

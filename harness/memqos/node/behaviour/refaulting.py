@@ -40,7 +40,7 @@ class Refaulting(Together):
         """
         container, counts = self._counted(pod)
         why = self._broken(mostly_protected(counts) or self._unread(container))
-        if not container.samples[-1].counter("memory.stat", _REFAULTS):
+        if not self._read_again(container):
             why = why or self._elsewhere(container, at_most=0)
         return container.course.rises("memory.stat", _REFAULTS, why_not=why)
 
@@ -60,6 +60,10 @@ class Refaulting(Together):
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
         return container, self.squeeze.counts[container.key]
+
+    def _read_again(self, container: WatchedContainer) -> int:
+        """Pages of its files that were taken from it and that it read again, as far as the kernel counts them."""
+        return container.samples[-1].counter("memory.stat", _REFAULTS) or 0
 
     def _unread(self, container: WatchedContainer) -> str:
         """Why nothing can have come back; "" if it has reported since then that it read what it had."""
