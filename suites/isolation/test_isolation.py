@@ -13,15 +13,17 @@
 A pace is how long it takes to read all of the 48 Mi once. What is judged is no time, but the part of its
 own undisturbed pace that a program keeps: undisturbed and disturbed are measured in turns, on one machine. That one
 keeps more than another is a claim about ranks: of all ways to deal the measured parts out to the two, no more than
-one in twenty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil
-one, and in each of them the quicker of two readings counts. Where that does not show, and would not show of readings
-that nobody disturbed either, each compared with the next one, the host hides what a loss costs: nothing is judged.
+one in forty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil
+one, and in each of them the quicker of two readings counts. Where they do not show it there are six more, and all
+twelve are ranked: both looks together are wrong in no more than one in twenty. Where that does not show it either,
+and would not show it of readings that nobody disturbed, each compared with the next one, the host hides what a loss
+costs: nothing is judged.
 The aggressor has a limit and requests nothing, so that no kubelet here lets it swap: without a limit one of 1.27
 does, and the classic LRU takes from the aggressor then what others fetch, so that nobody loses anything for long.
 
 What is read again after it was taken is counted by the kernel as well, in pages (memory.stat,
 workingset_refault_file). What is protected whole may miss one batch of 64 pages, by which the kernel counts charges,
-and so may have to read one again each time that it reads: 36 times.
+and so may have to read one again each time that it reads: six times in a turn.
 """
 
 import pytest

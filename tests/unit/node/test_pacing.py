@@ -85,6 +85,7 @@ class PacedBench(PressedBench):
         self.ms = 0
         self.is_full = False
         self.read_beside = 0
+        self.reads = 0
 
     def _obey(self, fifo, line):
         container = self.steered[fifo]
@@ -98,6 +99,7 @@ class PacedBench(PressedBench):
         if verb == "read" and container in self.neighbours():
             self.read_beside += 1
         elif verb == "read":
+            self.reads += 1
             self._read_again(self._path(container))
         self._say_done(container, verb, self.ms)
 
@@ -213,6 +215,30 @@ def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(fun
 
     assert pace.verdict is Verdict.NOT_OBSERVABLE
     assert "no more than what this host does to readings that nobody disturbs" in pace.why_not
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_what_six_turns_on_an_uneven_host_do_not_show_may_be_shown_by_twelve(function, kubelet, tmp_path):
+    bench = PacedBench()
+    delays = itertools.cycle([tenths for tenths in (0, 1, 1, 0, 1) for _ in range(6)])
+    bench.slower = lambda lost: 100 * next(delays) + 150 * bool(lost)
+    findings = findings_of(function, kubelet, tmp_path, bench)
+    [pace] = [one for one in findings if one.knob == "pace"]
+
+    assert pace.verdict is Verdict.CONFORMS
+    assert bench.reads == 12 * 3 * 2 * 3
+
+
+@pytest.mark.parametrize(("protects", "reads"), [(True, 6 * 3 * 2 * 3), (False, 12 * 3 * 2 * 3)])
+def test_more_turns_are_taken_only_where_six_do_not_show_it(protects, reads, tmp_path):
+    """By each of three victims, twice, alone and beside two kinds of aggressor."""
+    bench = PacedBench()
+    if not protects:
+        bench._kept = lambda *_: 0
+    function, kubelet = CASES[0].values
+    findings_of(function, kubelet, tmp_path, bench)
+
+    assert bench.reads == reads
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

@@ -12,26 +12,31 @@ mm/memcontrol.c, mem_cgroup_wb_stats): on 7.2 that was half of the pace of a pro
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import combinations
 from math import comb
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.cgroup.protection import Effective
 from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
 from memqos.node.behaviour.refaulting import Refaulting
+from memqos.node.behaviour.squeezing import Squeeze
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["TURNS", "Paces", "Taking", "Turn", "chance", "left_alone", "read_ms", "turns_of"]
+__all__ = ["LOOKS", "TURNS", "Paces", "Taking", "Turn", "chance", "left_alone", "read_ms", "turns_of"]
 
 TURNS = 6
 """So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
+
+LOOKS = 2
+"""Where so many turns do not show it, there are as many again, and all of them are looked at: nothing is left out."""
 
 READS = 2
 """Of which the quickest counts: the first one of a turn fetches what was lost in the turn before."""
@@ -41,8 +46,11 @@ AHEAD = 2
 
 _VERBS = ("hold", "read")
 
-SURE = Fraction(1, 20)
-"""The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence."""
+SURE = Fraction(1, 20) / LOOKS
+"""The largest chance, of a ranking as good as what was seen or better, at which it counts as no coincidence.
+
+Of one in twenty each look has its part, so that looking again makes no coincidence likelier.
+"""
 
 
 class Taking(StrEnum):
@@ -63,10 +71,6 @@ class Taking(StrEnum):
         """Have it do what it does while others are timed."""
         if self is Taking.FILES:
             aggressor.do(*(Read() for _ in range(aggressor.undone, AHEAD)))
-
-
-READINGS = TURNS * READS * (1 + len(Taking))
-"""How often each victim reads its memory: alone, and beside each kind of aggressor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +122,7 @@ class Paces(Refaulting):
             cgroup=str(better.path),
             knob="pace",
             set_by=behaviour_setter("pace", ""),
-            expected=f"more of it kept than by {than}, by chance {float(SURE):.2f} at most",
+            expected=f"more of it kept than by {than}, by chance {float(SURE):g} at most",
             observed=shown,
             reason=behaviour_reason("pace", "", better.premises.planned.cgroup.knobs),
             why_not=why_not,
@@ -138,7 +142,9 @@ class Paces(Refaulting):
         """
         container, counts = self._counted(pod)
         why_not = exposed(counts) or gave_way_meanwhile(container, counts)
-        return self._hardly_refaults(container, at_most=READINGS, why_not=why_not)
+        # In each turn it reads alone, and beside each kind of aggressor.
+        turns = max(len(measured[container.key]) for measured in self.turns.values())
+        return self._hardly_refaults(container, at_most=turns * READS * (1 + len(Taking)), why_not=why_not)
 
     def _drowned(self, alone: Sequence[float], lost: Sequence[float], worse: WatchedContainer) -> str:
         """Why no pace can be told from that of one that lost memory; "" if it can.
@@ -162,22 +168,37 @@ class Paces(Refaulting):
 
 
 def turns_of(
-    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], *, takes: int
+    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], squeeze: Squeeze
 ) -> dict[Taking, dict[str, list[Turn]]]:
-    """The turns of each victim beside each kind, by its key.
+    """The turns of each victim beside each kind, by its key: TURNS, or LOOKS times as many if those do not show enough.
 
-    It is timed alone, and while the neighbour takes so many bytes in each of the ways, which it gives back each time.
+    It is timed alone, and while the neighbour takes what the squeeze says in each of the ways, and gives it back each
+    time.
     """
     neighbour.do(Free())
     neighbour.until_done()
     turns: dict[Taking, dict[str, list[Turn]]] = {kind: {one.key: [] for one in victims} for kind in Taking}
-    for _ in range(TURNS):
+    for number in range(TURNS * LOOKS):
+        if number % TURNS == 0 and number and _is_shown(turns, squeeze.counts):
+            break
         undisturbed = _read(victims)
         for kind, found in turns.items():
-            disturbed = _beside(neighbour, victims, kind, takes)
+            disturbed = _beside(neighbour, victims, kind, squeeze.takes)
             for key in undisturbed.keys() & disturbed.keys():
                 found[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
     return turns
+
+
+def _is_shown(turns: Mapping[Taking, Mapping[str, Sequence[Turn]]], counts: Mapping[str, Effective]) -> bool:
+    """Whether each that is protected whole kept more than each other one, or there is one that could not be timed."""
+    for measured in turns.values():
+        kept = {key: [turn.kept for turn in each] for key, each in measured.items()}
+        whole = {key for key in kept if not exposed(counts[key])}
+        if not all(kept.values()):
+            return True
+        if any(chance(kept[key], kept[other]) > SURE for key in whole for other in kept.keys() - whole):
+            return False
+    return True
 
 
 def _beside(
@@ -221,7 +242,12 @@ def chance(better: Sequence[float], worse: Sequence[float]) -> Fraction:
     # Twice the middle rank, so that ties stay whole numbers.
     ranks = [sum(other < value for other in values) + sum(other <= value for other in values) for value in values]
     seen = sum(ranks[: len(better)])
-    as_good = sum(sum(dealt) >= seen for dealt in combinations(ranks, len(better)))
+    # By how many values were dealt, in how many ways which sum of ranks comes of it.
+    ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in better)]
+    for rank in ranks:
+        for dealt in range(len(better), 0, -1):
+            ways[dealt].update({total + rank: number for total, number in ways[dealt - 1].items()})
+    as_good = sum(number for total, number in ways[-1].items() if total >= seen)
     return Fraction(as_good, comb(len(values), len(better)))
 
 

@@ -190,13 +190,13 @@ class Watch:
         return Crowded(containers=everyone, above=self._above())
 
     def disturb(self, neighbour: str, *victims: str) -> Paces:
-        """Time how long each victim takes to read its memory, alone and while `neighbour` presses, TURNS times.
+        """Time how long each victim takes to read its memory, alone and while `neighbour` presses, in turns.
 
         It presses as `press` does below kubepods' limit, and gives all back at the end of each turn, after which the
         victims fetch what they lost before they are timed again. UsageError as of `press`.
         """
         pressure = self.press(neighbour)
-        turns = turns_of(self.container(neighbour), [*map(self.container, victims)], takes=pressure.squeeze.takes)
+        turns = turns_of(self.container(neighbour), [*map(self.container, victims)], pressure.squeeze)
         return Paces(
             containers=list(self._containers.values()),
             above=self._above(),
