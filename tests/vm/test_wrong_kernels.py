@@ -6,6 +6,7 @@ Each turns one claim red, and what deviates names the file that was meddled with
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, given_to, pods, scene
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, given_to, scene, scenes_of
 from tests.vm.test_place import node_of
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
@@ -43,6 +44,16 @@ while :; do
   done 2>/dev/null
   sleep 0.1
 done"""
+
+
+TAKES_FROM_GUARANTEED = """\
+while :; do
+  if [ "$(cat /sys/fs/cgroup/kubepods.slice/memory.current)" -gt 188743680 ]; then
+    for one in /sys/fs/cgroup/kubepods.slice/kubepods-pod*/cri-*/memory.reclaim; do echo 48M >"$one"; done
+  fi 2>/dev/null
+  sleep 0.05
+done"""
+"""Whenever kubepods has more than three victims use together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +106,14 @@ WAYS = (
         kubelet="v1.27",
         finds={("memory.current", "container app of pod default/kept-guaranteed")},
         perhaps={("memory.stat", "container app of pod default/kept-guaranteed")},
+    ),
+    Meddling(
+        way="protected page cache is taken in the place of others'",
+        does=TAKES_FROM_GUARANTEED,
+        chapter="isolation",
+        test="test_a_guaranteed_program_keeps_more_of_its_pace",
+        kubelet="v1.36-tiered",
+        finds={("pace", "container app of pod default/kept-guaranteed")},
     ),
     Meddling(
         way="a neighbour is protected by mistake",
@@ -195,14 +214,14 @@ def plugin_values(node: object, kubelet: object, evidence: object) -> dict[str, 
 @contextlib.contextmanager
 def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[dict[str, object], list[object]]]:
     """What the chapter's fixtures would give to its test, and the findings that it settles."""
-    module, kubelet = chapter(way.chapter), KUBELETS[way.kubelet]
+    function = getattr(chapter(way.chapter), way.test)
     evidence, notes = evidence_in(folder)
-    values = plugin_values(node, kubelet, evidence)
+    values = plugin_values(node, KUBELETS[way.kubelet], evidence)
     with contextlib.ExitStack() as stack:
-        if "full" in given_to(getattr(module, way.test)):
-            some, rests_on = pods(*module.PODS), module.PREMISES
-            watched = node.watched_pods(some, node.tight(kubelet, some), rests_on=rests_on, steered=True)
-            values["full"] = stack.enter_context(watched)
+        for name, fixture in scenes_of(function).items():
+            if inspect.isgeneratorfunction(fixture):
+                asked = {one: values[one] for one in given_to(fixture)}
+                values[name] = stack.enter_context(contextlib.contextmanager(fixture)(**asked))
         yield values, notes.findings
 
 

@@ -218,6 +218,16 @@ def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(fun
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
+def test_one_that_is_slowed_in_the_place_of_the_unprotected_one_deviates(function, kubelet, tmp_path):
+    """Though nothing that it could be told from slows the other one, which has read again what was taken from it."""
+    wrong = PacedBench()
+    wrong.slower = lambda lost: 900 if wrong.is_full and not lost else 0
+    findings = findings_of(function, kubelet, tmp_path, wrong)
+
+    assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
+
+
+@pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_what_six_turns_on_an_uneven_host_do_not_show_may_be_shown_by_twelve(function, kubelet, tmp_path):
     bench = PacedBench()
     delays = itertools.cycle([tenths for tenths in (0, 1, 1, 0, 1) for _ in range(6)])

@@ -113,7 +113,7 @@ class Paces(Refaulting):
         why_not = self._why_not(kept, lost)
         by_chance = Fraction(1) if why_not else chance(kept, lost)
         if by_chance > SURE:
-            why_not = why_not or self._drowned(left_alone(turns[better.key]), lost, worse)
+            why_not = why_not or self._drowned(left_alone(turns[better.key]), kept, lost, worse)
         shown = "" if why_not else f"{spread(kept)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
         found = Verdict.CONFORMS if by_chance <= SURE else Verdict.DEVIATES
         return Finding(
@@ -146,15 +146,17 @@ class Paces(Refaulting):
         turns = max(len(measured[container.key]) for measured in self.turns.values())
         return self._hardly_refaults(container, at_most=turns * READS * (1 + len(Taking)), why_not=why_not)
 
-    def _drowned(self, alone: Sequence[float], lost: Sequence[float], worse: WatchedContainer) -> str:
-        """Why no pace can be told from that of one that lost memory; "" if it can.
+    def _drowned(
+        self, alone: Sequence[float], kept: Sequence[float], lost: Sequence[float], worse: WatchedContainer
+    ) -> str:
+        """Why what one kept of its pace cannot be told from what one kept that lost memory; "" if it can.
 
         A host that is uneven, or has hardly any work with reading again what was lost, hides the loss: readings that
-        nobody disturbed, `alone`, rank no higher then. Where the kernel counts nothing that was read again there is no
-        loss to be hidden.
+        nobody disturbed, `alone`, rank no higher than either of them. Where the kernel counts nothing that was read
+        again there is no loss to be hidden.
         """
         by_chance = chance(alone, lost)
-        if by_chance <= SURE or not self._read_again(worse):
+        if by_chance <= SURE or chance(alone, kept) <= SURE or not self._read_again(worse):
             return ""
         told = f"{spread(alone)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
         return f"what a loss costs is no more than what this host does to readings that nobody disturbs: {told}"
