@@ -25,8 +25,10 @@ def table(systems: Mapping[str, Mapping[str, Counter[str]]]) -> str:
     head = ["system and host", "chapter", "cases", "times each", *_SHOWN]
     rows = [head, ["---"] * len(head)]
     for system, counts in sorted(systems.items()):
-        chapters = by_chapter(counts)
-        for chapter, cases in {**chapters, **({"all": counts} if len(chapters) > 1 else {})}.items():
+        chapters: dict[str, Mapping[str, Counter[str]]] = {**by_chapter(counts)}
+        if len(chapters) > 1:
+            chapters["all"] = counts
+        for chapter, cases in chapters.items():
             found = of_all(cases)
             rows.append([system, chapter, f"{len(cases)}", often(cases), *(f"{found[outcome]}" for outcome in _SHOWN)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -180,14 +180,15 @@ def turns_of(
     neighbour.do(Free())
     neighbour.until_done()
     turns: dict[Taking, dict[str, list[Turn]]] = {kind: {one.key: [] for one in victims} for kind in Taking}
-    for number in range(TURNS * LOOKS):
-        if number % TURNS == 0 and number and _is_shown(turns, squeeze.counts):
+    for _ in range(LOOKS):
+        for _ in range(TURNS):
+            undisturbed = _read(victims)
+            for kind, found in turns.items():
+                disturbed = _beside(neighbour, victims, kind, squeeze.takes)
+                for key in undisturbed.keys() & disturbed.keys():
+                    found[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
+        if _is_shown(turns, squeeze.counts):
             break
-        undisturbed = _read(victims)
-        for kind, found in turns.items():
-            disturbed = _beside(neighbour, victims, kind, squeeze.takes)
-            for key in undisturbed.keys() & disturbed.keys():
-                found[key].append(Turn(undisturbed=undisturbed[key], disturbed=disturbed[key]))
     return turns
 
 
