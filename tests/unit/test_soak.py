@@ -169,11 +169,49 @@ def test_rounds_of_a_case_are_counted_as_one(tmp_path):
     ]  # fmt: skip
 
 
-def test_each_case_is_carried_out_as_often_as_rounds_are_asked_for(tmp_path):
-    file = tmp_path / "test_two.py"
-    file.write_text("import pytest\n\n@pytest.mark.parametrize('one', [1, 2])\ndef test_a(one): pass\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.soak.rounds", "--rounds", "3", "-q", "-c", "/dev/null"]
+def carried_out_in_rounds(folder, text):
+    """What pytest says of three rounds of these cases."""
+    file = folder / "test_cases.py"
+    file.write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.soak.rounds", "--rounds", "3", "-qs", "-c", "/dev/null"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([*command, file], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, file], env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
 
-    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+def test_each_case_is_carried_out_as_often_as_rounds_are_asked_for(tmp_path):
+    two = "import pytest\n\n@pytest.mark.parametrize('one', [1, 2])\ndef test_a(one): pass\n"
+
+    assert "6 passed" in carried_out_in_rounds(tmp_path, two)
+
+
+SCENES = """
+import pytest
+
+made = []
+
+@pytest.fixture(scope="module", params=["old", "new"])
+def kubelet(request):
+    return request.param
+
+@pytest.fixture(scope="module")
+def scene(kubelet):
+    made.append(kubelet)
+
+@pytest.mark.parametrize("one", [1, 2])
+def test_a(scene, one): pass
+
+def test_b(scene): pass
+
+@pytest.fixture(scope="session", autouse=True)
+def told():
+    yield
+    print("made", sorted(made))
+"""
+
+
+def test_what_several_cases_look_at_happens_once_a_round(tmp_path):
+    told = carried_out_in_rounds(tmp_path, SCENES)
+
+    assert "18 passed" in told
+    assert "made ['new', 'new', 'new', 'old', 'old', 'old']" in told
