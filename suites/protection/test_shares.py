@@ -32,9 +32,9 @@ How much of a protection counts is the model's word (`memqos.engine.cgroup.prote
 pods ask for while its kubelet has not summed up the newest of them. What a pod is protected by and its containers do
 not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. The aggressor has a limit, since
 what has none may be swapped under 1.27: what it takes it keeps. All that is there of anonymous memory may be swapped
-out, up to the pod's share of the swap. Until it is written there nobody can take it, and memory.low may give way
-meanwhile, which the kernel counts: 6.1 does so where the disk is slow, more often than not, and then nothing can be
-said of what memory.low alone protects.
+out, up to the pod's share of the swap. Until it is written there nobody can take it: whoever needs memory first may
+find nothing else, and memory.low gives way, which the kernel counts. 6.1 does so more often than not, and then nothing
+can be said of what memory.low alone protects.
 
 A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
 what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,
