@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def soak_round(request: pytest.FixtureRequest) -> pytest.FixtureRequest:
-    """Which time it is: it ends with the round, and what is to end with it is told so."""
+    """The request of this round: pytest calls what is added to it as a finalizer before the next round begins."""
     return request
 
 
