@@ -12,7 +12,7 @@ from tests.unit.node.words import amount
 
 
 class CrowdedBench(PressedBench):
-    """The fake node whose programs hold anonymous memory; ignores: as of MemoryBench."""
+    """The fake node whose programs hold memory of any kind; ignores: as of MemoryBench."""
 
     def __init__(self, *args, **facts):
         super().__init__(*args, **facts)
@@ -21,10 +21,10 @@ class CrowdedBench(PressedBench):
 
     def _run(self, container):
         MemoryBench._run(self, container)
-        anon = re.search(r"anon (\S+)", " ".join(self.args[container.id]))
-        if anon is None:
+        held = re.findall(r"(?:anon|file \S+) (\S+)", " ".join(self.args[container.id]))
+        if not held:
             self.target._plain._files[container.log_path] = b""
-        self._use(self._path(container), amount(anon[1]) if anon else 0)
+        self._use(self._path(container), sum(map(amount, held)))
 
     def _obey(self, fifo, line):
         neighbour = self.steered[fifo]
