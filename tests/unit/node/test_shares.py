@@ -232,6 +232,12 @@ def test_what_is_swapped_out_while_others_wait_for_the_disk_says_nothing_where_t
     assert deviating(findings) == set()
 
 
+def test_what_is_not_swapped_out_though_the_kernel_counts_low_for_it_is_kept(tmp_path):
+    findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, WaitsForSwap())
+
+    assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
+
+
 @pytest.mark.parametrize(
     ("ignores", "wrong"),
     [

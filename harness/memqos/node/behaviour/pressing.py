@@ -31,14 +31,15 @@ class Pressed(Refaulting):
     def keeps(self, pod: str) -> Finding:
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
 
-        Nor of one that memory.low alone protects, if the kernel counted `low` for it while the page cache of others was
-        dirty; see `gave_way_meanwhile`. Nor of one from which somebody took before kswapd did; see `taken_unweighed`.
+        A loss is not observable of one that memory.low alone protects, if the kernel counted `low` for it while others
+        waited for the disk; see `gave_way_meanwhile`. Nor of one from which somebody took before kswapd did; see
+        `taken_unweighed`.
         """
         container, counts = self._counted(pod)
         why = self._may_lose(container, counts) or charged_ahead(counts, self.squeeze.cpus)
         since, cpus = self.squeeze.since, self.squeeze.cpus
         found = container.course.keeps(counts.usage, since=since, cpus=cpus, why_not=self._broken(why))
-        return self._weighed(container, found)
+        return self._weighed(container, counts, found)
 
     def gives_way(self, pod: str) -> Finding:
         """It lost memory to the neighbour; not observable of one of which more than half is protected."""
@@ -79,7 +80,7 @@ class Pressed(Refaulting):
         """It read nothing again but what `keeps` lets it miss, and not observable where that is not."""
         container, counts = self._counted(pod)
         why, cpus = self._may_lose(container, counts), self.squeeze.cpus
-        return self._weighed(container, self._hardly_refaults(container, at_most=cpus, why_not=why))
+        return self._weighed(container, counts, self._hardly_refaults(container, at_most=cpus, why_not=why))
 
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
@@ -105,10 +106,9 @@ class Pressed(Refaulting):
         return self._course(pod).lives()
 
     def swaps_nothing(self, pod: str) -> Finding:
-        """Nothing of it was swapped out; not observable where `keeps` is not for what others did meanwhile."""
+        """Nothing of it was swapped out; some that was is not observable where a loss of `keeps` is not."""
         container, counts = self._counted(pod)
-        why = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
-        return self._weighed(container, container.course.swaps_nothing(why_not=self._broken(why)))
+        return self._weighed(container, counts, container.course.swaps_nothing(why_not=self._broken()))
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
@@ -118,12 +118,13 @@ class Pressed(Refaulting):
         """Why it may lose memory by the kernel's rules; "" if it may not."""
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             return "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
-        meanwhile = gave_way_meanwhile(container, counts) if self.squeeze.dirty else ""
-        return exposed(counts) or meanwhile
+        return exposed(counts)
 
-    def _weighed(self, container: WatchedContainer, found: Finding) -> Finding:
-        """A loss is not observable if it was taken before anybody had worked out what is protected."""
+    def _weighed(self, container: WatchedContainer, counts: Effective, found: Finding) -> Finding:
+        """A loss is not observable if it may have been taken without weighing what is protected, or in spite of it."""
         why = taken_unweighed(container) if self.squeeze.generations else ""
+        if self.squeeze.dirty:
+            why = why or gave_way_meanwhile(container, counts)
         if not why or found.verdict is not Verdict.DEVIATES:
             return found
         return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why)
