@@ -36,7 +36,7 @@ class Pressed(Refaulting):
         `taken_unweighed`.
         """
         container, counts = self._counted(pod)
-        why = self._may_lose(container, counts) or charged_ahead(counts, self.squeeze.cpus)
+        why = self._may_lose(counts) or charged_ahead(counts, self.squeeze.cpus)
         since, cpus = self.squeeze.since, self.squeeze.cpus
         found = container.course.keeps(counts.usage, since=since, cpus=cpus, why_not=self._broken(why))
         return self._weighed(container, counts, found)
@@ -79,7 +79,7 @@ class Pressed(Refaulting):
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but what `keeps` lets it miss, and not observable where that is not."""
         container, counts = self._counted(pod)
-        why, cpus = self._may_lose(container, counts), self.squeeze.cpus
+        why, cpus = self._may_lose(counts), self.squeeze.cpus
         return self._weighed(container, counts, self._hardly_refaults(container, at_most=cpus, why_not=why))
 
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
@@ -114,7 +114,7 @@ class Pressed(Refaulting):
         """A counter is still zero; see `Course.stays`."""
         return self._course(pod).stays(file, key, why_not=self._broken())
 
-    def _may_lose(self, container: WatchedContainer, counts: Effective) -> str:
+    def _may_lose(self, counts: Effective) -> str:
         """Why it may lose memory by the kernel's rules; "" if it may not."""
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             return "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
