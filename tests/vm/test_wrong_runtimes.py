@@ -245,3 +245,20 @@ def test_a_runtime_that_ends_with_1_is_machinery_and_no_deviation(tmp_path: Path
     assert written["counts"]["findings"]["deviates"] == 0
     assert "machinery" in {result["outcome"] for result in written["results"]}
     assert "Traceback" not in done.stdout + done.stderr
+
+
+BEHAVIOUR = ("protection", "throttling", "limits", "swap", "numa", "node", "isolation", "-m", "behaviour", "--all")
+
+
+@pytest.mark.parametrize("way", ["ends at once", "kills at once"])
+def test_no_behaviour_conforms_of_programs_that_never_get_to_do_anything(tmp_path: Path, way: str) -> None:
+    """That nothing was swapped, or that all of nothing is on the right zone, is not enough."""
+    wrapper, folder = wrong_runtime(tmp_path, way), tmp_path / "results"
+
+    done = memqos_run(folder, *BEHAVIOUR, "--runtime", "oci:crun", "--runtime-binary", str(wrapper))
+
+    assert done.returncode in {1, 3}, done.stdout + done.stderr
+    results = bundle(folder)["results"]
+    assert {one["id"]: one["reason"] for one in results if one["outcome"] in {"conforms", "known"}} == {}
+    assert len([one for one in results if one["outcome"] == "deviates"]) > len(results) // 2
+    assert [one["id"] for one in results if one["outcome"] == "not observable" and not one["reason"]] == []

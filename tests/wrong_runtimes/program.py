@@ -280,6 +280,11 @@ def elsewhere(spec):
     spec["linux"]["cgroupsPath"] = "system.slice" + given[given.index(":") :] if ":" in given else "/elsewhere" + given
 
 
+def of_no_use(process):
+    """Arguments that the program in the container does not know."""
+    process["args"] = [*process["args"][:1], "nothing"]
+
+
 def _both(create):
     """What is changed in a creation is changed in updates, too."""
     return {"create": create, "update": create}
@@ -381,6 +386,9 @@ WAYS = {
     "ignores options": Way(ignores_options=True),
     "update names what was not named": Way(update=lambda asked: asked.setdefault("unified", MEMORY_AS_IT_COMES)),
     "tells half": Way(tells=lambda memory: memory["usage"].update(usage=memory["usage"]["usage"] // 2)),
+    # What the program in a container does
+    "ends at once": Way(process=of_no_use),
+    "kills at once": Way(after={"start": kills}),
     # What it says
     "says created of what runs": Way(says=lambda state: state.update(status="created")),
 }

@@ -209,6 +209,16 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
     assert counted("anon").holds(one.samples[0]) is (anon != "N0=0 N1=4096")
 
 
+@pytest.mark.parametrize("ask", [lambda one: one.is_only_on(1), lambda one: one.ends_only_on(1)])
+def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
+    """A few pages of it are counted where they should be, which is not what it was to hold."""
+    text = {**files(), "memory.numa_stat": "anon N0=0 N1=8192\n"}
+    finding = ask(course(sample(text, exit_code=1, reason="Error")))
+
+    assert finding.verdict is Verdict.NOT_OBSERVABLE
+    assert finding.why_not == "the workload reported no anon that it holds, and ended with 1 (Error)"
+
+
 @pytest.mark.parametrize(
     ("mems", "anon", "verdict"),
     [

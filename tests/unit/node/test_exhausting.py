@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import NonconformanceError
+from memqos.errors import NonconformanceError, UsageError
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.exhausted import ExhaustedBench
 
@@ -82,3 +82,20 @@ def test_a_narrow_lead_is_not_observable(monkeypatch):
         ends = watch.exhaust("greedy-guaranteed")
 
     assert "is ahead of container app of pod default/greedy-guaranteed by" in ends.is_killed("holds-little").why_not
+
+
+def test_who_is_watched_alone_is_told_to_have_somebody_beside_it():
+    with (
+        watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "greedy-guaranteed") as watch,
+        pytest.raises(UsageError, match="the container greedy-guaranteed/app is watched alone"),
+    ):
+        watch.exhaust("greedy-guaranteed")
+
+
+def test_a_pod_that_is_not_watched_is_named_with_those_that_are():
+    with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
+        ends = watch.exhaust("greedy-guaranteed")
+
+    with pytest.raises(UsageError, match="no container 'holds-litle/' is watched") as raised:
+        ends.is_killed("holds-litle")
+    assert raised.value.next_step == "There are greedy-guaranteed/app, holds-little/app."

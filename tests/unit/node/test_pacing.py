@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.errors import NonconformanceError
+from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import Knob
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.pacing import Turn, chance, left_alone, read_ms, spread
 from memqos.workload.report import parse_report
-from tests.unit.node.chapters import cases, chapter, evidence_in, pods
+from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
 from tests.unit.node.words import amount, commands_of
 
@@ -146,6 +146,32 @@ def findings_of(function, kubelet, folder, bench):
 def short(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+
+
+@pytest.fixture
+def paces():
+    """What was measured under any kubelet."""
+    bench = PacedBench()
+    tight = bench.node.tight(KUBELETS["v1.36-tiered"])
+    with bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
+        yield watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS)
+
+
+@pytest.mark.parametrize(
+    ("ask", "wrong"),
+    [
+        (lambda paces: paces.keeps_more("unguarded", than="unguarded", beside="swap"),
+         "no aggressor takes memory for 'swap'"),
+        (lambda paces: paces.keeps_more("nobody", than="unguarded", beside="files"),
+         "no container 'nobody/' is watched"),
+        (lambda paces: paces.keeps_more("unguarded", than=MODULE.PODS[-1], beside="files"),
+         "no container 'aggressor/' is watched"),
+        (lambda paces: paces.hardly_refaults(MODULE.PODS[-1]), "no container 'aggressor/' is watched"),
+    ],
+)  # fmt: skip
+def test_what_was_not_timed_is_named(ask, wrong, paces):
+    with pytest.raises(UsageError, match=wrong):
+        ask(paces)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

@@ -11,6 +11,7 @@ from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import MACHINE, Shortage, shortages
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
+from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.squeezing import below_limit
 from memqos.node.behaviour.together import Together
@@ -78,10 +79,16 @@ def exhaustion_of(
     *,
     spare: int | None = None,
 ) -> Exhaustion:
-    """How much the greedy one takes until kubepods has nothing left; UsageError if kubepods has no limit.
+    """How much the greedy one takes until kubepods has nothing left.
 
+    UsageError if kubepods has no limit, or if there is no container beside the greedy one that could be killed first.
     spare: bytes that the whole machine has to give, where that is what is to run out; None where it is kubepods.
     """
+    if all(one is greedy for one in containers):
+        raise UsageError(
+            f"the container {greedy.key} is watched alone, so whoever runs out of memory is killed first.",
+            next_step="Watch another pod beside it: qos_node.watched_pods([...]).",
+        )
     swap = greedy.premises.planned.cgroup.knobs.get(Knob.MEMORY_SWAP_MAX)
     swaps = min(swap.value.count, kubelet.node.swap) if swap is not None and isinstance(swap.value, Bytes) else 0
     usage = {_key(one): one.last_usage(one.path) for one in containers}

@@ -23,10 +23,11 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
+from memqos.errors import UsageError
 from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
 from memqos.node.behaviour.refaulting import Refaulting
 from memqos.node.behaviour.squeezing import Squeeze
-from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watched import WatchedContainer, container_of
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
@@ -105,10 +106,11 @@ class Paces(Refaulting):
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
 
         Not observable if it did not, and would not have without any aggressor; see `_drowned`.
-        beside: what the aggressor took memory for, "anonymous" or "files".
+        beside: what the aggressor took memory for, "anonymous" or "files". UsageError for another word, and for a pod
+        that was not timed.
         """
-        turns = self.turns[Taking(beside)]
-        better, worse = (self._container(name) for name in (pod, than))
+        turns = self._turns(beside)
+        better, worse = (self._timed(name) for name in (pod, than))
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
         by_chance = Fraction(1) if why_not else chance(kept, lost)
@@ -134,13 +136,23 @@ class Paces(Refaulting):
             },
         )
 
+    def _turns(self, beside: str) -> Mapping[str, Sequence[Turn]]:
+        if beside not in {*Taking}:
+            raise UsageError(f"no aggressor takes memory for '{beside}'.", next_step=f"There are {', '.join(Taking)}.")
+        return self.turns[Taking(beside)]
+
+    def _timed(self, pod: str) -> WatchedContainer:
+        victims = self._turns(Taking.ANONYMOUS)
+        return container_of(pod, among=[one for one in self.containers if one.key in victims])
+
     def hardly_refaults(self, pod: str) -> Finding:
         """It read nothing again but the batch that it may miss at each reading.
 
         Not observable of one that is not protected whole, nor of one from which memory.low gave way while what an
         aggressor wrote had to go to the disk.
         """
-        container, counts = self._counted(pod)
+        container = self._timed(pod)
+        counts = self.squeeze.counts[container.key]
         why_not = exposed(counts) or gave_way_meanwhile(container, counts)
         # In each turn it reads alone, and beside each kind of aggressor.
         turns = max(len(measured[container.key]) for measured in self.turns.values())

@@ -23,7 +23,7 @@ class Placed(Judged):
         """All of the container's memory of a kind was on these NUMA zones when it held the most of it.
 
         What the runtime's own program read to make the container counts as its page cache, wherever that is: up to a
-        batch of it may be elsewhere, beside all that the workload wrote.
+        batch of it may be elsewhere, beside all that the workload wrote. Not observable of a workload that held none.
         """
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
         named = " ".join(f"N{zone}" for zone in zones)
@@ -37,10 +37,13 @@ class Placed(Judged):
         expected = f"{kind} of at least {least} on {named} only" + (
             f", but for {SLACK} beside it" if of_runtime else ""
         )
-        return self._finding(_NUMA_STAT, expected, _shown(kind, most), holds)
+        return self._finding(_NUMA_STAT, expected, _shown(kind, most), holds, why_not=self._held_none(kind))
 
     def ends_only_on(self, zone: int, *, kind: str = "anon") -> Finding:
-        """All of the container's memory of a kind was on this NUMA zone at the end, wherever it was before."""
+        """All of the container's memory of a kind was on this NUMA zone at the end, wherever it was before.
+
+        Not observable of a workload that held none.
+        """
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
         least = held(self.samples[-1].report, kind)
         expected = f"{kind} of at least {least} on N{zone} only"
@@ -48,7 +51,9 @@ class Placed(Judged):
             return self._finding(_NUMA_STAT, expected, None, holds=False, key="moved")
         last = spread[-1]
         holds = sum(last.values()) == last.get(zone, 0) >= least
-        return self._finding(_NUMA_STAT, expected, _shown(kind, last), holds, key="moved")
+        return self._finding(
+            _NUMA_STAT, expected, _shown(kind, last), holds, key="moved", why_not=self._held_none(kind)
+        )
 
     def never_leaves(self, zone: int, *, kind: str = "anon") -> Finding:
         """None of the container's memory of a kind was on another NUMA zone, in any sample, and some was on this one.
@@ -112,6 +117,15 @@ class Placed(Judged):
             why = f"the plan binds the container to {'every zone that there is' if zones else 'no zone'}"
             return self._finding(_NUMA_STAT, f"{kind} on the planned zones only", None, holds=False, why_not=why)
         return self.is_only_on(*sorted(zones), kind=kind)
+
+    def _held_none(self, kind: str) -> str:
+        """Why nothing of what the workload asked for can be anywhere; "" if it reported some."""
+        last = self.samples[-1]
+        if held(last.report, kind):
+            return ""
+        status = last.status
+        ended = "" if status.exit_code is None else f", and ended with {status.exit_code} ({status.reason})"
+        return f"the workload reported no {kind} that it holds{ended}"
 
     def placed_elsewhere_than(self, other: Placed) -> Finding:
         """The container's cpuset.mems was another one than in another course, by the last reading of each."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memqos.engine.answer.finding import Finding
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.premises import broken_of
-from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watched import WatchedContainer, container_of
 
 __all__ = ["Together"]
 
@@ -38,7 +38,8 @@ class Together:
         return self._course(pod).swaps_nothing(why_not=self._broken())
 
     def _container(self, pod: str) -> WatchedContainer:
-        return next(one for one in self.containers if one.premises.pod.name == pod)
+        """The first container of a pod; UsageError for one that is not watched."""
+        return container_of(pod, among=self.containers)
 
     def _course(self, pod: str) -> Course:
         return self._container(pod).course

@@ -26,7 +26,7 @@ from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, argumen
 from memqos.workload.control import Control
 from memqos.workload.report import Done, parse_report
 
-__all__ = ["Awaited", "Sees", "WatchedContainer"]
+__all__ = ["Awaited", "Sees", "WatchedContainer", "container_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +212,13 @@ class WatchedContainer(Sampled):
             return
         self.premises = dataclasses.replace(self.premises, planned=planned)
         self.samples.clear()
+
+
+def container_of(pod: str, name: str = "", *, among: Iterable[WatchedContainer]) -> WatchedContainer:
+    """A pod's container, its first one if no name is given; UsageError for what is not watched."""
+    watched = {one.key: one for one in among}
+    for key, container in watched.items():
+        if key == f"{pod}/{name}" or (not name and key.startswith(f"{pod}/")):
+            return container
+    known = ", ".join(watched)
+    raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")

@@ -15,7 +15,6 @@ from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
-from memqos.errors import UsageError
 from memqos.model.pod import Pod
 from memqos.node.behaviour.above import premises_above
 from memqos.node.behaviour.combining import both, either
@@ -30,7 +29,7 @@ from memqos.node.behaviour.pressing import Pressed
 from memqos.node.behaviour.scarce import by_generations, spare
 from memqos.node.behaviour.squeezing import Aim, Before, squeeze_of
 from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
-from memqos.node.behaviour.watched import Awaited, WatchedContainer
+from memqos.node.behaviour.watched import Awaited, WatchedContainer, container_of
 from memqos.node.pods.population import Population
 from memqos.node.pods.turned_away import refusal_finding
 from memqos.target.base import Target
@@ -82,11 +81,7 @@ class Watch:
 
     def container(self, pod: str, name: str = "") -> WatchedContainer:
         """A pod's container, its first one if no name is given; UsageError for what is not watched."""
-        for key, container in self._containers.items():
-            if key == f"{pod}/{name}" or (not name and key.startswith(f"{pod}/")):
-                return container
-        known = ", ".join(self._containers)
-        raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")
+        return container_of(pod, name, among=self._containers.values())
 
     def until(self, *awaited: Awaited) -> None:
         """Wait until each of these had been seen, or nothing more could happen; see `either`, `both` and `after`.
@@ -209,7 +204,8 @@ class Watch:
 
         whole_node: all that the machine has left instead, which is little where it is `scarce`. Returns when a
         container was killed for it, and the greedy one has come to its end or has what it wanted.
-        UsageError if its workload takes no commands, or if the kubelet gives kubepods no limit.
+        UsageError if its workload takes no commands, if the kubelet gives kubepods no limit, and if there is nobody
+        beside it.
         """
         grows, everyone = self.container(greedy), self._all_done()
         left = self._spare() if whole_node else None
