@@ -388,7 +388,6 @@ WAYS = {
     "tells half": Way(tells=lambda memory: memory["usage"].update(usage=memory["usage"]["usage"] // 2)),
     # What the program in a container does
     "ends at once": Way(process=of_no_use),
-    "kills at once": Way(after={"start": kills}),
     # What it says
     "says created of what runs": Way(says=lambda state: state.update(status="created")),
 }

@@ -223,6 +223,28 @@ def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
     assert kept.verdict is Verdict.CONFORMS
 
 
+class KillsTheNeighbour(PressedBench):
+    """Whoever wants more than is left is killed for it."""
+
+    def _obey(self, fifo, _):
+        self.runtime.finish(self.steered[fifo], exit_code=137, reason="OOMKilled")
+
+
+def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path):
+    """That nobody made room for it is still a deviation."""
+    function = MODULE.test_every_request_is_kept_as_memory_min
+    findings = findings_of(function, KUBELETS["v1.27"], tmp_path, KillsTheNeighbour())
+
+    usage = {(one.subject.rpartition("/")[2], one.why_not): one.verdict for one in findings
+             if one.knob == "memory.current"}  # fmt: skip
+    ended = "aggressor/app ended before it had taken what others were to be short of"
+    assert usage == {
+        ("kept-guaranteed", ended): Verdict.NOT_OBSERVABLE,
+        ("kept-burstable", ended): Verdict.NOT_OBSERVABLE,
+        ("unguarded", ""): Verdict.DEVIATES,
+    }
+
+
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
     """No behaviour is judged then: what is protected of one is missing to the others."""

@@ -26,7 +26,12 @@ __all__ = ["Pressed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressed(Refaulting):
-    """What a neighbour's growth did to the containers beside it."""
+    """What a neighbour's growth did to the containers beside it.
+
+    That something was kept says nothing where the neighbour ended before it had taken what it was to take.
+    """
+
+    neighbour: WatchedContainer
 
     def keeps(self, pod: str) -> Finding:
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
@@ -121,10 +126,21 @@ class Pressed(Refaulting):
         return exposed(counts)
 
     def _weighed(self, container: WatchedContainer, counts: Effective, found: Finding) -> Finding:
-        """A loss is not observable if it may have been taken without weighing what is protected, or in spite of it."""
-        why = taken_unweighed(container) if self.squeeze.generations else ""
-        if self.squeeze.dirty:
-            why = why or gave_way_meanwhile(container, counts)
-        if not why or found.verdict is not Verdict.DEVIATES:
-            return found
-        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why)
+        """What was kept is not observable without pressure.
+
+        Nor is a loss that may have been taken without weighing what is protected, or in spite of it.
+        """
+        if found.verdict is Verdict.CONFORMS:
+            why = self._unpressed()
+        elif found.verdict is Verdict.DEVIATES:
+            why = taken_unweighed(container) if self.squeeze.generations else ""
+            why = why or (gave_way_meanwhile(container, counts) if self.squeeze.dirty else "")
+        else:
+            why = ""
+        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why) if why else found
+
+    def _unpressed(self) -> str:
+        """Why nobody was short of memory; "" if the neighbour took all that it was told to take."""
+        if self.neighbour.work_is_done:
+            return ""
+        return f"{self.neighbour.key} ended before it had taken what others were to be short of"

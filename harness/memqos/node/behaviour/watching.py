@@ -161,7 +161,7 @@ class Watch:
         if soft := [one for one in everyone if squeeze.generations and squeeze.counts[one.key].shelter is Shelter.SOFT]:
             # memory.stat is behind by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
             self.until(both(*(one.sees(rises("memory.stat", "pgsteal")) for one in soft)))
-        return Pressed(containers=everyone, above=self._above(), squeeze=squeeze)
+        return Pressed(containers=everyone, above=self._above(), squeeze=squeeze, neighbour=grows)
 
     def read_again(self, *pods: str) -> None:
         """Have each of these, one after the other, read once more what it has, or had: all its page cache.
