@@ -35,8 +35,7 @@ not ask for goes to them by use, where cgroups are mounted with memory_recursive
 what has none may be swapped under 1.27: what it takes it keeps. All that is there of anonymous memory may be swapped
 out, up to the pod's share of the swap. Until it is written there nobody can take it: whoever needs memory first may
 find nothing else, and memory.low gives way, which the kernel counts. What is lost then says nothing of what memory.low
-alone protects. Some page cache can be taken at once: without it 6.1 took a MiB or two in each of 17 runs, with it in
-one of 15.
+alone protects. Some page cache can be taken at once, which is enough for 6.1 mostly to leave memory.low alone.
 
 A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
 what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,

@@ -259,5 +259,5 @@ def test_no_behaviour_conforms_of_programs_that_end_at_once(tmp_path: Path) -> N
     assert done.returncode in {1, 3}, done.stdout + done.stderr
     results = bundle(folder)["results"]
     assert {one["id"]: one["reason"] for one in results if one["outcome"] in {"conforms", "known"}} == {}
-    assert len([one for one in results if one["outcome"] == "deviates"]) > len(results) // 2
+    assert "deviates" in {one["outcome"] for one in results}
     assert [one["id"] for one in results if one["outcome"] == "not observable" and not one["reason"]] == []

@@ -109,7 +109,9 @@ class Paces(Refaulting):
         beside: what the aggressor took memory for, "anonymous" or "files". UsageError for another word, and for a pod
         that was not timed.
         """
-        turns = self._turns(beside)
+        if beside not in {*Taking}:
+            raise UsageError(f"no aggressor takes memory for '{beside}'.", next_step=f"There are {', '.join(Taking)}.")
+        turns = self.turns[Taking(beside)]
         better, worse = (self._timed(name) for name in (pod, than))
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
@@ -136,13 +138,9 @@ class Paces(Refaulting):
             },
         )
 
-    def _turns(self, beside: str) -> Mapping[str, Sequence[Turn]]:
-        if beside not in {*Taking}:
-            raise UsageError(f"no aggressor takes memory for '{beside}'.", next_step=f"There are {', '.join(Taking)}.")
-        return self.turns[Taking(beside)]
-
     def _timed(self, pod: str) -> WatchedContainer:
-        victims = self._turns(Taking.ANONYMOUS)
+        """The container of a victim, which has turns beside each kind of aggressor; UsageError for another pod."""
+        victims = self.turns[Taking.ANONYMOUS]
         return container_of(pod, among=[one for one in self.containers if one.key in victims])
 
     def hardly_refaults(self, pod: str) -> Finding:
