@@ -17,7 +17,7 @@ from memqos.engine.translate import oci as translate
 from memqos.engine.translate.oci_request import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Traits
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -28,6 +28,7 @@ from memqos.runtime.base import (
     Capability,
     ContainerHandle,
     ContainerSpec,
+    ContainerState,
     ContainerStatus,
     RuntimeVersion,
     SandboxHandle,
@@ -37,15 +38,12 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.bundle import bundle_config, cgroups_path
 from memqos.runtime.oci_answers import command_refusal
-from memqos.runtime.oci_commands import GONE, BundleFolders
+from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer
+from memqos.runtime.oci_processes import FirstProcesses
 from memqos.runtime.recorded import RecordedCalls
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
-
-_KILLED = 137
-_OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
-"""As little as memory needs: no stack of network of its own, and files on the disk that a bundle has."""
 
 
 class OciRuntime:
@@ -73,9 +71,10 @@ class OciRuntime:
             program=program,
             name=posixpath.basename(program),
             systemd=driver is CgroupDriver.SYSTEMD,
-            options=_OPTIONS.get(oci.runtime, ()),
+            options=oci_answers.OPTIONS.get(oci.runtime, ()),
         )
         self._asked: dict[str, OciResources] = {}
+        self._first = FirstProcesses(target)
 
     @property
     def name(self) -> str:
@@ -100,11 +99,10 @@ class OciRuntime:
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
         """`--version`: name and version of its first line, and the version of the specification it keeps."""
         result = self._target.run([self._places.program, "--version"], deadline=deadline)
-        first = result.text.partition("\n")[0].split()
-        if result.status or not first:
+        found = oci_answers.version_of(result.text)
+        if result.status or found is None:
             raise self._error("version", result)
-        spec = next((line.split()[-1] for line in result.text.splitlines() if line.startswith("spec")), "")
-        return RuntimeVersion(name=first[0], version=first[-1], api_version=f"OCI {spec}".strip())
+        return found
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
         """Name it: no process holds anything for a pod whose containers share no network."""
@@ -155,6 +153,7 @@ class OciRuntime:
             self._run("delete", container_id, self._deleting(sandbox, container_id), deadline=deadline)
             raise command_refusal("create", "REFUSED", f"{self._name} {words}")
         self._asked[container_id] = asked
+        self._first.add(container_id, pid)
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
@@ -182,10 +181,7 @@ class OciRuntime:
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
         """`events --stats`."""
         argv = [*self._places.command, "events", "--stats", container.id]
-        result = self._run("events", container.id, argv, deadline=deadline)
-        if result.status:
-            raise self._error("events", result)
-        return oci_answers.stats_of(result.text)
+        return oci_answers.stats_of(self._must("events", container, argv, deadline=deadline).text)
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """`events`, with its output in the bundle."""
@@ -195,10 +191,7 @@ class OciRuntime:
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
         """What `events` wrote there until now; RuntimeCallError with its words if it failed."""
         argv = oci_commands.followed(self._places, sandbox=container.sandbox.id, container=container.id)
-        result = self._run("events", container.id, argv, deadline=deadline)
-        if result.status:
-            raise self._error("events", result)
-        return oci_answers.event_types(result.text)
+        return oci_answers.event_types(self._must("events", container, argv, deadline=deadline).text)
 
     def update_sandbox(
         self,
@@ -214,7 +207,10 @@ class OciRuntime:
         )
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
-        """`state`, and what conmon kept of a container that ended."""
+        """`state` until it says running, which holds while the first process lives; and what conmon kept of an end."""
+        born = self._first.birth(container.id, deadline=deadline)
+        if self._first.still_runs(container.id, born):
+            return oci_answers.status_of(SeenContainer(state=ContainerState.RUNNING))
         argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
         result = self._run("state", container.id, argv, deadline=deadline)
         if result.status == GONE:
@@ -222,9 +218,9 @@ class OciRuntime:
         if result.status:
             raise self._error("state", result)
         seen = oci_commands.seen(result.text)
-        killed = seen.oom and seen.exit_code == _KILLED
-        reason = "" if seen.exit_code is None else "OOMKilled" if killed else "Error" if seen.exit_code else "Completed"
-        return ContainerStatus(state=seen.state, exit_code=seen.exit_code, reason=reason, message="", resources=None)
+        if seen.state is ContainerState.RUNNING:
+            self._first.said_to_run(container.id, born)
+        return oci_answers.status_of(seen)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked
         """The bundle, which memqos wrote, and what the runtime keeps below its `--root`."""
@@ -253,6 +249,7 @@ class OciRuntime:
         """`delete --force`, and the bundle; one that is gone is no error."""
         self._must("delete", container, self._deleting(container.sandbox, container.id), deadline=deadline)
         self._asked.pop(container.id, None)
+        self._first.forget(container.id)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
         """The same for all that is left in it."""
@@ -279,10 +276,11 @@ class OciRuntime:
         *,
         deadline: Deadline,
         document: object = None,
-    ) -> None:
+    ) -> CommandResult:
         result = self._run(method, container.id, argv, deadline=deadline, document=document)
         if result.status:
             raise self._error(method, result)
+        return result
 
     def _run(
         self, method: str, about: str, argv: Sequence[str], *, deadline: Deadline, document: object = None

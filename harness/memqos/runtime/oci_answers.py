@@ -9,13 +9,30 @@ from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.node import CgroupDriver
-from memqos.runtime.base import Capability
+from memqos.runtime.base import Capability, ContainerStatus, RuntimeVersion
+from memqos.runtime.oci_commands import SeenContainer
 from memqos.target.base import CommandResult
 
-__all__ = ["able", "accepted", "answer", "command_refusal", "event_types", "stats_of"]
+__all__ = [
+    "OPTIONS",
+    "able",
+    "accepted",
+    "answer",
+    "command_refusal",
+    "event_types",
+    "stats_of",
+    "status_of",
+    "version_of",
+]
 
 _ROOM, _WORDS = 1 << 16, 2000
 """Characters of what a runtime printed that are kept of each call, and those that are told."""
+
+_KILLED = 137
+
+OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
+"""What stands before every command. Of runsc as little as memory needs: no stack of network of its own, and files on
+the disk that a bundle has."""
 
 
 def answer(result: CommandResult) -> dict[str, object]:
@@ -62,6 +79,20 @@ def command_refusal(method: str, code: str, details: str) -> RuntimeCallError:
         where=method,
         data={"method": method, "code": code, "details": said},
     )
+
+
+def version_of(text: str) -> RuntimeVersion | None:
+    """Name and version in the first line of `--version`, and the version of the specification; None of no answer."""
+    first = text.partition("\n")[0].split()
+    spec = next((line.split()[-1] for line in text.splitlines() if line.startswith("spec")), "")
+    return RuntimeVersion(name=first[0], version=first[-1], api_version=f"OCI {spec}".strip()) if first else None
+
+
+def status_of(seen: SeenContainer) -> ContainerStatus:
+    """What was seen of a container, as the port tells it: OOMKilled is an end by SIGKILL after an OOM kill in it."""
+    killed = seen.oom and seen.exit_code == _KILLED
+    reason = "" if seen.exit_code is None else "OOMKilled" if killed else "Error" if seen.exit_code else "Completed"
+    return ContainerStatus(state=seen.state, exit_code=seen.exit_code, reason=reason, message="", resources=None)
 
 
 def stats_of(text: str) -> Mapping[str, object]:

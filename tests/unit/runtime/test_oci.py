@@ -58,6 +58,21 @@ def soon() -> Deadline:
     return Deadline.after(5)
 
 
+class Processes:
+    """The target's /proc, which has the process 17 for as long as `stat` says something of it."""
+
+    stat: bytes | None = None
+
+    def read(self, path: str) -> bytes | None:
+        return self.stat if path == "/proc/17/stat" else None
+
+    def write(self, path: str, data: bytes) -> None:
+        raise NotImplementedError
+
+    def list(self, path: str) -> tuple[str, ...] | None:
+        raise NotImplementedError
+
+
 class Host:
     """A target whose runtime answers what a test says; `asked` are the commands with their standard input."""
 
@@ -67,7 +82,10 @@ class Host:
         self.asked: list[tuple[tuple[str, ...], bytes]] = []
         self.answers: dict[str, FakeAnswer] = {"memqos-create": (0, b'{"pid": 17}\n', b"")}
         self.records: list[CallRecord] = []
-        self.target = FakeTarget(commands={("sh",): self._answer, (program,): self._answer})
+        self.processes = Processes()
+        self.target = FakeTarget(
+            commands={("sh",): self._answer, (program,): self._answer}, mounts={"/proc": self.processes}
+        )
         self.runtime = OciRuntime(self.target, program=program, driver=driver, oci=oci, record=self.records.append)
 
     def _answer(self, argv: Sequence[str], stdin: bytes, _: Deadline) -> FakeAnswer:
@@ -219,6 +237,40 @@ def test_a_look_says_what_becomes_of_it(
     host.answers["memqos-state"] = (0, said.encode(), b"")
     status = host.runtime.status(container, deadline=soon())
     assert (status.state, status.exit_code, status.reason) == (state, code, reason)
+
+
+LIVES = b"17 (mem) load) S 1 17 17 0 -1 4194560 211 0 0 0 1 2 0 0 20 0 1 0 4711 2514944 98 18446744073709551615\n"
+
+
+@pytest.mark.parametrize(
+    ("stat", "asked"),
+    [
+        (LIVES, 1),
+        (LIVES.replace(b" S ", b" D "), 1),
+        (LIVES.replace(b" S ", b" Z "), 2),
+        (LIVES.replace(b"4711", b"4712"), 2),
+        (b"17 (memload) S 1 17", 2),
+        (b"", 2),
+        (None, 2),
+    ],
+    ids=["it lives", "it waits", "nobody waited for it", "another one of its number", "cut short", "empty", "gone"],
+)
+def test_what_runs_is_asked_again_once_its_first_process_has_ended(host: Host, stat: bytes | None, asked: int) -> None:
+    container = host.container()
+    host.answers["memqos-state"] = (0, b'-\n-\n{"status": "running"}', b"")
+    host.processes.stat = LIVES
+    host.runtime.status(container, deadline=soon())
+    host.processes.stat = stat
+    host.runtime.status(container, deadline=soon())
+    assert len([argv for argv, _ in host.asked if "memqos-state" in argv]) == asked
+
+
+def test_what_was_not_called_running_is_asked_each_time(host: Host) -> None:
+    container = host.container()
+    host.processes.stat = LIVES
+    host.answers["memqos-state"] = (0, b'-\n-\n{"status": "created"}', b"")
+    for _ in range(2):
+        assert host.runtime.status(container, deadline=soon()).state is ContainerState.CREATED
 
 
 def test_a_state_without_status_is_machinery(host: Host) -> None:
