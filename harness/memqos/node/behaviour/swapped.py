@@ -57,9 +57,8 @@ class Swapped(Judged):
         last = self.samples[-1]
         limit, share = last.bound(Knob.MEMORY_MAX), last.bound(Knob.MEMORY_SWAP_MAX)
         asked, full = asked_for(last.report), last.counter("memory.swap.events", "max")
-        if last.status.exit_code is None or not share or limit is None or asked is None or not full:
-            return ""
-        if asked + SLACK > limit + share:
+        was_killed = last.status.exit_code is not None and last.counter("memory.events", "oom_kill")
+        if not (was_killed and full and share and limit and asked) or asked + SLACK > limit + share:
             return ""
         return (
             f"its share of the swap, {share} bytes, was full (memory.swap.events, max {full}) of what was on its way "
