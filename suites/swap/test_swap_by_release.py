@@ -12,8 +12,7 @@ and "nothing" have no tolerance; a program that swaps has more there than 64 pag
 
 What is on its way to the disk counts in both files. A program that grows faster than the disk writes may so fill its
 share long before it has all that memory.max and the share allow, and then nothing of it is looked at any more, written
-or not (get_swappiness): it is killed. So who is to get through grows by 8 Mi a second at the end; where the disk is
-slower than that, and the share was full of what was on its way there, it is not observable whether it does.
+or not (get_swappiness): it is killed. So who is to get through grows by 8 Mi a second at the end.
 """
 
 import pytest

@@ -18,7 +18,6 @@ __all__ = [
     "ReportLine",
     "Started",
     "StepLine",
-    "asked_for",
     "parse_container_log",
     "parse_report",
     "progress",
@@ -26,9 +25,6 @@ __all__ = [
 
 STEP = '"step'
 """What a line has that says how far a command is, in every form of log, and no other line has."""
-
-_TAKES = frozenset({"anon", "file", "tmpfs"})
-"""The commands that take memory."""
 
 _LONGEST_SHOWN = 200
 # Time stamp, stream, tag and text: kubelet's log format, which CRI runtimes write.
@@ -128,17 +124,6 @@ _TYPES: Mapping[str, type[object] | tuple[type[object], ...]] = {
     "what": str,
     "error": str,
 }
-
-
-def asked_for(report: tuple[ReportLine, ...]) -> int | None:
-    """Bytes of all commands that take memory and have begun, whatever was freed since.
-
-    None unless one of them was at work last, with one thread: a command tells what it is to take with its first step.
-    """
-    steps = [line for line in report if isinstance(line, StepLine) and line.verb in _TAKES]
-    if not steps or report[-1] is not steps[-1] or steps[-1].thread:
-        return None
-    return sum({line.command: line.of for line in steps}.values())
 
 
 def parse_report(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:

@@ -111,11 +111,6 @@ def done(number, amount):
     return json.dumps(line | {"max_us": 1}) + "\n"
 
 
-def step(number, amount, of, **also):
-    line = {"event": "step", "ms": 1, "command": number, "verb": "anon", "id": number, "bytes": amount, "of": of}
-    return json.dumps(line | {"max_us": 1} | also) + "\n"
-
-
 def events(high=0, oom_kill=0):
     return files(memory_events=EVENTS.format(high=high, oom_kill=oom_kill))
 

@@ -15,7 +15,7 @@ from tests.unit.node.compressing import ZSWAP
 from tests.unit.node.crowded import CrowdedBench
 from tests.unit.node.fakes import FACTS
 from tests.unit.node.memory import MemoryBench
-from tests.unit.node.samples import EVENTS, course, done, files, sample, step
+from tests.unit.node.samples import course, files, sample
 from tests.unit.node.test_premises import findings_of
 
 MODULE = chapter("swap")
@@ -400,45 +400,3 @@ def test_more_is_swapped_than_other_rules_allow(amount, verdict):
 )
 def test_who_has_others_write_to_the_disk_grows_no_faster_than_that(free, more, sizes):
     assert [(one.size, one.rate) for one in growth_of(free, more)] == sizes
-
-
-KILLED, NOT_KILLED = (EVENTS.format(high=0, oom_kill=kills) for kills in (1, 0))
-SWAP_FULL, SWAP_FREE = "high 0\nmax 3\nfail 3\n", "high 0\nmax 0\nfail 0\n"
-TAKING = done(1, 4000000) + step(2, 4096, 4000000)
-"""It had asked for 8000000 bytes; 4096000 of memory and 8192000 of swap are allowed."""
-
-
-@pytest.mark.parametrize(
-    ("kills", "swap", "report", "verdict"),
-    [
-        (KILLED, SWAP_FULL, step(1, 4000000, 4000000) + TAKING, Verdict.NOT_OBSERVABLE),
-        (KILLED, SWAP_FREE, step(1, 4000000, 4000000) + TAKING, Verdict.DEVIATES),
-        (NOT_KILLED, SWAP_FULL, step(1, 4000000, 4000000) + TAKING, Verdict.DEVIATES),
-        (KILLED, SWAP_FULL, step(1, 4096, 12288000 - 262144), Verdict.NOT_OBSERVABLE),
-        (KILLED, SWAP_FULL, step(1, 4096, 12288000 - 262143), Verdict.DEVIATES),
-        (KILLED, SWAP_FULL, step(1, 4000000, 4000000) + done(1, 4000000), Verdict.DEVIATES),
-        (KILLED, SWAP_FULL, step(1, 4000000, 4000000) + step(2, 0, 0, verb="hold"), Verdict.DEVIATES),
-        (KILLED, SWAP_FULL, step(1, 4096, 4000000, thread=1), Verdict.DEVIATES),
-        (KILLED, SWAP_FULL, "", Verdict.DEVIATES),
-    ],
-    ids=[
-        *("full", "not full", "it ended by itself", "a batch less than allowed", "all that is allowed"),
-        *("done", "holding", "threads", "silent"),
-    ],
-)
-def test_a_kill_says_nothing_where_the_share_was_full_of_what_goes_to_the_disk(kills, swap, report, verdict):
-    before = sample(files(memory_swap_events=SWAP_FREE))
-    counts = files(memory_swap_events=swap, memory_events=kills)
-    killed = sample(None, counts, exit_code=137, reason="OOMKilled", report=report)
-    one = dataclasses.replace(course(before, killed), commands=2)
-    assert one.still_runs().verdict is one.finishes().verdict is verdict
-
-
-def test_the_reason_for_that_has_its_numbers():
-    full = files(memory_swap_events=SWAP_FULL, memory_events=KILLED)
-    killed = sample(None, full, exit_code=137, report=step(1, 4096, 8000000))
-    assert course(sample(full), killed).still_runs().why_not == (
-        "its share of the swap, 8192000 bytes, was full (memory.swap.events, max 3) of what was on its way "
-        "to the disk, and counts as memory, too: it had asked for 8000000 of the 12288000 that both allow"
-    )
-    assert course(sample(full), sample(full, report=step(1, 4096, 8000000))).still_runs().verdict is Verdict.CONFORMS

@@ -62,9 +62,9 @@ class Judged:
         held_true = most is not None and holds(most)
         return self._finding(file, f"{key} {expected}", observed, held_true, key=key, why_not=why_not)
 
-    def _word(self, what: str, expected: str, observed: str, *, why_not: str = "", **evidence: str) -> Finding:
-        """A finding on what the runtime or the workload says, which no cgroup's file has. why_not: as of `_finding`."""
-        finding = self._finding(what, expected, observed, observed == expected, why_not=why_not)
+    def _word(self, what: str, expected: str, observed: str, **evidence: str) -> Finding:
+        """A finding on what the runtime or the workload says, which is in no cgroup's file."""
+        finding = self._finding(what, expected, observed, observed == expected)
         return replace(finding, evidence={**finding.evidence, **evidence})
 
     def _unbounded(self, file: str, limit: Knob, *, key: str = "") -> Finding:

@@ -9,7 +9,6 @@ from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import SLACK, Sample
 from memqos.node.behaviour.judged import Judged
-from memqos.workload.report import asked_for
 
 __all__ = ["Swapped"]
 
@@ -46,24 +45,6 @@ class Swapped(Judged):
         why = "" if bound is not None else f"the plan that it is held against sets no {Knob.MEMORY_SWAP_MAX}"
         holds = most is not None and bound is not None and most > bound
         return self._finding(_CURRENT, f"more than {bound}", most, holds, key="used", why_not=why)
-
-    def _full_of_writes(self) -> str:
-        """Why a kill says nothing of a container that was to get through with its share of the swap; "" if it does.
-
-        What is on its way to the disk is charged as memory and as swap until it is there (memory.stat, swapcached).
-        Where the disk is slow, a share is full of that before a program has asked for all that memory.max and the
-        share allow together, and then nothing of it can make room (mm/vmscan.c, get_swappiness).
-        """
-        last = self.samples[-1]
-        limit, share = last.bound(Knob.MEMORY_MAX), last.bound(Knob.MEMORY_SWAP_MAX)
-        asked, full = asked_for(last.report), last.counter("memory.swap.events", "max")
-        was_killed = last.status.exit_code is not None and last.counter("memory.events", "oom_kill")
-        if not (was_killed and full and share and limit and asked) or asked + SLACK > limit + share:
-            return ""
-        return (
-            f"its share of the swap, {share} bytes, was full (memory.swap.events, max {full}) of what was on its way "
-            f"to the disk, and counts as memory, too: it had asked for {asked} of the {limit + share} that both allow"
-        )
 
     def gives_swap_back(self, *, cpus: int) -> Finding:
         """What its pod had in swap is free again at the end of the watch, but for one batch of each CPU.
