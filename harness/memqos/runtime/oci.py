@@ -153,7 +153,7 @@ class OciRuntime:
             self._run("delete", container_id, self._deleting(sandbox, container_id), deadline=deadline)
             raise command_refusal("create", "REFUSED", f"{self._name} {words}")
         self._asked[container_id] = asked
-        self._first.add(container_id, pid)
+        self._first.add(container_id, pid, deadline=deadline)
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
@@ -208,8 +208,7 @@ class OciRuntime:
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """`state` until it says running, which holds while the first process lives; and what conmon kept of an end."""
-        born = self._first.birth(container.id, deadline=deadline)
-        if self._first.still_runs(container.id, born):
+        if self._first.still_runs(container.id, deadline=deadline):
             return oci_answers.status_of(SeenContainer(state=ContainerState.RUNNING))
         argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
         result = self._run("state", container.id, argv, deadline=deadline)
@@ -219,7 +218,7 @@ class OciRuntime:
             raise self._error("state", result)
         seen = oci_commands.seen(result.text)
         if seen.state is ContainerState.RUNNING:
-            self._first.said_to_run(container.id, born)
+            self._first.said_to_run(container.id)
         return oci_answers.status_of(seen)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked

@@ -20,32 +20,32 @@ class FirstProcesses:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pids: dict[str, int] = {}
-        self._running: dict[str, str] = {}
+        self._made: dict[str, tuple[int, str | None]] = {}
+        self._running: set[str] = set()
 
-    def add(self, container: str, pid: int) -> None:
-        """This container was made, and this is its first process."""
-        self._pids[container] = pid
+    def add(self, container: str, pid: int, *, deadline: Deadline) -> None:
+        """This container was made, and this is its first process, which waits to be started."""
+        self._made[container] = (pid, self._birth(pid, deadline))
 
-    def birth(self, container: str, *, deadline: Deadline) -> str | None:
-        """When its first process began, see `birth`; None if it has ended, or nobody said which it is."""
-        pid = self._pids.get(container)
-        stat = None if pid is None else self._target.read(f"/proc/{pid}/stat", deadline=deadline)
-        return None if stat is None else birth(stat.decode("utf-8", "replace"))
+    def said_to_run(self, container: str) -> None:
+        """The runtime said that it runs."""
+        self._running.add(container)
 
-    def said_to_run(self, container: str, born: str | None) -> None:
-        """The runtime said that it runs, after its first process was seen to live that began then."""
-        if born is not None:
-            self._running[container] = born
-
-    def still_runs(self, container: str, born: str | None) -> bool:
-        """Whether the process that began then is the one whose container the runtime said to run."""
-        return born is not None and self._running.get(container) == born
+    def still_runs(self, container: str, *, deadline: Deadline) -> bool:
+        """Whether the runtime said that it runs, and its first process lives."""
+        if container not in self._running or container not in self._made:
+            return False
+        pid, born = self._made[container]
+        return born is not None and born == self._birth(pid, deadline)
 
     def forget(self, container: str) -> None:
         """It was removed."""
-        self._pids.pop(container, None)
-        self._running.pop(container, None)
+        self._made.pop(container, None)
+        self._running.discard(container)
+
+    def _birth(self, pid: int, deadline: Deadline) -> str | None:
+        stat = self._target.read(f"/proc/{pid}/stat", deadline=deadline)
+        return None if stat is None else birth(stat.decode("utf-8", "replace"))
 
 
 def birth(stat: str) -> str | None:

@@ -256,18 +256,26 @@ LIVES = b"17 (mem) load) S 1 17 17 0 -1 4194560 211 0 0 0 1 2 0 0 20 0 1 0 4711 
     ids=["it lives", "it waits", "nobody waited for it", "another one of its number", "cut short", "empty", "gone"],
 )
 def test_what_runs_is_asked_again_once_its_first_process_has_ended(host: Host, stat: bytes | None, asked: int) -> None:
+    host.processes.stat = LIVES
     container = host.container()
     host.answers["memqos-state"] = (0, b'-\n-\n{"status": "running"}', b"")
-    host.processes.stat = LIVES
     host.runtime.status(container, deadline=soon())
     host.processes.stat = stat
     host.runtime.status(container, deadline=soon())
     assert len([argv for argv, _ in host.asked if "memqos-state" in argv]) == asked
 
 
-def test_what_was_not_called_running_is_asked_each_time(host: Host) -> None:
+def test_what_was_not_seen_to_live_when_it_was_made_is_asked_each_time(host: Host) -> None:
     container = host.container()
+    host.answers["memqos-state"] = (0, b'-\n-\n{"status": "running"}', b"")
+    for _ in range(2):
+        host.runtime.status(container, deadline=soon())
+    assert len([argv for argv, _ in host.asked if "memqos-state" in argv]) == 2
+
+
+def test_what_was_not_called_running_is_asked_each_time(host: Host) -> None:
     host.processes.stat = LIVES
+    container = host.container()
     host.answers["memqos-state"] = (0, b'-\n-\n{"status": "created"}', b"")
     for _ in range(2):
         assert host.runtime.status(container, deadline=soon()).state is ContainerState.CREATED
