@@ -38,6 +38,7 @@ class DaemonBench(PressedBench):
         self.swaps = swaps
         self.pods_first = pods_first
         self.daemon = None
+        self.held = 0
         self.target.on(("sh", "-ec"), self._script)
 
     def _script(self, argv, *rest):
@@ -47,7 +48,8 @@ class DaemonBench(PressedBench):
                 self.cgroups.make(parent)
             self.daemon = parent.child("memqos-daemon")
             self.cgroups.make(self.daemon)
-            self.cgroups.show(self.daemon, "memory.current", f"{HELD}\n")
+            self.held = int(argv[7])
+            self.cgroups.show(self.daemon, "memory.current", f"{self.held}\n")
         if argv[3] == "memqos-ask":
             return 0, b"" if self.ignores == "answer" else b"ok\n", b""
         return self._narrow(argv, *rest)
@@ -58,10 +60,10 @@ class DaemonBench(PressedBench):
 
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
-        covered = self._amount(self.daemon.parent, "memory.min") >= HELD and self.ignores != "memory.min"
-        covered |= self.pods_first and self.taken <= SPARE + HELD
+        covered = self._amount(self.daemon.parent, "memory.min") >= self.held and self.ignores != "memory.min"
+        covered |= self.pods_first and self.taken <= SPARE + self.held
         if not covered and self.ignores != "daemon":
-            self.cgroups.show(self.daemon, "memory.current", f"{HELD - 12 * MIB}\n")
+            self.cgroups.show(self.daemon, "memory.current", f"{self.held - 12 * MIB}\n")
             if self.swaps:
                 self.cgroups.show(self.daemon, "memory.swap.current", f"{12 * MIB}\n")
 
@@ -152,6 +154,48 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
     function = SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not
 
     assert {knob for _, knob in deviating(function, bench, "v1.30-unset-swap", tmp_path)} == {"memory.swap.current"}
+
+
+class KillingBench(DaemonBench):
+    """A machine that kills the neighbour with so many bytes of the daemon in swap; counts: whether the kernel did."""
+
+    def __init__(self, swapped, *, counts=True):
+        super().__init__(swaps=True)
+        self.swapped = swapped
+        self.counts = counts
+
+    def _obey(self, fifo, line):
+        super()._obey(fifo, line)
+        self.cgroups.show(self.daemon, "memory.swap.current", f"{self.swapped}\n")
+        neighbour = self.steered[fifo]
+        if self.counts:
+            self._count_kill(self._path(neighbour))
+        self.runtime.finish(neighbour, exit_code=137, reason="OOMKilled")
+
+
+@pytest.mark.parametrize(
+    ("swapped", "counts", "verdict"),
+    [
+        (67108864, True, Verdict.NOT_OBSERVABLE),
+        (66846721, True, Verdict.NOT_OBSERVABLE),
+        (66846720, True, Verdict.DEVIATES),
+        (67108864, False, Verdict.DEVIATES),
+    ],
+)
+def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to_give(
+    swapped, counts, verdict, tmp_path
+):
+    """All 64 MiB of its file but one batch of 64 pages are what it has to give; and another may have killed the pod."""
+    bench, (evidence, notes) = KillingBench(swapped, counts=counts), evidence_in(tmp_path)
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
+        SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not(
+            bench.node, KUBELETS["v1.30-unset-swap"], CATALOGUE, evidence
+        )
+    (odd,) = [one for one in notes.findings if one.verdict is not Verdict.CONFORMS]
+
+    assert (odd.subject.rpartition("/")[2], odd.knob, odd.verdict) == ("neighbour", "state", verdict)
+    told = f"it ended with 137 (OOMKilled), and the daemon had no more to give: {swapped} bytes of it are in swap, "
+    assert odd.why_not == (f"{told}and its file has 67108864" if verdict is Verdict.NOT_OBSERVABLE else "")
 
 
 class OutOfMemory(ExhaustedBench):

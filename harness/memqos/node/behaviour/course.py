@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
 from memqos.node.behaviour.compressed import Compressed
@@ -187,11 +187,18 @@ class Course(Throttled, Swapped, Compressed, Placed):
         most = max(counts, default=None)
         return self._finding(file, "above 0", most, most is not None and most > 0)
 
-    def still_runs(self) -> Finding:
-        """The container was running at the end of the watch."""
+    def still_runs(self, *, spent: str = "") -> Finding:
+        """The container was running at the end of the watch.
+
+        spent: why nobody had anything to give any more, "" if somebody had: one that the kernel killed then is not
+        observable, and one that ended otherwise deviates all the same.
+        """
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
-        return self._word("state", "running", observed)
+        found = self._word("state", "running", observed)
+        if spent and all(one.verdict is Verdict.CONFORMS for one in self.is_killed()):
+            return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it {observed}, and {spent}")
+        return found
 
     def lives(self) -> tuple[Finding, Finding]:
         """Nothing of it was killed, and it runs."""

@@ -25,9 +25,9 @@ class Together:
         """The knobs that it all rests on, of every container, its pod and above: settle them with the behaviour."""
         return (*self.above, *(finding for one in self.containers for finding in one.course.premises))
 
-    def still_runs(self, pod: str) -> Finding:
-        """The runtime says that it runs."""
-        return self._course(pod).still_runs()
+    def still_runs(self, pod: str, *, spent: str = "") -> Finding:
+        """The runtime says that it runs; see `Course.still_runs`."""
+        return self._course(pod).still_runs(spent=spent)
 
     def swaps(self, pod: str) -> Finding:
         """Some of it was swapped out."""

@@ -65,6 +65,7 @@ rm -rf -- "$2" "$3"
 class Daemon:
     """A daemon that runs. before: bytes in use when its file was there and nobody was short of memory.
 
+    size: bytes of its file.
     cpus: those it runs on, whichever is free. Each may have charged a batch ahead for it, which counts as in use and is
     given back once memory is short, though nothing was taken (mm/memcontrol.c, drain_all_stock).
     """
@@ -72,6 +73,7 @@ class Daemon:
     tree: CgroupTree
     path: CgroupPath
     folder: str
+    size: int
     before: int
     cpus: int
 
@@ -108,6 +110,13 @@ class Daemon:
         """More of it is in swap than one batch."""
         swapped = self._amount(self.path, "memory.swap.current")
         return self._finding("memory.swap.current", "used", f"more than {SLACK}", swapped, swapped > SLACK)
+
+    @property
+    def spent(self) -> str:
+        """Why it has nothing to give any more: all of its file but a batch is in swap; "" while it has."""
+        swapped = self._amount(self.path, "memory.swap.current")
+        why = f"{SUBJECT} had no more to give: {swapped} bytes of it are in swap, and its file has {self.size}"
+        return why if self.size - swapped < SLACK else ""
 
     def answers(self) -> Finding:
         """It answers who asks it now, within PATIENCE seconds."""
@@ -172,7 +181,7 @@ def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: i
         _run(target, _START, "memqos-daemon", above, folder, file, str(size), NAME)
         text = tree.read_text(path, "memory.current", deadline=Deadline.after(SECONDS))
         before = parse.number(parse.present(text, path=str(path)), path=str(path))
-        yield Daemon(tree=tree, path=path, folder=folder, before=before, cpus=cpus)
+        yield Daemon(tree=tree, path=path, folder=folder, size=size, before=before, cpus=cpus)
     finally:
         _run(target, _END, "memqos-undaemon", above, folder, file, NAME, there)
 
