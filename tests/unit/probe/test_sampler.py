@@ -104,6 +104,17 @@ def test_cgroups_that_come_later_are_watched_too_and_those_that_go_are_told(samp
     assert {one.why for one in heard if isinstance(one, Look) and one.folder == str(pod / "scope")} == {"new"}
 
 
+def test_a_cgroup_that_is_not_there_yet_is_watched_once_it_is_and_so_is_what_comes_below_it(sampler, pod):
+    """Nothing tells of its own folder; of those below it, the kernel does."""
+    later = pod.parent / "later"
+    with sampler.open([CgroupPath.parse("/later")], FILES) as sampling:
+        assert not changes(sampling.look(deadline=soon()), later)
+        for folder in (later, later / "container", later / "container" / "inner"):
+            folder.mkdir()
+            (folder / "memory.current").write_text("1\n")
+            until(sampling, lambda said, at=folder: changes(said, at).get("memory.current") == "1\n")
+
+
 def test_bytes_that_are_no_text_arrive_as_escapes(sampler, pod):
     (pod / "memory.current").write_bytes(b'"\\\xff\t\n')
     with sampler.open([POD], FILES) as sampling:

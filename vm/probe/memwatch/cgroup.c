@@ -52,6 +52,7 @@ static int tree_count;
 static struct cgroup *cgroups[MAX_CGROUPS];
 static int cgroup_count;
 static int inotify = -1;
+static int is_blind; /* of some folder nothing tells what comes below it */
 
 static int known(const struct tree *tree, const char *folder)
 {
@@ -107,7 +108,7 @@ static void watch_cgroup(const struct tree *tree, const char *folder)
 	cgroups[cgroup_count++] = cgroup;
 	if (inotify < 0)
 		inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	inotify_add_watch(inotify, folder, IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR);
+	is_blind |= inotify_add_watch(inotify, folder, IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR) < 0;
 }
 
 static void find_below(const struct tree *tree, const char *folder)
@@ -151,15 +152,23 @@ void watch_tree(const char *folder, int count, char **files)
 	sample("asked", 0);
 }
 
+/* Whether its folder was not there when it was looked for: nothing tells when that comes. */
+static int is_missing(const struct tree *tree)
+{
+	return !known(tree, tree->folder);
+}
+
 void find_new(void)
 {
 	char skipped[4096];
+	int comes = is_blind;
 
 	/* Which folder it was does not matter: they are few, and are looked through. */
 	while (inotify >= 0 && read(inotify, skipped, sizeof skipped) > 0)
-		;
+		comes = 1;
 	for (int i = 0; i < tree_count; i++)
-		find_below(&trees[i], trees[i].folder);
+		if (comes || is_missing(&trees[i]))
+			find_below(&trees[i], trees[i].folder);
 }
 
 static void give_up(struct cgroup *cgroup)

@@ -90,7 +90,8 @@ def shell_arguments(spec: MachineSpec, words: Sequence[str]) -> list[str]:
 def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
     """An ssh_config with which `ssh -F FILE memqos` gets into the machine and nowhere else.
 
-    The key exchange is the cheapest one: what it protects never leaves this host, and the guest may be emulated.
+    Key exchange, cipher and MAC are the cheapest ones: what they protect never leaves this host, and the guest may be
+    emulated. There chacha20-poly1305, which ssh prefers, takes twice as long as this cipher with this MAC.
     """
     return f"""Host {HOST_ALIAS}
   HostName 127.0.0.1
@@ -105,6 +106,8 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
   StrictHostKeyChecking yes
   HostKeyAlgorithms ssh-ed25519
   KexAlgorithms curve25519-sha256
+  Ciphers aes128-ctr
+  MACs umac-64-etm@openssh.com
   BatchMode yes
   ForwardAgent no
   ForwardX11 no
