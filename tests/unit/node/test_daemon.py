@@ -157,16 +157,21 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
 
 
 class KillingBench(DaemonBench):
-    """A machine that kills the neighbour with so many bytes of the daemon in swap; counts: whether the kernel did."""
+    """A machine that kills the neighbour with so many bytes of the daemon in swap, and so many still in use.
 
-    def __init__(self, swapped, *, counts=True):
+    counts: whether it was the kernel that killed.
+    """
+
+    def __init__(self, swapped, uses, *, counts=True):
         super().__init__(swaps=True)
         self.swapped = swapped
+        self.uses = uses
         self.counts = counts
 
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
         self.cgroups.show(self.daemon, "memory.swap.current", f"{self.swapped}\n")
+        self.cgroups.show(self.daemon, "memory.current", f"{self.uses}\n")
         neighbour = self.steered[fifo]
         if self.counts:
             self._count_kill(self._path(neighbour))
@@ -174,19 +179,24 @@ class KillingBench(DaemonBench):
 
 
 @pytest.mark.parametrize(
-    ("swapped", "counts", "verdict"),
+    ("swapped", "uses", "counts", "verdict"),
     [
-        (67108864, True, Verdict.NOT_OBSERVABLE),
-        (66846721, True, Verdict.NOT_OBSERVABLE),
-        (66846720, True, Verdict.DEVIATES),
-        (67108864, False, Verdict.DEVIATES),
+        (67108864, 0, True, Verdict.NOT_OBSERVABLE),
+        (66846721, 524288, True, Verdict.NOT_OBSERVABLE),
+        (66846720, 0, True, Verdict.DEVIATES),
+        (67108864, 524289, True, Verdict.DEVIATES),
+        (67108864, 67108864, True, Verdict.DEVIATES),
+        (67108864, 0, False, Verdict.DEVIATES),
     ],
 )
 def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to_give(
-    swapped, counts, verdict, tmp_path
+    swapped, uses, counts, verdict, tmp_path
 ):
-    """All 64 MiB of its file but one batch of 64 pages are what it has to give; and another may have killed the pod."""
-    bench, (evidence, notes) = KillingBench(swapped, counts=counts), evidence_in(tmp_path)
+    """All 64 MiB of its file but one batch of 64 pages are what it has to give, and what two CPUs charged ahead is not.
+
+    What is in swap and in memory too could be freed. And another than the kernel may have killed the pod.
+    """
+    bench, (evidence, notes) = KillingBench(swapped, uses, counts=counts), evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
         SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not(
             bench.node, KUBELETS["v1.30-unset-swap"], CATALOGUE, evidence
@@ -194,8 +204,11 @@ def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to
     (odd,) = [one for one in notes.findings if one.verdict is not Verdict.CONFORMS]
 
     assert (odd.subject.rpartition("/")[2], odd.knob, odd.verdict) == ("neighbour", "state", verdict)
-    told = f"it ended with 137 (OOMKilled), and the daemon had no more to give: {swapped} bytes of it are in swap, "
-    assert odd.why_not == (f"{told}and its file has 67108864" if verdict is Verdict.NOT_OBSERVABLE else "")
+    told = (
+        f"it ended with 137 (OOMKilled), and the daemon had no more to give: {swapped} bytes of it are in swap, its "
+        f"file has 67108864, and it uses {uses} (67108864 before)"
+    )
+    assert odd.why_not == (told if verdict is Verdict.NOT_OBSERVABLE else "")
 
 
 class OutOfMemory(ExhaustedBench):

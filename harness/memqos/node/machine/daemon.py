@@ -113,10 +113,17 @@ class Daemon:
 
     @property
     def spent(self) -> str:
-        """Why it has nothing to give any more: all of its file but a batch is in swap; "" while it has."""
-        swapped = self._amount(self.path, "memory.swap.current")
-        why = f"{SUBJECT} had no more to give: {swapped} bytes of it are in swap, and its file has {self.size}"
-        return why if self.size - swapped < SLACK else ""
+        """Why it has nothing to give any more: its file is in swap, but for a batch, and no longer in memory.
+
+        "" while it has. What is in swap and in memory too (the swap cache) can be freed, and is still charged to it.
+        """
+        swapped, now = self._amount(self.path, "memory.swap.current"), self._amount(self.path, "memory.current")
+        if self.size - swapped >= SLACK or now > self.before - self.size + self.cpus * SLACK:
+            return ""
+        return (
+            f"{SUBJECT} had no more to give: {swapped} bytes of it are in swap, its file has {self.size}, and it uses "
+            f"{now} ({self.before} before)"
+        )
 
     def answers(self) -> Finding:
         """It answers who asks it now, within PATIENCE seconds."""
