@@ -15,6 +15,7 @@ GUEST_PROGRAMS = (
     "enforce/agent.py",
     "enforce/agent_bus.py",
     "enforce/agent_cgroup.py",
+    "enforce/agent_slices.py",
     "place/guard_program.py",
     "target/attendant_program.py",
 )

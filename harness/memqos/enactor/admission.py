@@ -32,9 +32,6 @@ POD_SECONDS = 180.0
 
 REMOVAL_SECONDS = 120.0
 
-ENDING_SECONDS = 0.1
-"""Between two questions whether a container that was killed has ended: it has soon."""
-
 LOGS = "/var/log/pods"
 """Where the kubelet lets a runtime keep containers' output."""
 
@@ -223,7 +220,6 @@ class Admission:
                 f"the runtime knows that '{name}' has ended",
                 lambda handle=handle: self.runtime.status(handle, deadline=deadline),  # type: ignore[misc]
                 until=lambda status: status.state is not ContainerState.RUNNING,
-                every=ENDING_SECONDS,
                 deadline=deadline,
             )
             self.runtime.remove(handle, deadline=deadline)

@@ -41,6 +41,7 @@ from memqos.enforce.agent_cgroup import (
     removed,
     set_attribute,
 )
+from memqos.enforce.agent_slices import Request, Slices, Step, making
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +50,11 @@ ATTRIBUTE = "trusted.memqos"
 KEPT = "trusted.memqos.kept"
 PAUSE = 0.002
 
-Request = dict[str, Any]
-Step = dict[str, Any]
-
 
 def perform(request: Request, manager: Manager) -> dict[str, Any]:
     """The answer to a request to do steps, of slices through this manager."""
     answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
+    slices = Slices(request, manager)
     stopped = False
     for index, step in enumerate(request["steps"]):
         try:
@@ -69,23 +68,24 @@ def perform(request: Request, manager: Manager) -> dict[str, Any]:
             elif step["action"] == "give back":
                 put_back(request, manager, step)
             elif step["action"] == "adopt":
-                adopt(request, manager, step)
+                adopt(request, manager, slices, step)
             else:
-                make_or_change(request, manager, step)
+                make_or_change(request, manager, slices, step)
         except StepError as error:
-            answer["failure"] = {"step": index, "what": error.what, "kind": error.kind}
+            answer["failure"] = {"step": index, "what": error.what + slices.drop(), "kind": error.kind}
             break
         answer["done"] = index + 1
     return answer
 
 
-def make_or_change(request: Request, manager: Manager, step: Step) -> None:
+def make_or_change(request: Request, manager: Manager, slices: Slices, step: Step) -> None:
     """Make a cgroup, or change one that exists: properties first, then the files, as libcontainer does both."""
     cgroup = cgroup_of(request, step)
     if step["action"] == "make":
-        refuse_existing(cgroup.folder)
+        if not slices.is_asked_for(step):
+            refuse_existing(cgroup.folder)
         if step["unit"]:
-            start_slice(request, manager, step, cgroup.born)
+            start_slice(request, slices, step, cgroup.born)
         make_folders(cgroup)
         set_mark(cgroup.folder, request["mark"])
         cgroup.complete()
@@ -95,12 +95,12 @@ def make_or_change(request: Request, manager: Manager, step: Step) -> None:
         put(cgroup.file(name), text)
 
 
-def adopt(request: Request, manager: Manager, step: Step) -> None:
+def adopt(request: Request, manager: Manager, slices: Slices, step: Step) -> None:
     """Write to a cgroup that is there, and keep what it held; make it if it is not there."""
     cgroup = cgroup_of(request, step)
     folder = cgroup.folder
-    if not folder.is_dir():
-        make_or_change(request, manager, {**step, "action": "make", "properties": step["making"] + step["properties"]})
+    if slices.is_asked_for(step) or not folder.is_dir():
+        make_or_change(request, manager, slices, making(step))
         return
     if read_mark(folder) is not None:
         refuse_existing(folder)
@@ -109,7 +109,7 @@ def adopt(request: Request, manager: Manager, step: Step) -> None:
         raise StepError(f"the enforcement '{kept['mark']}' changed it and did not put back what it held", "leftover")
     if kept is None:
         keep(request, manager, step, cgroup)
-    make_or_change(request, manager, {**step, "action": "change"})
+    make_or_change(request, manager, slices, {**step, "action": "change"})
 
 
 def keep(request: Request, manager: Manager, step: Step, cgroup: Cgroup) -> None:
@@ -172,9 +172,9 @@ def refuse_unmarked(folder: Path, mark: str) -> None:
         raise StepError(f"'{folder}' was not made by the enforcement '{mark}'", "foreign")
 
 
-def start_slice(request: Request, manager: Manager, step: Step, folder: Path) -> None:
+def start_slice(request: Request, slices: Slices, step: Step, folder: Path) -> None:
     """Start a transient slice, and wait for its cgroup."""
-    manager.start_slice(step["unit"], step["properties"])
+    slices.start(step)
     if not until(request, folder.is_dir):
         raise StepError(f"systemd started '{step['unit']}' but '{folder}' did not appear")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from jeepney.auth import BEGIN, AuthenticationError, Authenticator  # type: ignore[import-untyped]
 from jeepney.low_level import (  # type: ignore[import-untyped]
@@ -42,6 +42,13 @@ class RefusedError(StepError):
         self.name = name
 
 
+class Asked(NamedTuple):
+    """A method that was asked for: the number that its answer bears, and what to call it."""
+
+    serial: int
+    what: str
+
+
 class Manager:
     """systemd's manager. Its connection is made for the first call and kept; StepError for one that is refused.
 
@@ -55,6 +62,7 @@ class Manager:
         self._parser = Parser()
         self._serial = 0
         self._is_subscribed = False
+        self._replies: dict[int, Message] = {}
         self._removed: dict[str, str] = {}
 
     def close(self) -> None:
@@ -62,9 +70,9 @@ class Manager:
         if self._socket is not None:
             self._socket.close()
 
-    def start_slice(self, unit: str, properties: list[Any]) -> None:
-        """Start a transient slice with these properties; its cgroup comes soon after that."""
-        self._call(MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", (unit, "replace", variants(properties), []))
+    def ask_slice(self, unit: str, properties: list[Any]) -> Asked:
+        """Ask for a transient slice with these properties; its cgroup comes soon after the answer."""
+        return self._ask(MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", (unit, "replace", variants(properties), []))
 
     def set_properties(self, unit: str, properties: list[Any]) -> None:
         """Change these properties of a unit until the machine is booted anew."""
@@ -79,17 +87,18 @@ class Manager:
     def stop(self, units: list[str]) -> None:
         """Stop these units, all at once, and wait until they are; one that is gone already is no error."""
         bus = self._subscribed()
-        jobs = {unit: job for unit in units if (job := self._stop(unit))}
+        asked = {unit: self._ask(MANAGER, "StopUnit", "ss", (unit, "replace")) for unit in units}
+        jobs = {unit: job for unit, one in asked.items() if (job := self._job(one))}
         for unit, job in jobs.items():
             while job not in self._removed:
                 self._take(self._next(bus))
             if self._removed[job] != "done":
                 raise StepError(f"systemd could not stop '{unit}': its job is {self._removed[job]}")
 
-    def _stop(self, unit: str) -> str:
-        """The job that stops this unit; "" if it is gone."""
+    def _job(self, asked: Asked) -> str:
+        """The job that stops a unit; "" if it is gone."""
         try:
-            return str(self._call(MANAGER, "StopUnit", "ss", (unit, "replace"))[0])
+            return str(self.answer(asked)[0])
         except RefusedError as error:
             if error.name == GONE:
                 return ""
@@ -108,19 +117,20 @@ class Manager:
         return bus
 
     def _call(self, at: tuple[str, str, str], method: str, signature: str = "", body: tuple[Any, ...] = ()) -> Any:
-        """What a method returns; what comes meanwhile is kept."""
+        """What a method returns."""
+        return self.answer(self._ask(at, method, signature, body))
+
+    def answer(self, asked: Asked) -> Any:
+        """What a method that was asked for returns; what comes meanwhile is kept."""
         bus = self._socket or self._connected()
-        serial = self._sent(bus, at, method, signature, body)
-        while True:
-            message = self._next(bus)
-            if message.header.fields.get(HeaderFields.reply_serial) != serial:
-                self._take(message)
-            elif message.header.message_type is MessageType.error:
-                name = message.header.fields[HeaderFields.error_name]
-                said = message.body[0] if message.body else name
-                raise RefusedError(f"{method}{f' of {body[0]!r}' if body else ''} failed: {said}", name)
-            else:
-                return message.body
+        while asked.serial not in self._replies:
+            self._take(self._next(bus))
+        message = self._replies.pop(asked.serial)
+        if message.header.message_type is MessageType.error:
+            name = message.header.fields[HeaderFields.error_name]
+            said = message.body[0] if message.body else name
+            raise RefusedError(f"{asked.what} failed: {said}", name)
+        return message.body
 
     def _connected(self) -> socket.socket:
         bus = socket.socket(socket.AF_UNIX)
@@ -139,10 +149,9 @@ class Manager:
         self._call(BUS, "Hello")
         return bus
 
-    def _sent(
-        self, bus: socket.socket, at: tuple[str, str, str], method: str, signature: str, body: tuple[Any, ...]
-    ) -> int:
-        """Ask for a method; the number that its answer bears."""
+    def _ask(self, at: tuple[str, str, str], method: str, signature: str, body: tuple[Any, ...]) -> Asked:
+        """Ask for a method; what comes of it is `answer`'s."""
+        bus = self._socket or self._connected()
         destination, path, interface = at
         fields = {
             HeaderFields.destination: destination,
@@ -155,7 +164,7 @@ class Manager:
         self._serial += 1
         with self._answering():
             bus.sendall(Message(header, body).serialise(serial=self._serial))
-        return self._serial
+        return Asked(self._serial, f"{method}{f' of {body[0]!r}' if body else ''}")
 
     def _next(self, bus: socket.socket) -> Message:
         """The next message that comes."""
@@ -172,8 +181,11 @@ class Manager:
             raise StepError(f"systemd does not answer by '{self._path}': {error}") from error
 
     def _take(self, message: Message) -> None:
-        """Keep what a signal says of a job's end."""
-        if message.header.fields.get(HeaderFields.member) == "JobRemoved":
+        """Keep a reply, and what a signal says of a job's end."""
+        reply = message.header.fields.get(HeaderFields.reply_serial)
+        if reply is not None:
+            self._replies[reply] = message
+        elif message.header.fields.get(HeaderFields.member) == "JobRemoved":
             _, job, _, result = message.body
             self._removed[job] = result
 

@@ -18,6 +18,7 @@ from pathlib import Path
 MEMORY = "memory"
 SYSTEMD = "systemd"
 ROUNDS = 10
+CHUNK = 1 << 16
 
 
 class StepError(Exception):
@@ -65,16 +66,19 @@ class Cgroup:
 
         libcontainer does so for those above each cgroup that it makes.
         """
-        above = self.mount
-        for name in Path(self.below).parts:
-            handed = set(get(above / "cgroup.subtree_control").split())
-            for word in get(above / "cgroup.controllers").split():
+        above = str(self.mount)
+        for name in self.below.split("/"):
+            handed = get(f"{above}/cgroup.subtree_control").split()
+            for word in get(f"{above}/cgroup.controllers").split():
                 if word not in handed:
                     hand_down(above, word)
-            above = above / name
+            above = f"{above}/{name}"
 
     def processes(self) -> list[int]:
         """The processes in it and below it; none if it vanished or cannot have any."""
+        with contextlib.suppress(StepError):
+            if "populated 0" in get(self.file("cgroup.events")):
+                return []
         return [pid for below, _, _ in os.walk(self.folder) for pid in listed(Path(below))]
 
     def kill(self) -> None:
@@ -131,10 +135,10 @@ def cgroup_at(mounts: dict[str, str], path: str) -> Cgroup:
     return Cgroup(mounts, path) if "" in mounts else LegacyCgroup(mounts, path)
 
 
-def hand_down(above: Path, controller: str) -> None:
+def hand_down(above: str, controller: str) -> None:
     """Enable one controller; one that cannot be (cpu with real-time tasks) is missed by the knob that needs it."""
     try:
-        put(above / "cgroup.subtree_control", "+" + controller)
+        put(f"{above}/cgroup.subtree_control", "+" + controller)
     except StepError as error:
         if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in {errno.EBUSY, errno.EINVAL}:
             raise
@@ -186,15 +190,22 @@ def read_attribute(folder: Path, name: str) -> str | None:
         return None
 
 
-def get(path: Path) -> str:
-    """A file's text."""
+def get(path: Path | str) -> str:
+    """A file's text, by the system's own calls: under emulation that takes half as long as by `open`."""
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            parts = []
+            while part := os.read(descriptor, CHUNK):
+                parts.append(part)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
+    return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
-def put(path: Path, text: str) -> None:
+def put(path: Path | str, text: str) -> None:
     """Write text to a control file with one write(2)."""
     try:
         descriptor = os.open(path, os.O_WRONLY)

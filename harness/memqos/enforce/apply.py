@@ -20,7 +20,7 @@ from memqos.target.base import checked
 
 __all__ = ["Enforcement", "find_leftovers", "program"]
 
-_PROGRAM = ("agent_cgroup", "agent_bus", "agent")
+_PROGRAM = ("agent_cgroup", "agent_bus", "agent_slices", "agent")
 """The modules that are sent to the target, the one that runs last."""
 
 _LIBRARY = ("low_level", "auth")

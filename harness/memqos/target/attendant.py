@@ -52,13 +52,13 @@ class Attendant:
     def run(self, argv: Sequence[str], *, stdin: bytes, deadline: Deadline) -> tuple[int, bytes, bytes]:
         """What a command ends with, and all that it says on its standard output and its standard error.
 
-        A program of Python, which `PYTHON` and its source are, is run in a copy of the attendant. Raises LostError if
-        it does not end in time: its process group is killed with the attendant.
+        A program of Python, which `PYTHON` and its source are, may be called in the attendant itself: see its program's
+        MAIN. Raises LostError if it does not end in time: its process group is killed with the attendant.
         """
         said: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         with self._ended_otherwise():
-            what = {"python": argv[-1]} if tuple(argv[:-1]) == PYTHON else {"run": list(argv)}
-            self._say({**what, "stdin": stdin.decode("latin-1")})
+            verb = "call" if tuple(argv[:-1]) == PYTHON else "run"
+            self._say({verb: list(argv), "stdin": stdin.decode("latin-1")})
             while True:
                 [(kind, number)] = self._line(deadline).items()
                 if kind == "status":

@@ -8,28 +8,30 @@ of its input is a request, a JSON object, and each line of its output the answer
     {"list": path}          {"names": [name, ...]}, or {"names": null} if there is no such folder
     {"run": [word, ...], "stdin": bytes}  {"stdout": number} or {"stderr": number}, after whose line as many bytes
                                           follow, as often as there are any; {"status": number} at the end
-    {"python": source, "stdin": bytes}    the same
+    {"call": [word, ..., source], "stdin": text}  the same, of a program of Python
 
 Under emulation each program that is started over there takes longer than many files that are read, and a new Python
-longer than most of what it is started for: a program of Python runs in a copy of this process. What it imports and
-defines is there already the second time, if its source ends with MAIN.
+longer than most of what it is started for. So of a program whose source ends with MAIN the main is called here, and
+what it imports and defines is there already the second time. Its streams are its own; all else that a process has is
+this one's, and it is to leave that as it was. Another one, and one that cannot be defined, is run as a command is.
 
 A command has ended when its own process has, whoever still holds its output. If the input ends before it, its process
-group is killed.
+group is killed; before what is called has ended, this process ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
+import io
 import json
 import os
 import select
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
 
 CHUNK = 1 << 16
 """Bytes, as many as a pipe holds."""
@@ -87,17 +89,17 @@ def listed(path: str) -> list[str] | None:
         return None
 
 
-def run(name: str, start: Callable[[list[int]], int], stdin: bytes) -> None:
-    """Pass on what a process says until it ends. start: makes it, given its standard streams."""
+def run(argv: list[str], stdin: bytes) -> None:
+    """Pass on what a command says until it ends."""
     given = os.memfd_create("stdin")
     os.write(given, stdin)
     os.lseek(given, 0, os.SEEK_SET)
     ends = {kind: os.pipe() for kind in ("stdout", "stderr")}
     files = [given, *(written for _, written in ends.values())]
     try:
-        child = start(files)
+        child = spawned(argv, files)
     except OSError as error:
-        said = f"{name}: {os.strerror(error.errno or errno.EIO)}\n".encode()
+        said = f"{argv[0]}: {os.strerror(error.errno or errno.EIO)}\n".encode()
         passed_on("stderr", said)
         answer({"status": 127 if error.errno == errno.ENOENT else 126})
     else:
@@ -111,23 +113,6 @@ def spawned(argv: list[str], files: list[int]) -> int:
     """A process of this command, with these as its standard streams; OSError if there is no such program."""
     streams = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
     return os.posix_spawnp(argv[0], argv, os.environ, file_actions=streams, setpgroup=0, setsigdef=DEFAULT)
-
-
-def copied(source: str, files: list[int]) -> int:
-    """A copy of this process that runs a program of Python, with these as its standard streams."""
-    if source.endswith(MAIN) and source not in DEFINED:
-        names: dict[str, object] = {"__name__": "defined"}
-        with contextlib.suppress(Exception):
-            # What is wrong with it, its copy says.
-            exec(compile(source, "<string>", "exec"), names)  # noqa: S102 - see above
-            DEFINED[source] = names
-    child = os.fork()
-    if not child:
-        os.setpgid(0, 0)
-        os._exit(in_the_copy(source, files))
-    with contextlib.suppress(OSError):
-        os.setpgid(child, child)
-    return child
 
 
 def followed(child: int, outputs: dict[int, str], files: list[int]) -> int:
@@ -169,26 +154,72 @@ def passed_on(kind: str, said: bytes) -> None:
         answer({kind: len(said)}, said)
 
 
-def in_the_copy(source: str, files: list[int]) -> int:
-    """Run the program with these as its standard streams; what python3 would end with."""
-    status = 0
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - numbers, for its life
+def call(argv: list[str], stdin: bytes) -> None:
+    """Call the program of Python that is the last of these words, and pass on what it says."""
+    names = defined(argv[-1])
+    if names is None:
+        run(argv, stdin)
+        return
+    streams = sys.stdin, sys.stdout, sys.stderr
+    stdout, stderr = io.StringIO(), io.StringIO()
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(stdin.decode()), stdout, stderr
     try:
-        if source in DEFINED:
-            exec("main()", DEFINED[source])  # noqa: S102 - that is what it is for
-        else:
-            exec(compile(source, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - the same
+        with until_left():
+            status = called(names)
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+    passed_on("stdout", stdout.getvalue().encode())
+    passed_on("stderr", stderr.getvalue().encode())
+    answer({"status": status})
+
+
+def defined(source: str) -> dict[str, object] | None:
+    """The names of a program that can be called; None if it cannot."""
+    if source.endswith(MAIN) and source not in DEFINED:
+        names: dict[str, object] = {"__name__": "defined"}
+        with contextlib.suppress(Exception):
+            # What is wrong with it, its own process says.
+            exec(compile(source, "<string>", "exec"), names)  # noqa: S102 - that is what it is for
+            DEFINED[source] = names
+    return DEFINED.get(source)
+
+
+def called(names: dict[str, object]) -> int:
+    """Call a program's main; what python3 would end with."""
+    try:
+        exec("main()", names)  # noqa: S102 - that is what it is for
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001 - nothing may get into the copy's own loop
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)  # noqa: T201 - as python3 does
+        return 1
+    except Exception:  # noqa: BLE001 - it may end as it likes, and the next is asked all the same
         traceback.print_exc()
-        status = 1
-    for stream in (sys.stdout, sys.stderr):
-        if not stream.closed:
-            stream.flush()
-    return status
+        return 1
+    return 0
+
+
+@contextlib.contextmanager
+def until_left() -> Iterator[None]:
+    """End this process if its input does meanwhile: whoever asked has gone."""
+    read_end, write_end = os.pipe()
+    poll = select.poll()
+    for file in (0, read_end):
+        poll.register(file, select.POLLIN)
+
+    def watch() -> None:
+        # Nothing is asked before this is answered.
+        if 0 in {file for file, _ in poll.poll()}:
+            os._exit(1)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        os.close(write_end)
+        watching.join()
+        os.close(read_end)
 
 
 def answer(line: dict[str, object], further: bytes = b"") -> None:
@@ -206,9 +237,9 @@ def main() -> None:
         elif "write" in asked:
             answer({path: written(path, asked["text"].encode("latin-1")) for path in asked["write"]})
         elif "run" in asked:
-            run(asked["run"][0], functools.partial(spawned, asked["run"]), asked["stdin"].encode("latin-1"))
-        elif "python" in asked:
-            run("python3", functools.partial(copied, asked["python"]), asked["stdin"].encode("latin-1"))
+            run(asked["run"], asked["stdin"].encode("latin-1"))
+        elif "call" in asked:
+            call(asked["call"], asked["stdin"].encode("latin-1"))
         else:
             answer({path: read(path) for path in asked["read"]})
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memqos.clock import Deadline
@@ -21,14 +22,6 @@ __all__ = ["Control", "control_folders"]
 _INSIDE = "/memqos"
 _FIFO = "commands"
 _REMOVAL_SECONDS = 10.0
-
-_MAKE = """\
-for folder; do
-  mkdir -p -- "${folder%/*}"
-  mkdir -m 0755 -- "$folder"
-  mkfifo -m 0622 -- "$folder/commands"
-done
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +54,23 @@ def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadlin
     """
     controls = tuple(map(Control, folders))
     paths = [control.folder for control in controls]
-    checked(target.run(["sh", "-ec", _MAKE, "memqos-control", *paths], deadline=deadline), where=target.address)
+    checked(target.run(["sh", "-c", _making(controls)], deadline=deadline), where=target.address)
     try:
         yield controls
     finally:
         removal = Deadline.after(_REMOVAL_SECONDS, deadline.clock)
         checked(target.run(["rm", "-rf", "--", *paths], deadline=removal), where=target.address)
+
+
+def _making(controls: Sequence[Control]) -> str:
+    """The line for sh: three programs however many folders there are, of which each takes its time under emulation."""
+    folders = [control.folder for control in controls]
+    above = dict.fromkeys(map(posixpath.dirname, folders))
+    return " && ".join(
+        shlex.join(words)
+        for words in (
+            ["mkdir", "-p", "--", *above],
+            ["mkdir", "-m", "0755", "--", *folders],
+            ["mkfifo", "-m", "0622", "--", *(control.fifo for control in controls)],
+        )
+    )

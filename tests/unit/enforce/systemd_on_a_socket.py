@@ -17,8 +17,9 @@ class SystemdOnASocket:
     """Answers one connection after another until the context ends.
 
     folder: where its slices' cgroups appear. answers: what it returns, by method, as signature and body. errors: the
-    name and the text of the error that it answers a method with. result: how its jobs end. hangs_up: whether it closes
-    the connection when a method is called. asked: what it was called with, as [method, *body].
+    name and the text of the error that it answers a method with, or a method of one unit ("StopUnit a.slice").
+    result: how its jobs end. hangs_up: whether it closes the connection when a method is called. asked: what it was
+    called with, as [method, *body].
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,8 +75,11 @@ class SystemdOnASocket:
                 connection.sendall(self._reply(message, method))
 
     def _reply(self, message: Message, method: str) -> bytes:
-        if method in self.errors:
-            name, said = self.errors[method]
+        unit = message.body[0] if message.body else ""
+        for call in (method, f"{method} {unit}"):
+            if call not in self.errors:
+                continue
+            name, said = self.errors[call]
             return said_of(message, MessageType.error, "s", (said,), name=name)
         if method == "StartTransientUnit" and self.makes_cgroups:
             (self.folder / message.body[0]).mkdir()

@@ -140,6 +140,17 @@ def test_processes_are_killed_and_named(mount: Path, marks: dict[Path, bytes]) -
     assert answer["failure"] == {"step": 0, "what": "it is still there after 0 s", "kind": "refused"}
 
 
+def test_in_a_cgroup_in_which_nothing_runs_nobody_is_looked_for(mount: Path, marks: dict[Path, bytes]) -> None:
+    (mount / "a").mkdir()
+    marks[mount / "a"] = b"run 1"
+    (mount / "a" / "cgroup.procs").write_text("7\n")
+    for populated, killed in (("1", [7]), ("0", [])):
+        (mount / "a" / "cgroup.kill").write_text("")
+        (mount / "a" / "cgroup.events").write_text(f"populated {populated}\nfrozen 0\n")
+        assert perform(request(mount, step("remove", "/a")))["killed"] == killed
+        assert (mount / "a" / "cgroup.kill").read_text() == ("1" if killed else "")
+
+
 @pytest.fixture
 def legacy(tmp_path: Path) -> dict[str, str]:
     """Four hierarchies of cgroup v1, the cpuset's with CPUs and zones in its root."""
@@ -233,6 +244,74 @@ def test_a_slice_is_started_changed_and_stopped_through_systemd(mount: Path, sys
         ["SetUnitProperties", "a.slice", True, properties],
         ["StopUnit", "a.slice", "replace"],
     ]
+
+
+def methods(systemd: SystemdOnASocket) -> list[str]:
+    return [f"{method} {unit}" for method, unit, *_ in systemd.asked]
+
+
+def test_slices_are_made_one_after_the_other_and_each_is_marked(
+    mount: Path, systemd: SystemdOnASocket, marks: dict[Path, bytes]
+) -> None:
+    names = ("a.slice", "a-b.slice", "c.slice")
+    steps = [step("adopt" if name == "c.slice" else "make", f"/{name}", unit=name) for name in names]
+    assert perform(request(mount, *steps), systemd.path) == {"done": 3, "killed": [], "failure": None}
+    assert marks == {mount / name: b"run 1" for name in names}
+    properties = [("MemoryMax", ("t", 4096))]
+    assert systemd.asked == [
+        ["StartTransientUnit", "a.slice", "replace", properties, []],
+        ["StartTransientUnit", "a-b.slice", "replace", properties, []],
+        ["StartTransientUnit", "c.slice", "replace", [("Description", ("s", "test")), *properties], []],
+    ]
+
+
+def test_a_slice_that_was_asked_for_ahead_is_stopped_where_the_one_before_it_fails(
+    mount: Path, systemd: SystemdOnASocket
+) -> None:
+    steps = [step("make", "/a.slice", ["memory.max", "1"], unit="a.slice"), step("make", "/b.slice", unit="b.slice")]
+    answer = perform(request(mount, *steps, step("make", "/c.slice", unit="c.slice")), systemd.path)
+    assert (answer["done"], answer["failure"]["step"]) == (0, 0)
+    assert answer["failure"]["what"] == f"writing '1' to '{mount}/a.slice/memory.max' failed: No such file or directory"
+    assert methods(systemd) == ["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit b.slice"]
+
+
+@pytest.mark.parametrize(("method", "stops"), [("StartTransientUnit", False), ("StopUnit", True)])
+def test_what_systemd_says_of_a_slice_that_is_not_wanted_any_more(
+    mount: Path, systemd: SystemdOnASocket, method: str, stops: bool
+) -> None:
+    systemd.errors[f"{method} b.slice"] = ("org.freedesktop.systemd1.Busy", "Not now.")
+    steps = [step("make", "/a.slice", ["memory.max", "1"], unit="a.slice"), step("make", "/b.slice", unit="b.slice")]
+    failure = perform(request(mount, *steps), systemd.path)["failure"]
+    assert failure["what"].startswith(f"writing '1' to '{mount}/a.slice/memory.max' failed")
+    told = "; nor could the slice after it be stopped: StopUnit of 'b.slice' failed: Not now."
+    assert failure["what"].endswith(told) == stops
+
+
+def test_a_slice_that_is_refused_fails_its_own_step(mount: Path, systemd: SystemdOnASocket) -> None:
+    systemd.errors["StartTransientUnit b.slice"] = ("org.freedesktop.systemd1.UnitMasked", "It is masked.")
+    steps = [step("make", f"/{name}", unit=name) for name in ("a.slice", "b.slice", "c.slice")]
+    answer = perform(request(mount, *steps), systemd.path)
+    assert (answer["done"], answer["failure"]["step"]) == (1, 1)
+    assert answer["failure"]["what"] == "StartTransientUnit of 'b.slice' failed: It is masked."
+    assert methods(systemd) == ["StartTransientUnit a.slice", "StartTransientUnit b.slice"]
+
+
+def test_a_slice_that_is_there_already_is_not_asked_for(mount: Path, systemd: SystemdOnASocket) -> None:
+    (mount / "b.slice").mkdir()
+    steps = [step("make", f"/{name}", unit=name) for name in ("a.slice", "b.slice")]
+    answer = perform(request(mount, *steps), systemd.path)
+    assert (answer["done"], answer["failure"]["kind"]) == (1, "foreign")
+    assert methods(systemd) == ["StartTransientUnit a.slice"]
+
+
+def test_several_slices_are_stopped_at_once(mount: Path, systemd: SystemdOnASocket) -> None:
+    names = ("a.slice", "b.slice", "c.slice")
+    perform(request(mount, *(step("make", f"/{name}", unit=name) for name in names)), systemd.path)
+    systemd.asked.clear()
+    systemd.errors["StopUnit b.slice"] = ("org.freedesktop.systemd1.NoSuchUnit", "It is not loaded.")
+    answer = perform(request(mount, *(step("remove", f"/{name}", unit=name) for name in names)), systemd.path)
+    assert (answer["done"], answer["failure"]) == (3, None)
+    assert methods(systemd) == [f"StopUnit {name}" for name in names]
 
 
 def test_a_slice_whose_cgroup_does_not_appear(mount: Path, systemd: SystemdOnASocket) -> None:

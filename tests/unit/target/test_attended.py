@@ -97,7 +97,7 @@ def test_without_an_attendant_that_answers_the_target_does_it_itself(tmp_path: P
     assert host.opened[0].poll() is not None
 
 
-def test_a_program_of_python_is_run_in_a_copy_of_the_attendant(tmp_path: Path) -> None:
+def test_a_program_of_python_is_run_as_a_command_is() -> None:
     host = Host()
     with attended(host) as target:
         for words, status in (("sys.exit(7)", 7), ("sys.exit('said')", 1), ("os.kill(os.getpid(), 9)", 137), ("0", 0)):
@@ -123,6 +123,7 @@ began, said = time.monotonic_ns(), []
 def main():
     said.append(sys.stdin.read())
     print(os.getpid(), began, said)
+    exec(said[-1].partition("#")[0])
 
 
 if __name__ == "__main__":
@@ -131,13 +132,55 @@ if __name__ == "__main__":
 
 
 def test_what_a_program_of_python_defines_is_there_already_the_second_time() -> None:
-    with attended(Host()) as target:
+    host = Host()
+    with attended(host) as target:
         first, second = (
-            target.run([*PYTHON, KEPT], stdin=text, deadline=soon()).text.split(maxsplit=2) for text in (b"a", b"b")
+            target.run([*PYTHON, KEPT], stdin=text, deadline=soon()).text.split(maxsplit=2) for text in (b"#a", b"#b")
         )
-        assert first[0] != second[0]
+        assert first[0] == second[0] == str(host.opened[0].pid)
         assert first[1] == second[1]
-        assert (first[2], second[2]) == ("['a']\n", "['b']\n")
+        assert (first[2], second[2]) == ("['#a']\n", "['#a', '#b']\n")
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "said"),
+    [
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('why')", 1, "why\n"),
+        ("print('Ä', file=sys.stderr)", 0, "Ä\n"),
+    ],
+)
+def test_what_is_called_ends_as_a_program_does(ends: str, status: int, said: str) -> None:
+    with attended(Host()) as target:
+        for _ in range(2):
+            result = target.run([*PYTHON, KEPT], stdin=ends.encode(), deadline=soon())
+            assert (result.status, result.error_text) == (status, said)
+            assert ends in result.text
+
+
+def test_what_fails_when_it_is_called_is_told_and_the_next_is_called_all_the_same() -> None:
+    host = Host()
+    with attended(host) as target:
+        broken = target.run([*PYTHON, KEPT], stdin=b"1/0", deadline=soon())
+        assert broken.status == 1
+        assert "ZeroDivisionError" in broken.error_text
+        assert target.run([*PYTHON, KEPT], stdin=b"", deadline=soon()).status == 0
+        assert target.run(["echo", "1"], deadline=soon()).text == "1\n"
+    assert len(host.opened) == 1
+
+
+def test_what_is_called_ends_with_the_attendant_of_whoever_gave_it_up(tmp_path: Path) -> None:
+    host = Host()
+    with attended(host) as target:
+        assert target.list(str(tmp_path), deadline=soon()) == ()
+        sleeps = f"open('{tmp_path}/begun', 'w').close(); time.sleep(30); open('{tmp_path}/over', 'w').close()"
+        with pytest.raises(DeadlineError, match="did not end within"):
+            target.run([*PYTHON, KEPT], stdin=sleeps.encode(), deadline=Deadline.after(0.5))
+        assert host.opened[0].poll() == 1
+        assert target.run([*PYTHON, KEPT], stdin=b"", deadline=soon()).status == 0
+    assert (tmp_path / "begun").exists()
+    assert not (tmp_path / "over").exists()
 
 
 def test_what_is_wrong_with_the_definitions_of_a_program_is_said_each_time() -> None:
