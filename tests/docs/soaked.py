@@ -12,10 +12,9 @@ from pathlib import Path
 
 from memqos.report.outcome import Outcome
 from tests.docs.snippets import DOCS
-from tests.soak.counting import Counts, by_chapter, of_all, often
+from tests.soak.counting import PUBLISHED, Counts, by_chapter, of_all, often
 
 PAGE = DOCS / "explanation" / "repeatability.md"
-COUNTS = DOCS / "explanation" / "repeatability.json"
 
 _SHOWN = (Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE, Outcome.DEVIATES, Outcome.MACHINERY)
 
@@ -36,7 +35,7 @@ def table(systems: Mapping[str, Mapping[str, Counter[str]]]) -> str:
 
 def main(files: Sequence[str]) -> None:
     """Print the table."""
-    counts = Counts(COUNTS)
+    counts = Counts(PUBLISHED)
     for file in files:
         counts.add_all(Counts(Path(file)))
     sys.stdout.write(table(counts.by_system) + "\n")

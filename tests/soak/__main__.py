@@ -6,8 +6,8 @@ at a time, each on its own machine, so that each is a busy neighbour of the othe
 With `--counts soak.json` what was counted is kept, and the next soak adds to it.
 
 Nothing is tried again, and nothing is forgiven: a case that ended in two ways is told with both counts. The results of
-a run in which a case neither conformed nor was not observable, or ended otherwise than it mostly does, stay in
-`--results`, with all its evidence.
+a run in which a case neither conformed nor was not observable, or ended otherwise than it mostly does, now and in all
+that was counted before (docs/explanation/repeatability.json), stay in `--results`, with all its evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memqos.ownership import ProcessGroup
-from tests.soak.counting import Counts, by_chapter, is_explained, outcomes, summary, table
+from tests.soak.counting import PUBLISHED, Counts, by_chapter, is_explained, outcomes, summary, table
 
 CHAPTERS = ("protection", "throttling", "limits", "swap", "numa", "node", "isolation")
 
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str]) -> int:
     """0 if every case conformed each time, or was not observable each time, or deviated as it is known to."""
     given = parser().parse_args(words)
-    counts = Counts(given.counts)
+    counts = Counts(given.counts, earlier=PUBLISHED)
     system = system_of(given)
     folders = [given.results / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{time}" for time in range(1, given.times + 1)]
     with ProcessGroup() as neighbours, at_once(given.at_once) as runs:

@@ -20,15 +20,22 @@ ROUND = re.compile(r"-?round\d+")
 """How a case is told that `rounds` has carried out several times."""
 
 
-class Counts:
-    """Outcomes by system, then by case. file: where they are kept; None keeps them nowhere."""
+PUBLISHED = Path(__file__).parents[2] / "docs" / "explanation" / "repeatability.json"
+"""What all soaks until now have counted."""
 
-    def __init__(self, file: Path | None) -> None:
+BySystem = dict[str, dict[str, Counter[str]]]
+
+
+class Counts:
+    """Outcomes by system, then by case. file: where they are kept; None keeps them nowhere.
+
+    earlier: a file of what was counted before; it says what is usual, and is not added to.
+    """
+
+    def __init__(self, file: Path | None, *, earlier: Path | None = None) -> None:
         self._file = file
-        told = json.loads(file.read_text(encoding="utf-8")) if file is not None and file.exists() else {}
-        self.by_system = {
-            system: {case: Counter(counted) for case, counted in cases.items()} for system, cases in told.items()
-        }
+        self._earlier = read(earlier)
+        self.by_system = read(file)
 
     def add(self, system: str, found: Iterable[tuple[str, str]]) -> None:
         """Count what a run found, and keep it at once."""
@@ -52,9 +59,15 @@ class Counts:
             new.replace(self._file)
 
     def is_usual(self, system: str, case: str, outcome: str) -> bool:
-        """Whether a case that was counted ended so more often than otherwise, and that is none of a fault."""
-        counted = self.by_system[system][case]
+        """Whether a case that was counted mostly ends so, now and earlier, and that is none of a fault."""
+        counted = self.by_system[system][case] + self._earlier.get(system, {}).get(case, Counter())
         return 2 * counted[outcome] > counted.total() and outcome in EXPLAINED
+
+
+def read(file: Path | None) -> BySystem:
+    """What such a file holds; nothing if there is none."""
+    told = json.loads(file.read_text(encoding="utf-8")) if file is not None and file.exists() else {}
+    return {system: {case: Counter(counted) for case, counted in cases.items()} for system, cases in told.items()}
 
 
 def outcomes(results: Path) -> Iterator[tuple[str, str]]:

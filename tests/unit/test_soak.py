@@ -64,6 +64,20 @@ def test_a_run_with_something_to_explain_leaves_its_results(carried_out, capsys,
     assert f"run 1 of 1: {len(outcomes)} cases, see {folder}\n" in capsys.readouterr().out
 
 
+def test_a_case_that_ends_otherwise_than_in_earlier_soaks_leaves_the_results_of_its_run(
+    carried_out, tmp_path, monkeypatch
+):
+    earlier = tmp_path / "earlier.json"
+    Counts(earlier).add("trixie containerd+runc quiet", [("0", "conforms"), ("0", "conforms")])
+    before = earlier.read_text()
+    monkeypatch.setattr(soak, "PUBLISHED", earlier)
+
+    assert carried_out("conforms") == (0, [])
+    code, [_] = carried_out("not observable")
+    assert code == 0
+    assert earlier.read_text() == before
+
+
 @pytest.mark.parametrize(
     ("words", "system", "asked"),
     [

@@ -11,6 +11,7 @@ from memqos.errors import MachineryError
 
 __all__ = [
     "STEP",
+    "ContainerLog",
     "Done",
     "ErrorLine",
     "ExitLine",
@@ -140,23 +141,47 @@ def parse_report(text: str, *, source: str, live: bool = False) -> tuple[ReportL
     return tuple(_parse_line(line, source, number) for number, line in enumerate(lines[:-1], start=1))
 
 
-def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
-    """The report in a container's log as CRI runtimes or Docker write it: what memload wrote to standard output.
+class ContainerLog:
+    """The report in a container's log that grows, as CRI runtimes or Docker write it: what memload wrote to its stdout.
 
-    A line that the runtime split is put together again; standard error is passed over.
+    A line that the runtime split is put together again; standard error is passed over. source: where the text comes
+    from, for errors. report: the lines that are whole by now. begun: what there is of one that is not.
     """
-    whole: list[str] = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
+
+    def __init__(self, source: str) -> None:
+        self.report: tuple[ReportLine, ...] = ()
+        self.begun = ""
+        self._source = source
+        self._lines = 0
+        self._unended = ""
+
+    def grows(self, text: str) -> None:
+        """It has this more. Raises MachineryError naming the line that is none of a log, or not memload's."""
+        *lines, self._unended = (self._unended + text).split("\n")
+        said = "".join(self._said(line, self._lines + number) for number, line in enumerate(lines, start=1))
+        self._lines += len(lines)
+        *whole, self.begun = (self.begun + said).split("\n")
+        next_one = len(self.report) + 1
+        self.report += tuple(_parse_line(line, self._source, number) for number, line in enumerate(whole, next_one))
+
+    def _said(self, line: str, number: int) -> str:
+        """What a line of the log holds of standard output, with its end if it has one; "" of another stream."""
         if line.startswith("{"):
-            whole.append(_docker_line(line, source, number))
-            continue
+            return _docker_line(line, self._source, number)
         fields = line.split(" ", _LOG_FIELDS - 1)
         if len(fields) != _LOG_FIELDS:
-            _refuse("it is not a line of a container's log", source, number, line)
+            _refuse("it is not a line of a container's log", self._source, number, line)
         _, stream, tag, rest = fields
-        if stream == "stdout":
-            whole.append(rest if tag == "P" else rest + "\n")
-    return parse_report("".join(whole), source=source, live=live)
+        return "" if stream != "stdout" else rest if tag == "P" else rest + "\n"
+
+
+def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
+    """The report in a whole log, see `ContainerLog`; live as of `parse_report`."""
+    log = ContainerLog(source)
+    log.grows(text)
+    if log.begun and not live:
+        _refuse("it is cut off", source, len(log.report) + 1, log.begun)
+    return log.report
 
 
 def _docker_line(line: str, source: str, number: int) -> str:

@@ -1,4 +1,5 @@
 import contextlib
+import itertools
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from memqos.errors import MachineryError
 from memqos.workload import report
 from memqos.workload.report import (
+    ContainerLog,
     Done,
     ErrorLine,
     ExitLine,
@@ -99,6 +101,50 @@ def test_a_containers_log() -> None:
     )
     lines = parse_container_log(log, source="log")
     assert [type(line) for line in lines] == [Started, StepLine]
+
+
+def docker(text: str, stream: str = "stdout") -> str:
+    return json.dumps({"log": text, "stream": stream, "time": "2026-11-21T04:11:42.338Z"}) + "\n"
+
+
+CRI = (
+    f"2026 stdout F {START}2026 stderr F memload: something\n2026 stdout P {STEP[:30]}\n"
+    f"2026 stdout P {STEP[30:60]}\n2026 stdout F {STEP[60:]}2026 stdout F {DONE}"
+)
+DOCKER = docker(START) + docker("memload: something\n", "stderr") + docker(STEP[:30]) + docker(STEP[30:]) + docker(DONE)
+
+
+@given(st.sampled_from([CRI, DOCKER]), st.lists(st.integers(min_value=0, max_value=len(CRI))))
+def test_a_log_says_the_same_however_it_grows(log: str, cuts: list[int]) -> None:
+    growing = ContainerLog("log")
+    places = [0, *sorted(cuts), len(log)]
+    for begin, end in itertools.pairwise(places):
+        growing.grows(log[begin:end])
+        assert growing.report == parse_container_log(log[:end], source="log", live=True)
+    assert [type(line) for line in growing.report] == [Started, StepLine, Done]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "where"),
+    [
+        (f"2026 stdout F {START}2026 std", f"out F {DONE}hello\n", "app.log:3"),
+        (f"2026 stdout F {START}", "2026 stdout P {}\n2026 stdout F []\n", "app.log:2"),
+    ],
+)
+def test_a_line_of_a_log_that_grew_is_named_by_its_number(first: str, then: str, where: str) -> None:
+    log = ContainerLog("app.log")
+    log.grows(first)
+    with pytest.raises(MachineryError) as caught:
+        log.grows(then)
+    assert caught.value.where == where
+
+
+def test_a_log_that_ends_in_the_middle_of_a_line_is_cut_off() -> None:
+    for text in (f"2026 stdout F {START}2026 stdout P {STEP[:30]}\n", docker(START) + docker(STEP[:30])):
+        assert len(parse_container_log(text, source="log", live=True)) == 1
+        with pytest.raises(MachineryError, match="cut off") as caught:
+            parse_container_log(text, source="log")
+        assert caught.value.where == "log:2"
 
 
 def test_a_containers_log_that_is_none_is_named() -> None:

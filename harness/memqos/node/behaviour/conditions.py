@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memqos.cgroupfs import parse
 from memqos.engine.plan import Expected
@@ -81,6 +81,7 @@ class Sample:
 
     planned: what the container's control files must hold, which is what its behaviour is measured by. runs: whether
     the container was known to run by then: while a runtime makes it, its files still hold the kernel's defaults.
+    done: of how many commands the workload had reported the end.
     """
 
     container: CgroupPath
@@ -90,6 +91,12 @@ class Sample:
     status: ContainerStatus
     report: tuple[ReportLine, ...]
     runs: bool = True
+    done: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Once: each wait asks it of all samples there are.
+        done = {line.command for line in self.report if isinstance(line, Done)}
+        object.__setattr__(self, "done", len(done))
 
     def text(self, file: str) -> str | None:
         """A file of the container's cgroup, None if it is not there (any more)."""
@@ -282,12 +289,8 @@ def held(report: tuple[ReportLine, ...], key: str) -> int:
 
 def work_done(commands: int) -> Condition:
     """The workload has reported the end of this many commands."""
-
-    def done(sample: Sample) -> int:
-        return len({line.command for line in sample.report if isinstance(line, Done)})
-
     return Condition(
         f"the workload has done {commands} commands",
-        lambda sample: done(sample) >= commands,
-        lambda sample: f"it has done {done(sample)}",
+        lambda sample: sample.done >= commands,
+        lambda sample: f"it has done {sample.done}",
     )

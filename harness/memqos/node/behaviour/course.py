@@ -230,5 +230,5 @@ class Course(Throttled, Swapped, Compressed, Placed):
 
     def finishes(self) -> Finding:
         """The workload itself reported the end of all commands that it was given and that come to an end."""
-        done = len({line.command for line in self.samples[-1].report if isinstance(line, Done)})
-        return self._word("report", f"{self.commands} commands done", f"{min(done, self.commands)} commands done")
+        done = min(self.samples[-1].done, self.commands)
+        return self._word("report", f"{self.commands} commands done", f"{done} commands done")

@@ -20,7 +20,7 @@ from memqos.model.pod import ContainerKind
 from memqos.model.reading import FileText
 from memqos.node.behaviour.conditions import Sample
 
-__all__ = ["Premises", "began", "broken_of", "premises_of"]
+__all__ = ["Premises", "began", "broken_of", "is_there", "premises_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,10 @@ class Premises:
         """
         start = began(samples)
         judged: list[tuple[float, list[Finding]]] = []
-        before: list[FileText | None] = []
+        before: tuple[FileText | None, ...] = ()
         for sample in _while_it_ran(samples):
             # They change seldom, and there are many samples.
-            texts = [sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs]
+            texts = self.texts(sample)
             if texts != before:
                 judged.append((sample.reading.at - start, self._in(sample)))
                 before = texts
@@ -75,6 +75,10 @@ class Premises:
                 if expected is not None and expected.unasked:
                     return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be asked for: {expected.unasked}"
         return ""
+
+    def texts(self, sample: Sample) -> tuple[FileText | None, ...]:
+        """What the files hold in a sample that these knobs are judged by."""
+        return tuple(sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs)
 
     def broken(self, sample: Sample) -> str:
         """The premise that does not hold in one sample, as one sentence; "" if none is seen to be broken."""
@@ -121,12 +125,13 @@ def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
     Of one that ended before it was known to run, the last sample in which it had files.
     """
     ran = [sample for sample in samples if sample.runs]
-    if any(_is_there(sample) for sample in ran):
+    if any(is_there(sample) for sample in ran):
         return ran
-    return [sample for sample in samples if _is_there(sample)][-1:] or samples[-1:]
+    return [sample for sample in samples if is_there(sample)][-1:] or samples[-1:]
 
 
-def _is_there(sample: Sample) -> bool:
+def is_there(sample: Sample) -> bool:
+    """Whether the container has a cgroup of which something could be read."""
     cgroup = sample.reading.cgroups.get(sample.container)
     return cgroup is not None and any(isinstance(text, str) for text in cgroup.files.values())
 

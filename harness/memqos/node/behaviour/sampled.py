@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from memqos.cgroupfs import parse
 from memqos.model.path import CgroupPath
-from memqos.model.reading import NoFile, Reading
+from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Sample
-from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour.premises import Premises, is_there
 from memqos.runtime.base import ContainerHandle, ContainerStatus
 from memqos.workload.command import finite_commands, threads_of
-from memqos.workload.report import Done, ReportLine, parse_container_log
+from memqos.workload.report import ContainerLog
 
 __all__ = ["Sampled"]
 
@@ -32,8 +32,9 @@ class Sampled:
         self.premises = premises
         self.samples: list[Sample] = []
         self._finite, self.threads = finite_commands(args), threads_of(args)
-        self._log = ""
-        self._report: tuple[ReportLine, ...] = ()
+        self._log = ContainerLog(handle.log_path)
+        self._broken: dict[tuple[FileText | None, ...] | None, bool] = {}
+        self._was_seen = False
         self._status: ContainerStatus | None = None
         self._runs_from = math.inf
 
@@ -63,12 +64,25 @@ class Sampled:
     @property
     def undone(self) -> int:
         """How many of these commands it has not reported the end of."""
-        return self._finite - len({one.command for one in self._report if isinstance(one, Done)})
+        return self._finite - (self.samples[-1].done if self.samples else 0)
 
     @property
     def _is_past(self) -> bool:
         """Whether nothing that it does from now on says anything."""
-        return self.has_ended or bool(self.samples and self.premises.broken(self.samples[-1]))
+        return self.has_ended or bool(self.samples and self.is_broken(self.samples[-1]))
+
+    def is_broken(self, sample: Sample) -> bool:
+        """Whether a premise is seen not to hold in this sample."""
+        texts = self.premises.texts(sample) if sample.runs else None
+        if texts not in self._broken:
+            # They change seldom, and there are many samples.
+            self._broken[texts] = bool(self.premises.broken(sample))
+        return self._broken[texts]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it was seen to run, and in each sample every premise held that was seen then."""
+        return self._was_seen and not any(self._broken.values())
 
     @property
     def has_ended(self) -> bool:
@@ -90,8 +104,7 @@ class Sampled:
 
     def heard(self, text: str) -> None:
         """Its log has this more."""
-        self._log += text
-        self._report = parse_container_log(self._log, source=self.handle.log_path, live=True)
+        self._log.grows(text)
 
     def asked(self, status: ContainerStatus, reading: Reading) -> None:
         """The runtime says this of it; what is new becomes a sample."""
@@ -103,14 +116,15 @@ class Sampled:
         """One sample more, with what is known now; nothing before the runtime was first asked."""
         if self._status is None:
             return
-        self.samples.append(
-            Sample(
-                container=self.path,
-                pod=self.pod,
-                planned=self.premises.planned.cgroup.knobs,
-                reading=reading,
-                status=self._status,
-                report=self._report,
-                runs=bool(self._report) or reading.at >= self._runs_from,
-            )
+        sample = Sample(
+            container=self.path,
+            pod=self.pod,
+            planned=self.premises.planned.cgroup.knobs,
+            reading=reading,
+            status=self._status,
+            report=self._log.report,
+            runs=bool(self._log.report) or reading.at >= self._runs_from,
         )
+        self.samples.append(sample)
+        self._was_seen = self._was_seen or (sample.runs and is_there(sample))
+        self.is_broken(sample)

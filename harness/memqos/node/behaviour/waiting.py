@@ -41,7 +41,7 @@ class Waiting:
     def is_over(self) -> bool:
         """Judge the samples that came since the last time; whether that was enough."""
         for container, sample in self._news():
-            self._broken = self._broken or bool(container.premises.broken(sample))
+            self._broken = self._broken or container.is_broken(sample)
             self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
         if self._progress.is_seen or self._broken or all(container.has_ended for container in self.containers):
             return True

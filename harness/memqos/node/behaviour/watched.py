@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding
@@ -46,6 +47,12 @@ Awaited = Sees | Combined[Sees]
 """What a watch waits for."""
 
 
+class Until(Protocol):
+    """See `Watch.until`."""
+
+    def __call__(self, *awaited: Awaited, settled: bool = True) -> None: ...
+
+
 class WatchedContainer(Sampled):
     """One container of a watched pod: what was seen of it so far, and its workload."""
 
@@ -53,7 +60,7 @@ class WatchedContainer(Sampled):
         self,
         *,
         write: Callable[[str, str], None],
-        until: Callable[[Sequence[Awaited]], None],
+        until: Until,
         exec_: Callable[[ContainerHandle, tuple[str, ...], float], str],
         update: Callable[[ContainerHandle, ContainerResources], None],
         key: str,
@@ -81,7 +88,7 @@ class WatchedContainer(Sampled):
 
     def until(self, *conditions: Condition | Combined[Condition]) -> Course:
         """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
-        self._until([self.sees(condition) for condition in conditions])
+        self._until(*(self.sees(condition) for condition in conditions))
         return self.course
 
     @property
@@ -89,12 +96,18 @@ class WatchedContainer(Sampled):
         """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
         samples = tuple(self.samples)
         course = Course(rests_on=self.premises, samples=samples, commands=self._finite, threads=self.threads)
+        if self.is_sound:
+            return course
         losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
         return dataclasses.replace(course, losses=losses) if losses else course
 
     def until_done(self) -> Course:
         """What happened until the workload had done all that it was told to do, and that comes to an end."""
         return self.until(work_done(self._finite))
+
+    def until_reported(self) -> None:
+        """Wait for the same, and ask nobody how it is then: it will do more at once."""
+        self._until(self.sees(work_done(self._finite)), settled=False)
 
     def do(self, *commands: Command) -> None:
         """Give the workload commands, which it does in turn after those that it has.

@@ -65,7 +65,7 @@ class Watch:
             key = f"{premises.pod.name}/{name}"
             container = WatchedContainer(
                 write=functools.partial(self._hearing.tell, key),
-                until=lambda awaited: self.until(*awaited),
+                until=self.until,
                 exec_=self._hearing.exec,
                 update=self._hearing.update,
                 key=key,
@@ -83,13 +83,13 @@ class Watch:
         """A pod's container, its first one if no name is given; UsageError for what is not watched."""
         return container_of(pod, name, among=self._containers.values())
 
-    def until(self, *awaited: Awaited) -> None:
+    def until(self, *awaited: Awaited, settled: bool = True) -> None:
         """Wait until each of these had been seen, or nothing more could happen; see `either`, `both` and `after`.
 
         Nothing more can happen when all containers that are asked about have ended, or SETTLE_SECONDS after their work
         was done; and nothing that says anything, once a knob that their behaviour rests on is not as planned. Raises
         DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
-        is nothing to judge yet.
+        is nothing to judge yet. settled: with a look that is made then.
         """
         waiting = Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
@@ -102,10 +102,11 @@ class Watch:
             if ending or not happened or waiting.is_due():
                 for container in waiting.containers:
                     self._hearing.ask(container)
-        # What the runtime and the counters say of an end comes a moment after it.
-        self._hearing.look()
-        for container in waiting.containers:
-            self._hearing.ask(container)
+        if settled:
+            # What the runtime and the counters say of an end comes a moment after it.
+            self._hearing.look()
+            for container in waiting.containers:
+                self._hearing.ask(container)
 
     def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
         """What happened to both until one pod's container had ended and the other's had done what it was told."""
