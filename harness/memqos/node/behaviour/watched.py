@@ -106,7 +106,7 @@ class WatchedContainer(Sampled):
         return self.until(work_done(self._finite))
 
     def until_reported(self) -> None:
-        """Wait for the same, and ask nobody how it is then: it will do more at once."""
+        """Wait for the same and look no further: for a workload that is told to do more at once."""
         self._until(self.sees(work_done(self._finite)), settled=False)
 
     def do(self, *commands: Command) -> None:

@@ -89,7 +89,7 @@ class Watch:
         Nothing more can happen when all containers that are asked about have ended, or SETTLE_SECONDS after their work
         was done; and nothing that says anything, once a knob that their behaviour rests on is not as planned. Raises
         DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
-        is nothing to judge yet. settled: with a look that is made then.
+        is nothing to judge yet. settled: whether all are looked at once more then, and the runtime is asked of each.
         """
         waiting = Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
