@@ -17,7 +17,7 @@ from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
 from tests.docs import claims_page, settings_page, soaked
 from tests.docs.snippets import DOCS, matches, pages, snippets
-from tests.soak.counting import Counts
+from tests.soak.counting import PUBLISHED, Counts
 
 HERE = Path(sys.executable).parent
 PACKAGE = DOCS.parent / "harness" / "memqos"
@@ -138,7 +138,7 @@ def test_shown_against_printed(shown, printed, same):
 
 def test_what_soaks_counted_is_what_the_page_shows():
     """`python -m tests.docs.soaked` prints the table."""
-    counts = Counts(soaked.COUNTS).by_system
+    counts = Counts(PUBLISHED).by_system
 
     assert counts
     assert soaked.table(counts) in soaked.PAGE.read_text()
