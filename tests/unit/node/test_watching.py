@@ -186,6 +186,24 @@ def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
     assert said.at >= seen
 
 
+def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
+    bench, web = Bench(), pod("web")
+    bench.target.on(("rm",), lambda *_: (0, b"", b""))
+    with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
+        sampling = container._write.func.__self__._sampling
+        container.do(Touch())
+        done = {"event": "done", "ms": 1, "command": 1, "verb": "touch", "id": 1, "bytes": 1, "max_us": 1}
+        log = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+        bench.target._plain._files[container.handle.log_path] = log
+        looks = []
+        monkeypatch.setattr(sampling, "look", lambda **_: looks.append("look") or [])
+        monkeypatch.setattr(bench.runtime, "status", lambda *_, **__: pytest.fail("it is asked for a status"))
+        container.until_reported()
+        assert (container.undone, looks) == (0, [])
+        monkeypatch.undo()
+        container.until_done()
+
+
 def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
     bench, web = Bench(), pod("web")
     bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
