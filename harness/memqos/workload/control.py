@@ -54,7 +54,7 @@ def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadlin
     """
     controls = tuple(map(Control, folders))
     paths = [control.folder for control in controls]
-    checked(target.run(["sh", "-ec", _making(controls)], deadline=deadline), where=target.address)
+    checked(target.run(["sh", "-c", _making(controls)], deadline=deadline), where=target.address)
     try:
         yield controls
     finally:
@@ -63,10 +63,10 @@ def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadlin
 
 
 def _making(controls: Sequence[Control]) -> str:
-    """The script for sh: three programs, however many folders there are; each takes its time under emulation."""
+    """The line for sh: three programs, however many folders there are; each takes its time under emulation."""
     folders = [control.folder for control in controls]
     above = dict.fromkeys(map(posixpath.dirname, folders))
-    return "\n".join(
+    return " && ".join(
         shlex.join(words)
         for words in (
             ["mkdir", "-p", "--", *above],

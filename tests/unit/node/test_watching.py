@@ -149,7 +149,6 @@ def test_several_pods_are_watched_at_once():
 
 def test_a_steered_workload_takes_commands_and_another_one_does_not():
     bench, web = Bench(), pod("web")
-    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.do(Anon(size=4096), Touch())
@@ -170,7 +169,6 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
 def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
     monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
-    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.do(Touch())
@@ -206,7 +204,6 @@ def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
 
 def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
     bench, web = Bench(), pod("web")
-    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.samples.clear()

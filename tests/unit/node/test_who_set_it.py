@@ -145,7 +145,6 @@ def test_nobody_says_of_a_pod_that_it_is_not_there():
 
 def test_nobody_watches_pods_that_run_and_neither_steers_nor_resizes_them():
     bench, under = Bench(), kubelet("1.36")
-    bench.target.on(("sh", "-ec"), lambda *_: (0, b"", b""))
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.admitted([WEB], under) as population:
         containers = population.pods[WEB.uid].containers
