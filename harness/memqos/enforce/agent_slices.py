@@ -24,20 +24,19 @@ class Slices:
     """The slices of a request, through this manager. One that is asked for ahead is marked when its step is done."""
 
     def __init__(self, request: Request, manager: Manager) -> None:
+        made = [making(step) for step in request["steps"] if step["unit"] and step["action"] in BEGINNINGS]
+        # Python 3.9 has neither itertools.pairwise nor a strict zip.
+        self._after = {one["unit"]: following for one, following in zip(made, made[1:])}  # noqa: B905, RUF007
         self._mounts = request["mounts"]
-        self._coming = [making(step) for step in request["steps"] if step["unit"] and step["action"] in BEGINNINGS]
         self._manager = manager
         self._ahead: dict[str, Asked] = {}
 
     def start(self, step: Step) -> None:
         """Start the slice of a step that makes it, and ask for that of the one after it; its cgroup comes soon."""
-        unit = step["unit"]
-        self._manager.answer(self._ahead.pop(unit) if self.is_asked_for(step) else self._ask(step))
-        while self._coming and self._coming.pop(0)["unit"] != unit:
-            pass
-        for after in self._coming[:1]:
-            if not cgroup_at(self._mounts, after["path"]).folder.is_dir():
-                self._ahead[after["unit"]] = self._ask(after)
+        self._manager.answer(self._ahead.pop(step["unit"]) if self.is_asked_for(step) else self._ask(step))
+        after = self._after.get(step["unit"])
+        if after is not None and not cgroup_at(self._mounts, after["path"]).folder.is_dir():
+            self._ahead[after["unit"]] = self._ask(after)
 
     def is_asked_for(self, step: Step) -> bool:
         """Whether its slice was asked for ahead, so that its cgroup may be there."""

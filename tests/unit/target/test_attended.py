@@ -176,7 +176,7 @@ def test_what_is_called_ends_with_the_attendant_of_whoever_gave_it_up(tmp_path: 
         assert target.list(str(tmp_path), deadline=soon()) == ()
         sleeps = f"open('{tmp_path}/begun', 'w').close(); time.sleep(30); open('{tmp_path}/over', 'w').close()"
         with pytest.raises(DeadlineError, match="did not end within"):
-            target.run([*PYTHON, KEPT], stdin=sleeps.encode(), deadline=Deadline.after(0.5))
+            target.run([*PYTHON, KEPT], stdin=sleeps.encode(), deadline=Deadline.after(1))
         assert host.opened[0].poll() == 1
         assert target.run([*PYTHON, KEPT], stdin=b"", deadline=soon()).status == 0
     assert (tmp_path / "begun").exists()
