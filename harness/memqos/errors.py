@@ -10,7 +10,7 @@
     │   └── NoSpaceError        … room on a disk                           exit 6
     ├── MachineryError          VM, ssh, image, runtime call, harness      exit 3
     │   ├── MachineError        … a virtual machine did not do its part    exit 3
-    │   │   ├── AbortedError    … QEMU crashed before Linux said a word    exit 3
+    │   │   ├── AbortedError    … QEMU spoilt the boot of a machine        exit 3
     │   │   └── WrongStateError … a verb was called in the wrong state     exit 3
     │   ├── DamagedOriginError  … what a machine was made of was damaged   exit 3
     │   ├── ImageError          … an image could not be built              exit 3
@@ -196,7 +196,7 @@ class MachineError(MachineryError):
 
 
 class AbortedError(MachineError):
-    """QEMU crashed of itself before its guest said a word: nothing that is tested had begun."""
+    """QEMU spoilt a boot: it crashed before Linux said a word, or lost a timer. Nothing that is tested had begun."""
 
 
 class WrongStateError(MachineError):

@@ -21,29 +21,13 @@ from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, sea
 from memqos.vm.kept import end_kept, keep, list_kept
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
-from tests.vm.machines import output, soon, start
+from tests.vm.machines import Notes, output, soon, start
 
 pytestmark = pytest.mark.vm
 
 MIB = 1 << 20
 RESTORES = int(os.environ.get("MEMQOS_TEST_RESTORES", "2"))
 """How many restores in a row; the environment `restores` of tox asks for a hundred."""
-
-
-class Notes:
-    """Progress that is kept."""
-
-    def __init__(self):
-        self.steps, self.notes = [], []
-
-    def start(self, name):
-        self.steps.append(name)
-
-    def done(self, name):
-        pass
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +209,9 @@ def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_pat
     notes = Notes()
     with pytest.raises(MachineryError), start(tmp_path / "log", progress=notes):
         raise MachineryError("a shim was killed by SIGILL.")
-    [told] = [note for note in notes.notes if name in note]
-    assert told.endswith("was checked in full: zone0.ram changed since it was made, and it is made again.")
+    told = [note for note in notes.notes if name in note]
+    assert len(told) == 1, told
+    assert told[0].endswith("was checked in full: zone0.ram changed since it was made, and it is made again.")
     assert not (root / "checkpoints" / name).exists()
 
 

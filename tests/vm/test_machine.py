@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline, wait
-from memqos.errors import DeadlineError, MachineError, TargetError, UsageError
+from memqos.errors import AbortedError, DeadlineError, MachineError, TargetError, UsageError
 from memqos.target.attended import attended
 from memqos.target.contract import check_target_contract
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.machine import MachineState
-from tests.vm.machines import output, soon, start
+from tests.vm.machines import Notes, output, soon, start
 
 pytestmark = pytest.mark.vm
 
@@ -163,9 +163,32 @@ def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path
     monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
     with start(tmp_path / "log", checkpoint=False) as machine:
         assert output(machine, "true") == ""
-        assert machine.provenance["crash_of_qemu_before_boot"].startswith("QEMU ended with status -6")
+        assert machine.provenance["aborted_boot"].startswith("QEMU ended with status -6")
     assert mark.exists()
-    assert (tmp_path / "log/qemu-crash.log").exists()
+    assert (tmp_path / "log/aborted-qemu.log").exists()
+
+
+def test_a_boot_that_stands_still_for_a_lost_timer_is_begun_once_more(tmp_path, monkeypatch):
+    """A QEMU whose guest never begins; that its kernel waits for a timer is written to the console for it."""
+    program, serial, starts = tmp_path / "qemu-system-x86_64", tmp_path / "log/serial.log", tmp_path / "starts"
+    found = find_qemu()
+    words = "[   21.0] rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies! g-1139 f0x0\\n"
+    program.write_text(
+        f'#!/bin/bash\ncase "$*" in *virtio-blk*) echo >>{starts}; (sleep 3; printf "{words}{words}" >{serial}) & '
+        f'exec {found.program} -S "$@";; esac\nexec {found.program} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+    notes = Notes()
+    with (
+        pytest.raises(AbortedError, match="lost a timer of one of the guest's processors"),
+        start(tmp_path / "log", checkpoint=False, progress=notes),
+    ):
+        pytest.fail("there is a machine")
+    assert len(starts.read_text().splitlines()) == 2
+    [told] = [note for note in notes.notes if "begun once more" in note]
+    assert "lost a timer" in told
+    assert "timer wakeup" in (tmp_path / "log/aborted-serial.log").read_text()
 
 
 @pytest.mark.parametrize("how", ["killed", "panicked", "stopped"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from memqos.clock import Deadline, wait
 from memqos.target.base import Target
 from memqos.target.ssh import CONTROL, open_ssh
-from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.machine import BOOTING, Machine
 from memqos.vm.qemu.run import Run
 from memqos.vm.qemu.spec import MachineSpec
 
@@ -66,13 +66,13 @@ def connected(machine: Machine, run: Run, *, identity: Path, known_hosts: Path, 
 def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
     """Wait until the guest's sshd listens; while it boots, connecting would only fail."""
     port = machine.ssh_port()
-    with machine.failing("it was booting"):
+    with machine.failing(BOOTING):
         wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
 
 
 def sshd_answers(machine: Machine, port: int) -> bool:
-    """Whether the guest's sshd greets on its forwarded port; raises if the machine died."""
-    machine.check_alive("it was booting")
+    """Whether the guest's sshd greets on its forwarded port; raises if the machine died or stands still."""
+    machine.check_booting()
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=BANNER_SECONDS) as connection:
             return connection.recv(4) == b"SSH-"

@@ -20,6 +20,15 @@ DISASTERS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What to look for, worst first, and the sentence it becomes."""
 
+LOST_TIMER = re.compile(r"rcu: \S+ kthread timer wakeup didn't happen for \d+ jiffies")
+"""What the kernel's watch over RCU says when a timer that it set did not fire (kernel/rcu/tree_stall.h)."""
+
+LOST_AFTER = 2
+"""How often it says so before the timer counts as lost.
+
+Once a guest may say it that the host kept from running for 21 s: when it looks again, it has run for some 63 s more, in
+which the timer could fire."""
+
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?!]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].|.)")
 """Terminal control: colours, titles and cursor movements, which systemd writes to any console."""
 
@@ -59,3 +68,7 @@ class Console:
     def disaster(self) -> str | None:
         """The worst thing that the console tells of, or None."""
         return find_disaster(self.lines())
+
+    def tells_of_a_lost_timer(self) -> bool:
+        """Whether a processor of the guest waits for a timer that will not fire, so that its boot stands still."""
+        return sum(LOST_TIMER.search(line) is not None for line in self.lines()) >= LOST_AFTER

@@ -28,9 +28,11 @@ __all__ = ["QEMU_LOG", "ROOT_OVERLAY", "Ingredients", "launch", "make_overlay", 
 
 ROOT_OVERLAY = "root.qcow2"
 
-QEMU_LOG = "qemu.log"
-CRASH_LOG = "qemu-crash.log"
-"""What QEMU said, in the folder of logs: while it ran, and when it crashed before that."""
+SERIAL_LOG, QEMU_LOG = "serial.log", "qemu.log"
+"""What the guest and QEMU said, in the folder of logs."""
+
+ABORTED = "aborted-"
+"""Before their names: what they said of a boot that QEMU spoilt, before the one that gave the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +81,9 @@ def launch(
     saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
     then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
 
-    A QEMU that crashes before Linux says a word is started once more: its emulation sometimes trips over an assertion
-    of its own while the firmware maps devices. That is told, noted in the machine's provenance, and what QEMU said
-    stays in the folder of logs.
+    A boot that QEMU spoils is begun once more: its emulation sometimes trips over an assertion of its own while the
+    firmware maps devices, and once it lost a processor's timer, for which the kernel then waits for good. That is told,
+    noted in the machine's provenance, and what was said stays in the folder of logs.
 
     Raises MachineError if it does not come up, with the console's tail.
     """
@@ -90,12 +92,14 @@ def launch(
             machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
         except AbortedError as error:
             said = error.what.splitlines()[0]
-            progress.note(f"QEMU crashed before Linux said a word, and is started once more: {said}")
-            (ingredients.log_dir / QEMU_LOG).rename(ingredients.log_dir / CRASH_LOG)
+            progress.note(f"QEMU spoilt a boot, which is begun once more: {said}")
+            for name in (SERIAL_LOG, QEMU_LOG):
+                with contextlib.suppress(FileNotFoundError):
+                    (ingredients.log_dir / name).rename(ingredients.log_dir / f"{ABORTED}{name}")
             for path in saving.iterdir() if saving is not None else ():
                 path.unlink()
             machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
-            machine.note({"crash_of_qemu_before_boot": said})
+            machine.note({"aborted_boot": said})
         yield machine
 
 
@@ -136,7 +140,7 @@ def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineS
         disk=ingredients.disk if through else disks / ROOT_OVERLAY,
         disk_format=DiskFormat.RAW if through else DiskFormat.QCOW2,
         swap_disks=tuple(disks / f"swap{number}.img" for number in range(len(ingredients.topology.swap))),
-        serial_log=ingredients.log_dir / "serial.log",
+        serial_log=ingredients.log_dir / SERIAL_LOG,
         qmp_socket=sockets / "qmp.sock",
     )
 

@@ -38,6 +38,20 @@ def test_a_panic_comes_before_the_bug_that_led_to_it():
     assert find_disaster(lines) == "the guest's kernel panicked: Fatal exception"
 
 
+WAITS = "[   21.0] rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies! g-1139 f0x0 ->state=0x402\n"
+STARVES = "[   21.0] rcu: rcu_preempt kthread starved for 5252 jiffies! g-1139 f0x0 ->state=0x402 ->cpu=1\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "lost"),
+    [("", False), (WAITS, False), (WAITS + "[   21.1] Linux goes on\n" + WAITS, True), (3 * STARVES, False)],
+    ids=["quiet", "said once", "said again", "a busy processor"],
+)
+def test_a_timer_is_lost_when_the_kernel_waits_for_it_again(said, lost, tmp_path):
+    (tmp_path / "serial.log").write_text(said)
+    assert Console(path=tmp_path / "serial.log").tells_of_a_lost_timer() is lost
+
+
 def test_tail_is_the_end(tmp_path):
     log = tmp_path / "serial.log"
     log.write_bytes(b"one\ntwo\nthree\n")

@@ -17,7 +17,7 @@ def listening():
 
 
 def alive():
-    return SimpleNamespace(check_alive=lambda _: None)
+    return SimpleNamespace(check_booting=lambda: None)
 
 
 @pytest.mark.parametrize(("said", "answer"), [(b"SSH-2.0-OpenSSH_10.0\r\n", True), (b"", False), (b"220 x", False)])

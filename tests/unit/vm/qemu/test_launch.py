@@ -1,4 +1,4 @@
-"""A launch whose QEMU is a script: one that crashes before Linux says a word is started once more."""
+"""A launch whose QEMU is a script: a boot that it spoils is begun once more."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -76,8 +76,8 @@ def test_a_crash_before_the_first_word_is_told_and_the_machine_started_once_more
     assert type(error) is MachineError
     assert "QEMU ended with status 1 and said: no such disk" in error.what
     assert len(notes.told) == 1
-    assert "is started once more: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.told[0]
-    assert (tmp_path / "log/qemu-crash.log").read_text() == "physmem.c: Assertion failed.\n"
+    assert "is begun once more: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.told[0]
+    assert (tmp_path / "log/aborted-qemu.log").read_text() == "physmem.c: Assertion failed.\n"
 
 
 def test_what_the_crash_left_of_a_checkpoint_is_gone_when_it_starts_again(launching, tmp_path):
