@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
+from memqos.errors import AbortedError
 from memqos.target.base import Target
 from memqos.target.ssh import CONTROL, open_ssh
-from memqos.vm.qemu.machine import BOOTING, Machine
+from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run
 from memqos.vm.qemu.spec import MachineSpec
 
@@ -22,6 +23,9 @@ HOST_ALIAS = "memqos"
 """The guest's name in ssh's configuration and in known_hosts."""
 
 SSH_CONFIG = "ssh_config"
+
+BOOTING = "it was booting"
+"""What is being done until the guest's sshd answers, as errors say it."""
 
 BANNER_EVERY = 0.25
 BANNER_SECONDS = 30
@@ -71,8 +75,13 @@ def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
 
 
 def sshd_answers(machine: Machine, port: int) -> bool:
-    """Whether the guest's sshd greets on its forwarded port; raises if the machine died or stands still."""
-    machine.check_booting()
+    """Whether the guest's sshd greets on its forwarded port.
+
+    Raises MachineError if the machine died, and AbortedError if its boot will never end, since a timer was lost.
+    """
+    machine.check_alive(BOOTING)
+    if machine.console.tells_of_a_lost_timer():
+        raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=BANNER_SECONDS) as connection:
             return connection.recv(4) == b"SSH-"

@@ -33,13 +33,10 @@ from memqos.vm.qemu.qmp import Qmp
 from memqos.vm.qemu.spec import MachineSpec
 from memqos.vm.qemu.state import USABLE, MachineState, wrong_state
 
-__all__ = ["BOOTING", "START_SECONDS", "Machine", "MachineState"]
+__all__ = ["START_SECONDS", "Machine", "MachineState"]
 
 START_SECONDS = 20
 """How long QEMU may take from its start to its first word over QMP."""
-
-BOOTING = "it was booting"
-"""What is being done until the guest's sshd answers, as errors say it."""
 
 
 class Machine:
@@ -227,12 +224,6 @@ class Machine:
         if not self._stopping and (cause := self._cause_of_death()):
             raise self._break(MachineError(f"{cause} while {doing}."))
 
-    def check_booting(self) -> None:
-        """Raise MachineError if the machine is dead, and AbortedError if its boot will never end: a timer was lost."""
-        self.check_alive(BOOTING)
-        if self.console.tells_of_a_lost_timer():
-            raise self._break(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
-
     def diagnose(self, doing: str, *, lost: bool) -> MachineError | None:
         """Why something failed on the guest; None if the machine looks well, which it does not without a connection.
 
@@ -278,8 +269,7 @@ class Machine:
         shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console said nothing."
         # A clone's console begins with the words of the machine that it is of: it is never silent.
         is_unborn = self.state is MachineState.BOOTING and not tail
-        is_aborted = isinstance(error, AbortedError) or (is_unborn and has_crashed(self._exit_status()))
-        kind = AbortedError if is_aborted else MachineError
+        kind = AbortedError if is_unborn and has_crashed(self._exit_status()) else type(error)
         self._failure = kind(
             error.what + shown,
             where=error.where or self.spec.name,

@@ -3,11 +3,13 @@
 import socket
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from memqos.vm.qemu.connection import sshd_answers
+from memqos.vm.qemu.console import Console
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def listening():
 
 
 def alive():
-    return SimpleNamespace(check_booting=lambda: None)
+    return SimpleNamespace(check_alive=lambda _: None, console=Console(path=Path("/nothing/there")))
 
 
 @pytest.mark.parametrize(("said", "answer"), [(b"SSH-2.0-OpenSSH_10.0\r\n", True), (b"", False), (b"220 x", False)])
