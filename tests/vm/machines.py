@@ -15,23 +15,6 @@ from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine
 
 
-class Notes:
-    """Progress that is kept."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-        self.notes: list[str] = []
-
-    def start(self, name: str) -> None:
-        self.steps.append(name)
-
-    def done(self, name: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 def soon() -> Deadline:
     """Long enough for anything that a machine is asked, also on a busy host."""
     return Deadline.after(60)

@@ -21,7 +21,8 @@ from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, sea
 from memqos.vm.kept import end_kept, keep, list_kept
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments
-from tests.vm.machines import Notes, output, soon, start
+from tests.progress import Notes
+from tests.vm.machines import output, soon, start
 
 pytestmark = pytest.mark.vm
 

@@ -19,7 +19,8 @@ from memqos.target.attended import attended
 from memqos.target.contract import check_target_contract
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.machine import MachineState
-from tests.vm.machines import Notes, output, soon, start
+from tests.progress import Notes
+from tests.vm.machines import output, soon, start
 
 pytestmark = pytest.mark.vm
 

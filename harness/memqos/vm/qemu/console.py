@@ -27,7 +27,8 @@ LOST_AFTER = 2
 """How often it says so before the timer counts as lost.
 
 Once a guest may say it that the host kept from running for 21 s: when it looks again, it has run for some 63 s more, in
-which the timer could fire."""
+which the timer could fire.
+"""
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?!]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].|.)")
 """Terminal control: colours, titles and cursor movements, which systemd writes to any console."""

@@ -12,6 +12,7 @@ from memqos.vm.cache.store import Cache
 from memqos.vm.image.checking import recheck_image
 from memqos.vm.image.derived import derived_name
 from memqos.vm.options import Brought
+from tests.progress import Notes
 
 MIB = 1 << 20
 
@@ -50,16 +51,6 @@ def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
     assert sizes == {"disk.img": 8, "vmlinuz": 7, "initrd.img": 10, "known_hosts": 11}
     assert manifest["sha256"]["vmlinuz"] == hashlib.sha256(b"vmlinuz").hexdigest()
     assert set(manifest["sha256"]) == {"disk.img", "vmlinuz", "initrd.img"}
-
-
-class Notes:
-    """A Progress that keeps what it is told."""
-
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 @pytest.fixture

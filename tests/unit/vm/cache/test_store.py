@@ -11,19 +11,18 @@ from memqos.errors import EnvironmentNotAbleError, NoSpaceError
 from memqos.vm.cache.entry import MANIFEST, list_images, load_image, seal_image
 from memqos.vm.cache.store import LOCK_NAME, Cache, default_cache, locked_folder, need_space, remove_entry, sweep
 from memqos.vm.host.progress import SILENT
+from tests.progress import Notes
 
 
-class Notes:
+class Waiting(Notes):
+    """Progress that says when there is the first note."""
+
     def __init__(self):
-        self.texts = []
+        super().__init__()
         self.told = threading.Event()
 
-    def start(self, name): ...
-
-    def done(self, name): ...
-
     def note(self, text):
-        self.texts.append(text)
+        super().note(text)
         self.told.set()
 
 
@@ -54,7 +53,7 @@ def test_a_full_disk_is_told_in_numbers(tmp_path):
 
 
 def test_the_second_process_is_told_that_it_waits(tmp_path):
-    cache, notes, entered = Cache(root=tmp_path), Notes(), threading.Event()
+    cache, notes, entered = Cache(root=tmp_path), Waiting(), threading.Event()
 
     def second():
         with cache.lock("image-x", progress=notes, waiting="waiting for another process that builds"):
@@ -67,7 +66,7 @@ def test_the_second_process_is_told_that_it_waits(tmp_path):
         assert not entered.is_set()
     thread.join(10)
     assert entered.is_set()
-    assert notes.texts == ["waiting for another process that builds"]
+    assert notes.notes == ["waiting for another process that builds"]
 
 
 def test_a_locked_folder_is_private_and_goes_with_its_context(tmp_path):

@@ -16,6 +16,7 @@ from memqos.vm.checkpoint.making import Making
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.launch import Ingredients
 from memqos.vm.qemu.spec import Accelerator
+from tests.progress import Notes
 
 MIB = 1 << 20
 TOPOLOGY = Topology(
@@ -109,14 +110,6 @@ def test_the_guest_code_of_memqos_counts(making, monkeypatch):
     before = making.name
     monkeypatch.setattr("memqos.vm.checkpoint.making.WARM", "true")
     assert making.name != before
-
-
-class Notes:
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 class Checkpoint:

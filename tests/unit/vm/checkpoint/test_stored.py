@@ -16,6 +16,7 @@ from memqos.vm.checkpoint.stored import (
     prune_checkpoints,
     seal_checkpoint,
 )
+from tests.progress import Notes
 
 MIB = 1 << 20
 IMAGES = frozenset({"trixie-0"})
@@ -202,11 +203,3 @@ def test_a_checkpoint_that_was_made_again_meanwhile_is_left_alone(make, cache):
     make("a", image="trixie-1")
     assert not recheck_checkpoint(checkpoint, cache, progress=Notes())
     assert load_checkpoint(folder).image == "trixie-1"
-
-
-class Notes:
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)

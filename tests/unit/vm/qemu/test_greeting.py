@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from memqos.errors import AbortedError
 from memqos.vm.qemu.connection import sshd_answers
 from memqos.vm.qemu.console import Console
+from tests.unit.vm.qemu.test_console import WAITS
 
 
 @pytest.fixture
@@ -18,8 +20,8 @@ def listening():
         yield server
 
 
-def alive():
-    return SimpleNamespace(check_alive=lambda _: None, console=Console(path=Path("/nothing/there")))
+def alive(console=Path("/nothing/there")):
+    return SimpleNamespace(check_alive=lambda _: None, console=Console(path=console), fail=lambda error: error)
 
 
 @pytest.mark.parametrize(("said", "answer"), [(b"SSH-2.0-OpenSSH_10.0\r\n", True), (b"", False), (b"220 x", False)])
@@ -44,3 +46,9 @@ def test_a_port_that_nobody_listens_on_is_no_answer(listening):
     port = listening.getsockname()[1]
     listening.close()
     assert sshd_answers(alive(), port) is False
+
+
+def test_a_boot_that_stands_still_is_not_waited_for(listening, tmp_path):
+    (tmp_path / "serial.log").write_text(2 * WAITS)
+    with pytest.raises(AbortedError, match="lost a timer of one of the guest's processors while it was booting"):
+        sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1])

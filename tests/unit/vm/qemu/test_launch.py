@@ -12,22 +12,9 @@ from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.spec import Accelerator
 from tests.golden.qemu.test_qemu_arguments import TWO_ZONES
+from tests.progress import Notes
 
 CRASH = "echo 'physmem.c: Assertion failed.' >&2; kill -ABRT $$"
-
-
-class Notes:
-    def __init__(self):
-        self.told = []
-
-    def start(self, name):
-        pass
-
-    def done(self, name):
-        pass
-
-    def note(self, text):
-        self.told.append(text)
 
 
 @pytest.fixture
@@ -75,8 +62,8 @@ def test_a_crash_before_the_first_word_is_told_and_the_machine_started_once_more
     assert starts == 2
     assert type(error) is MachineError
     assert "QEMU ended with status 1 and said: no such disk" in error.what
-    assert len(notes.told) == 1
-    assert "is begun once more: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.told[0]
+    assert len(notes.notes) == 1
+    assert "is begun once more: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.notes[0]
     assert (tmp_path / "log/aborted-qemu.log").read_text() == "physmem.c: Assertion failed.\n"
 
 
@@ -89,7 +76,7 @@ def test_what_the_crash_left_of_a_checkpoint_is_gone_when_it_starts_again(launch
 
 def test_a_second_crash_is_the_machines_failure(launching, notes):
     error, starts = launching(CRASH, CRASH)
-    assert (type(error), starts, len(notes.told)) == (AbortedError, 2, 1)
+    assert (type(error), starts, len(notes.notes)) == (AbortedError, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +84,4 @@ def test_a_second_crash_is_the_machines_failure(launching, notes):
 )
 def test_any_other_end_is_the_machines_failure_at_once(first, launching, notes, tmp_path):
     error, starts = launching(first.format(log=tmp_path / "log"), "exit 1")
-    assert (type(error), starts, notes.told) == (MachineError, 1, [])
+    assert (type(error), starts, notes.notes) == (MachineError, 1, [])
