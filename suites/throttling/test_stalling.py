@@ -25,12 +25,13 @@ together no faster than the model lets so many tasks grow (`memqos.engine.cgroup
 bound: what one was charged ahead another one on its CPU may use. How much faster than one thread they are is not
 claimed: what is charged ahead is given back where others run on the CPU meanwhile.
 
-A second program's own clock tells how long it took, so what the runtime needs to start it does not count. The least
-is the model's word (least_wait): a program pays for each batch of 64 pages with a sleep, but for those that another one
-has paid for. How long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page.
-The runtime's own program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12
-with runc 1.3, which may be too much. Where something is killed for that, nothing is said. The second program is given
-up after five seconds.
+A second program tells itself how long it slept: of the time since it runs, what it neither ran nor waited for a CPU. So
+what the runtime needs to start it does not count, and a slow host makes no sleep. The least is the model's word
+(least_wait): a program pays for each batch of 64 pages with a sleep, but for those that another one has paid for. How
+long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page. The runtime's own
+program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12 with runc 1.3,
+which may be too much. Where something is killed for that, nothing is said. The second program is given up after five
+seconds.
 """
 
 import pytest
@@ -162,7 +163,7 @@ def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evid
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/entering-is-slow")
 def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
-    """It wants no more than 4 MiB, and sleeps for them."""
+    """It wants no more than 4 MiB, and sleeps for them, as the same program beside it does not."""
     course, entry, undisturbed = side_by_side["entered"]
 
     qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())

@@ -66,7 +66,11 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch or a read."""
+    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch or a read.
+
+    slept_ms: of ms, how long the program's first thread neither ran nor waited for a CPU; None of what allocates
+    nothing, and where the kernel does not count it (/proc/PID/schedstat, run_delay).
+    """
 
     ms: float
     command: int
@@ -75,6 +79,7 @@ class Done:
     bytes: int = 0
     wrong_pages: int = 0
     max_us: float = 0.0
+    slept_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +126,7 @@ _KINDS: Mapping[str, type[ReportLine]] = {
 _TYPES: Mapping[str, type[object] | tuple[type[object], ...]] = {
     "ms": (int, float),
     "max_us": (int, float),
+    "slept_ms": (int, float),
     "verb": str,
     "what": str,
     "error": str,

@@ -243,3 +243,31 @@ def test_it_goes_on_when_nobody_reads_its_report(memload: Path) -> None:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(10) == 9
+
+
+def test_what_a_program_slept_is_told_apart_from_what_it_ran(memload: Path) -> None:
+    """A second of pauses between two steps, and then 3 MiB as fast as it goes."""
+    _, lines = do(memload, Anon(size=2 * MI, rate=1 * MI), Anon(size=3 * MI))
+    paced, quick = [line for line in lines if isinstance(line, Done)]
+
+    assert paced.slept_ms is not None
+    assert quick.slept_ms is not None
+    assert 800 <= paced.slept_ms <= paced.ms
+    assert quick.slept_ms - paced.slept_ms < 400
+
+
+def test_who_waits_for_a_cpu_does_not_sleep(memload: Path) -> None:
+    """Three others want the one CPU that it may use."""
+    one_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
+    others = [subprocess.Popen([*one_cpu, "sh", "-c", "while :; do :; done"]) for _ in range(3)]
+    try:
+        words = arguments([Anon(size=64 * MI)])
+        ran = subprocess.run([*one_cpu, memload, *words], capture_output=True, text=True, timeout=60, check=True)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    [done] = [line for line in parse_report(ran.stdout, source="memload") if isinstance(line, Done)]
+
+    assert done.slept_ms is not None
+    assert done.slept_ms < done.ms / 4

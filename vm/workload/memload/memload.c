@@ -29,7 +29,8 @@
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
  * (bytes so far, of, max_us: the longest wait for one page or write in this step, thread: which of several); done;
  * error (what, errno; the command had no further effect, what it had allocated stays held); held (report); exit.
- * bytes is what is allocated, touched or freed so far by the command.
+ * bytes is what is allocated, touched or freed so far by the command. What is allocated comes with slept_ms, where the
+ * kernel counts it: of "ms", how long the first thread neither ran nor waited for a CPU, its pauses for a rate included.
  *
  * A command in the arguments that does not parse ends memload with code 2 before anything runs. TERM and INT end it at
  * once with 128 + signal, also as process 1 of a container. The end of the commands ends it with 0.

@@ -77,6 +77,8 @@ static void close_region(struct region *region)
 int allocate(const struct command *command)
 {
 	struct region *region = &regions[region_count];
+	char asleep[48] = "";
+	double slept;
 
 	if (region_count == MAX_REGIONS)
 		return failed("too many regions", 0);
@@ -90,8 +92,11 @@ int allocate(const struct command *command)
 	region->repeat = command->repeat;
 	if (grow(region, command))
 		return -1;
-	say("done", "\"command\":%lu,\"verb\":\"%s\",\"id\":%d,\"bytes\":%llu", command_number,
-	    verb_name(command->verb), region->id,	    (unsigned long long)region->bytes);
+	slept = slept_ms();
+	if (slept >= 0)
+		snprintf(asleep, sizeof asleep, ",\"slept_ms\":%.3f", slept);
+	say("done", "\"command\":%lu,\"verb\":\"%s\",\"id\":%d,\"bytes\":%llu%s", command_number,
+	    verb_name(command->verb), region->id, (unsigned long long)region->bytes, asleep);
 	return 0;
 }
 

@@ -12,11 +12,40 @@
 unsigned long command_number;
 
 static struct timespec started;
+static double started_awake;
 static int report_fd = -1;
+
+/* Seconds that this thread ran or waited for a CPU, or below 0. A kernel that counts no waits has 0 turns. */
+static double awake(void)
+{
+	unsigned long long waited = 0, turns = 0;
+	struct timespec ran;
+	FILE *schedstat = fopen("/proc/thread-self/schedstat", "re");
+
+	if (schedstat) {
+		if (fscanf(schedstat, "%*u %llu %llu", &waited, &turns) != 2)
+			turns = 0;
+		fclose(schedstat);
+	}
+	if (!turns || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran))
+		return -1;
+	return (double)ran.tv_sec + ((double)ran.tv_nsec + (double)waited) / 1e9;
+}
 
 void report_from_now(void)
 {
+	started_awake = awake();
 	clock_gettime(CLOCK_MONOTONIC, &started);
+}
+
+double slept_ms(void)
+{
+	double elapsed = elapsed_since(&started), now_awake = awake(), slept;
+
+	if (started_awake < 0 || now_awake < 0)
+		return -1;
+	slept = (elapsed - (now_awake - started_awake)) * 1e3;
+	return slept > 0 ? slept : 0;
 }
 
 int report_to(const char *path)

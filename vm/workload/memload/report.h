@@ -10,6 +10,12 @@ extern unsigned long command_number;
 /* Start the clock of all lines. */
 void report_from_now(void);
 
+/*
+ * Milliseconds since then in which the calling thread slept: it neither ran nor waited for a CPU. Below 0 if the kernel
+ * does not tell how long it waited for one. For the thread that started the clock.
+ */
+double slept_ms(void);
+
 /* Append every line to this file too: 0, or -1 with errno. */
 int report_to(const char *path);
 

@@ -17,7 +17,18 @@ from memqos.engine.cgroup.throttle import (
 from memqos.model.knob import Bytes
 from memqos.node.behaviour.conditions import Sample
 
-__all__ = ["ENTRY", "ENTRY_SECONDS", "Entering", "Stretch", "furthest", "looks_at", "modelled_wait", "slowed"]
+__all__ = [
+    "ENTRY",
+    "ENTRY_SECONDS",
+    "Entering",
+    "Stretch",
+    "furthest",
+    "looks_at",
+    "modelled_wait",
+    "shown",
+    "slowed",
+    "unseen",
+]
 
 Used = tuple[float, int]
 """Seconds of the machine's clock, and memory.current in bytes then."""
@@ -40,15 +51,17 @@ ENTRY_SECONDS = 5.0
 class Entering:
     """A second program in a container, from its own start to its end.
 
-    size: bytes that it took. seconds: by its own clock; of one that was not done, how long it had been waited for.
-    is_late: it was given up; one that is neither done nor late has ended for another reason. usage: of the container
-    when it was asked for.
+    size: bytes that it took. seconds: how long that took, by its own clock; of one that was not done, how long it had
+    been waited for. slept: of these, how long it neither ran nor waited for a CPU; None of one that was not done, and
+    where the kernel does not tell. is_late: it was given up; one that is neither done nor late has ended for another
+    reason. usage: of the container when it was asked for.
     """
 
     size: int
     seconds: float
     is_done: bool
     usage: int
+    slept: float | None = None
     is_late: bool = False
 
 
@@ -95,6 +108,33 @@ def modelled_wait(high: int, entry: Entering) -> float:
     """Seconds that a second program sleeps at least, whatever the kernel's ticks."""
     over = Over(usage=entry.usage, high=Bytes(high))
     return min(float(least_wait(over, entry.size, hz=hz)) for hz in _HERTZ)
+
+
+def shown(entry: Entering) -> str:
+    """How long it slept, of how long it took; or that it was given up."""
+    if not entry.is_done:
+        return f"was not done after {entry.seconds:.1f} s"
+    return f"slept {_asleep(entry)} of {entry.seconds:.3f} s"
+
+
+def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:
+    """Why it cannot be told whether it slept `least` seconds for its memory; "" if it can.
+
+    undisturbed: the same program where nothing is above memory.high.
+    """
+    if not (entry.is_done or entry.is_late):
+        return f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
+    if not undisturbed.is_done:
+        return f"the same program {shown(undisturbed)} where nothing is above memory.high"
+    if undisturbed.slept is None or (entry.is_done and entry.slept is None):
+        return "this kernel does not tell how long a program waited for a CPU (/proc/PID/schedstat)"
+    if undisturbed.slept >= least:
+        return f"the same program {shown(undisturbed)} where nothing is above memory.high, no less than {least:.3f} s"
+    return ""
+
+
+def _asleep(entry: Entering) -> str:
+    return "?" if entry.slept is None else f"{entry.slept:.3f} s"
 
 
 def _above(high: int) -> int:

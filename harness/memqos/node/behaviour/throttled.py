@@ -15,7 +15,9 @@ from memqos.node.behaviour.growth import (
     furthest,
     looks_at,
     modelled_wait,
+    shown,
     slowed,
+    unseen,
 )
 from memqos.node.behaviour.judged import Judged
 from memqos.node.behaviour.threads import THREAD_US, waits_of
@@ -57,26 +59,22 @@ class Throttled(Judged):
         return self._finding("memory.pressure", expected, shown, holds, key="threads", why_not=why)
 
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
-        """A second program waited at least as long as the model says, and a container below memory.high kept none so.
+        """A second program slept at least as long as the model says, and a container below memory.high kept none so.
 
-        Not observable where that one was as slow, the model has it sleep for nothing, or something was killed.
+        Not observable where that one slept as long, the model has it sleep for nothing, something was killed, or the
+        kernel does not tell how long a program waited for a CPU.
         """
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
             return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
         least = min(modelled_wait(high, entry), ENTRY_SECONDS)  # nobody waits for it any longer
-        why = "" if least else f"of {entry.usage} bytes in use none costs sleep with a memory.high of {high}"
-        if least and not (undisturbed.is_done and undisturbed.seconds < least):
-            took = f"took {undisturbed.seconds:.3f} s where nothing is above memory.high"
-            why = f"the same program {took}, and has to wait no more than {least:.3f} s where something is"
-        if not (entry.is_done or entry.is_late):
-            why = f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
+        why = unseen(entry, undisturbed, least) if least else f"nothing sleeps at {entry.usage} of {high} bytes"
         if any(one.counter("memory.events", "oom_kill") for one in self.samples):
             why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
-        took = f"{entry.seconds:.1f} s" if entry.is_done else f"not done after {entry.seconds:.1f} s"
-        observed = f"{took}, beside {undisturbed.seconds:.3f} s undisturbed"
-        expected = f"at least {least:.1f} s for {entry.size} bytes"
-        return self._finding("memory.pressure", expected, observed, entry.seconds >= least, key="entry", why_not=why)
+        slept = entry.seconds if entry.is_late else entry.slept or 0.0
+        observed = f"{shown(entry)}, beside one that {shown(undisturbed)} undisturbed"
+        expected = f"at least {least:.3f} s asleep for {entry.size} bytes"
+        return self._finding("memory.pressure", expected, observed, slept >= least, key="entry", why_not=why)
 
     def pod_grows_as_delayed(self) -> Finding:
         """The same of its pod and the pod's own memory.high, below which the programs of all its containers sleep."""

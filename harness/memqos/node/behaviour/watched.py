@@ -169,9 +169,13 @@ class WatchedContainer(Sampled):
             is_late = True
         except RuntimeCallError:
             pass
-        took = [line.ms for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
-        waited = took[-1] / 1000 if took else ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
-        return Entering(size=ENTRY, seconds=waited, is_done=bool(took), usage=usage, is_late=is_late)
+        lines = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
+        if not lines:
+            waited = ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
+            return Entering(size=ENTRY, seconds=waited, is_done=False, usage=usage, is_late=is_late)
+        took, slept = lines[-1].ms / 1000, lines[-1].slept_ms
+        slept = None if slept is None else slept / 1000
+        return Entering(size=ENTRY, seconds=took, is_done=True, usage=usage, slept=slept)
 
     def take_a_third(self, *, beside: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
