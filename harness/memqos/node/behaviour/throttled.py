@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.growth import (
-    ENTRY_SECONDS,
-    Entering,
-    Used,
-    furthest,
-    looks_at,
-    modelled_wait,
-    shown,
-    slowed,
-    unseen,
-)
+from memqos.node.behaviour.entering import ENTRY_SECONDS, Entering, modelled_wait, unseen
+from memqos.node.behaviour.growth import Used, furthest, looks_at, slowed
 from memqos.node.behaviour.judged import Judged
 from memqos.node.behaviour.threads import THREAD_US, waits_of
 
@@ -72,7 +63,7 @@ class Throttled(Judged):
         if any(one.counter("memory.events", "oom_kill") for one in self.samples):
             why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
         slept = entry.seconds if entry.is_late else entry.slept or 0.0
-        observed = f"{shown(entry)}, beside one that {shown(undisturbed)} undisturbed"
+        observed = f"{entry}, beside one that {undisturbed} undisturbed"
         expected = f"at least {least:.3f} s asleep for {entry.size} bytes"
         return self._finding("memory.pressure", expected, observed, slept >= least, key="entry", why_not=why)
 

@@ -18,7 +18,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.behaviour.combining import Combined
 from memqos.node.behaviour.conditions import Condition, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.growth import ENTRY, ENTRY_SECONDS, Entering
+from memqos.node.behaviour.entering import ENTRY, ENTRY_SECONDS, Entering
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.sampled import Sampled
 from memqos.node.pods.binding import bound_container, limited_container
