@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import wait
 from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
@@ -17,7 +18,7 @@ from memqos.runtime.base import ContainerSpec, Runtime, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.oci import OciRuntime
 from memqos.target.base import Target
-from memqos.workload.command import Hold, arguments
+from memqos.workload.command import File, Hold, arguments
 from tests.vm.runtimes import IMAGE, MI, runtime_of, soon
 
 Opens = Callable[[str, CgroupDriver], AbstractContextManager[Runtime]]
@@ -72,6 +73,51 @@ def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: 
             )
 
     check_runtime_contract(case)
+
+
+def mount_namespaces(target: Target) -> list[str]:
+    """All of the machine, by the processes that are in one."""
+    return target.run(["sh", "-c", "readlink /proc/[0-9]*/ns/mnt | sort -u"], deadline=soon()).text.split()
+
+
+@pytest.mark.parametrize("name", ["oci:runc", "oci:crun"])
+def test_the_mounts_of_a_bundle_are_seen_by_nobody_else_and_go_with_it(
+    target: Target, tree: CgroupTree, opens: Opens, name: str
+) -> None:
+    """systemd has no unit for them, and what a container writes is on the disk while it lives."""
+    parent = CgroupPath.parse("/contract.slice")
+    tree.make([parent], deadline=soon())
+    sandbox = SandboxSpec(
+        name="mounts", namespace="default", uid="1", cgroup_parent=str(parent), log_directory="/var/log/pods/mounts"
+    )
+    spec = ContainerSpec(name="a", image=IMAGE, args=arguments([File(path="/written", size=MI), Hold()]))
+    before = mount_namespaces(target)
+    with opens(name, CgroupDriver.SYSTEMD) as runtime:
+        handle = runtime.run_sandbox(sandbox, deadline=soon())
+        container = runtime.create(handle, spec, deadline=soon())
+        runtime.start(container, deadline=soon())
+        written = f"/var/lib/memqos/bundles/{name.removeprefix('oci:')}/{handle.id}/{container.id}/upper/written"
+        wait(
+            "the container has written its file",
+            lambda: target.read(written, deadline=soon()) or b"",
+            until=lambda data: len(data) == MI,
+            deadline=soon(),
+        )
+        meanwhile = mount_namespaces(target)
+        mounts = target.read("/proc/1/mountinfo", deadline=soon())
+        runtime.stop(container, grace=0, deadline=soon())
+        runtime.remove(container, deadline=soon())
+        runtime.remove_sandbox(handle, deadline=soon())
+
+    assert mounts is not None
+    assert b" overlay " not in mounts
+    assert len(meanwhile) == len(before) + 2
+    wait(
+        "its mounts are gone",
+        lambda: mount_namespaces(target),
+        until=lambda now: now == before,
+        deadline=soon(),
+    )
 
 
 def test_the_image_is_in_the_runtimes_store(socket: Path) -> None:

@@ -60,6 +60,12 @@ test ! -s conmon.out || cat conmon.out >&2
 What the shell does itself starts no program, of which each takes hundredths of a second under emulation.
 """
 
+_OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
+"""Before a command whose mounts nobody else sees; they are gone with the last process of it, here with conmon.
+
+systemd keeps a unit for each mount that it sees, which takes it longer than to mount it takes the kernel.
+"""
+
 # A runtime that is asked while a container ends may find half of it gone: what conmon says a moment later holds then.
 _SEE = """\
 bundle=$1 id=$2; shift 2
@@ -110,7 +116,6 @@ for bundle in "$sandbox"/$which; do
     id=${bundle##*/}
     "$@" delete --force "$id" || status=$?
     { IFS= read -r pid < "$bundle/events.pid" && kill "$pid"; } 2>/dev/null
-    umount "$bundle/rootfs" 2>/dev/null
     rm -rf "$bundle" "SOCKETS/$id"
 done
 test "$which" != "*" || test ! -d "$sandbox" || rmdir "$sandbox"
@@ -201,6 +206,7 @@ def making(places: BundleFolders, *, sandbox: str, container: str, program: str,
     """The command that makes a container; config.json is its standard input."""
     bundle = places.bundle(sandbox, container)
     return [
+        *_OWN_MOUNTS,
         *(
             "sh",
             "-c",
