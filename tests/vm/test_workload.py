@@ -149,8 +149,8 @@ def test_a_container_over_its_limit_is_oom_killed_and_its_last_readings_are_ther
     assert "event" in killed.why
     assert 44 * MI <= killed.most["memory.current"] <= 48 * MI
     assert killed.count("oom_kill") == 1
-    status = bench.ended(container)
-    assert (status.exit_code, status.reason) == (137, "OOMKilled")
+    # Not the reason: containerd 1.7 may say Error (vm/known.toml), which a claim of its own is about.
+    assert bench.ended(container).exit_code == 137
     steps = [line.bytes for line in bench.log(container) if isinstance(line, StepLine)]
     assert 32 * MI <= steps[-1] < 48 * MI
 
