@@ -12,8 +12,8 @@
                                                                  quarters of it
     pod entered              max           128 Mi       0
       container app          51.2 Mi       64 Mi        0        80 Mi in steps of 256 Ki; when it stalls, a second
-                                                                 program takes 4 Mi
-      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes 4 Mi
+                                                                 program takes 4 Mi, or what it has in 5 s
+      container beside       51.2 Mi       64 Mi        0        nothing; a second program takes as much
 
 All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
 one's memory.high, and each sleeps for its own.
@@ -30,8 +30,8 @@ what the runtime needs to start it does not count, and a slow host makes no slee
 (least_wait): a program pays for each batch of 64 pages with a sleep, but for those that another one has paid for. How
 long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page. The runtime's own
 program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12 with runc 1.3,
-which may be too much. Where something is killed for that, nothing is said. The second program is given up after five
-seconds.
+which may be too much. Where something is killed for that, nothing is said. After five seconds the second program takes
+no more; of one that the model has sleep for longer, half of them is asked.
 """
 
 import pytest

@@ -60,18 +60,26 @@ class _Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anon(_Allocation):
-    """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64."""
+    """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64.
+
+    within: seconds after which the one thread goes no further, whatever it has by then (above zero); None: all of it.
+    """
 
     threads: int = 1
+    within: float | None = None
 
     def __post_init__(self) -> None:
         _Allocation.__post_init__(self)
         if self.threads not in range(1, 65):
             raise ValueError(f"a program's threads are 1 to 64 (got {self.threads})")
+        if self.within is not None and (self.within <= 0 or self.threads > 1):
+            raise ValueError(f"'within' is above zero, of one thread (got {self.within}, {self.threads} threads)")
 
     def words(self) -> tuple[str, ...]:
         """The words of this command."""
-        return ("anon", *self._pace(), *((f"threads={self.threads}",) if self.threads > 1 else ()))
+        threads = (f"threads={self.threads}",) if self.threads > 1 else ()
+        within = () if self.within is None else (f"within={self.within:g}",)
+        return ("anon", *self._pace(), *threads, *within)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,7 +258,7 @@ def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
 
 
 class EnteredBench(MemoryBench):
-    """Answers an exec with how long its program slept, of 10 s: in the container that stalls, and beside it."""
+    """Answers an exec with how long its program slept, of 5 s: in the container that stalls, and beside it."""
 
     def __init__(self, slow, quick="3", **facts):
         super().__init__(**facts)
@@ -273,7 +273,7 @@ class EnteredBench(MemoryBench):
             ms = "0"
         if ms == "refused":
             raise RuntimeCallError("no such process.")
-        done = {"event": "done", "ms": 10_000, "command": 1, "verb": "anon", "id": 1, "bytes": 262144, "max_us": 1}
+        done = {"event": "done", "ms": 5000, "command": 1, "verb": "anon", "id": 1, "bytes": 8192, "max_us": 1}
         done |= {} if ms == "unknown" else {"slept_ms": float(ms)}
         return 0, f"{json.dumps(done)}\n{{".encode(), b""
 
@@ -281,14 +281,14 @@ class EnteredBench(MemoryBench):
 @pytest.mark.parametrize(
     ("slow", "quick", "verdict", "words"),
     [
-        ("9000", "3", Verdict.CONFORMS, "slept 9.000 s of 10.000 s, beside one that slept 0.003 s of 10.000 s"),
-        ("late", "3", Verdict.CONFORMS, "was not done after"),
-        ("4", "3", Verdict.DEVIATES, "slept 0.004 s of 10.000 s, beside one that slept 0.003 s of 10.000 s"),
-        ("9000", "8000", Verdict.NOT_OBSERVABLE, "slept 8.000 s of 10.000 s where nothing is above memory.high"),
-        ("9000", "late", Verdict.NOT_OBSERVABLE, "the same program was not done after"),
-        ("9000", "unknown", Verdict.NOT_OBSERVABLE, "does not tell how long a program waited for a CPU"),
+        ("4000", "3", Verdict.CONFORMS, "slept 4.000 s of 5.000 s for 8192 bytes, beside one that slept 0.003 s"),
+        ("2499", "3", Verdict.DEVIATES, "slept 2.499 s of 5.000 s for 8192 bytes, beside one that slept 0.003 s"),
+        ("4000", "2500", Verdict.NOT_OBSERVABLE, "slept 2.500 s of 5.000 s for 8192 bytes where nothing is above"),
+        ("late", "3", Verdict.NOT_OBSERVABLE, "did not come to its end where something is above memory.high"),
+        ("4000", "late", Verdict.NOT_OBSERVABLE, "did not come to its end where nothing is"),
+        ("4000", "unknown", Verdict.NOT_OBSERVABLE, "does not tell how long a program waited for a CPU"),
         ("unknown", "3", Verdict.NOT_OBSERVABLE, "does not tell how long a program waited for a CPU"),
-        ("refused", "3", Verdict.NOT_OBSERVABLE, "as one that is killed does"),
+        ("refused", "3", Verdict.NOT_OBSERVABLE, "did not come to its end where something is above memory.high"),
         ("kills", "3", Verdict.NOT_OBSERVABLE, "something was killed in its pod meanwhile"),
     ],
 )

@@ -75,6 +75,10 @@ def test_pages_can_be_compressed_where_it_is_asked_for(
         "anon 1Mi fill=zeros",
         "anon 1Mi fill=runs fill=zeros",
         "file /f 1Mi threads=2",
+        "file /f 1Mi within=2",
+        "anon 1Mi within=0",
+        "anon 1Mi within=soon",
+        "anon 1Mi within=2 threads=2",
     ],
 )
 def test_threads_and_fillings_that_there_are_not_are_refused(memload: Path, words: str) -> None:
@@ -261,8 +265,10 @@ def test_who_waits_for_a_cpu_does_not_sleep(memload: Path) -> None:
     one_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
     others = [subprocess.Popen([*one_cpu, "sh", "-c", "while :; do :; done"]) for _ in range(3)]
     try:
-        words = arguments([Anon(size=64 * MI)])
-        ran = subprocess.run([*one_cpu, memload, *words], capture_output=True, text=True, timeout=60, check=True)
+        words = arguments([Anon(size=48 * MI)])
+        ran = subprocess.run(
+            [*LIMITED, *one_cpu, memload, *words], capture_output=True, text=True, timeout=60, check=True
+        )
     finally:
         for other in others:
             other.kill()
@@ -271,3 +277,15 @@ def test_who_waits_for_a_cpu_does_not_sleep(memload: Path) -> None:
 
     assert done.slept_ms is not None
     assert done.slept_ms < done.ms / 4
+
+
+def test_what_is_wanted_within_a_time_ends_with_it(memload: Path) -> None:
+    """At 1 MiB/s it has two of four when it looks at the clock again, and those are all that it holds."""
+    status, lines = do(memload, Anon(size=4 * MI, rate=1 * MI, within=1.5), Report(), Anon(size=2 * MI, within=9))
+    cut, whole = [line for line in lines if isinstance(line, Done)]
+    [held] = [line for line in lines if isinstance(line, Held)]
+
+    assert status == 0
+    assert (cut.bytes, whole.bytes) == (2 * MI, 2 * MI)
+    assert held.bytes == 2 * MI
+    assert 1500 <= cut.ms < 4000

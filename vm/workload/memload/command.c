@@ -40,6 +40,14 @@ static int parse_size(const char *text, uint64_t *size)
 	return 0;
 }
 
+static int parse_number(const char *text, double *number)
+{
+	char *end;
+
+	*number = strtod(text, &end);
+	return *text >= '0' && *text <= '9' && !*end && *number < 1e9 ? 0 : -1;
+}
+
 static int parse_filling(struct command *command, const char *text)
 {
 	int runs = !strcmp(text, "runs");
@@ -66,6 +74,8 @@ static int parse_option(struct command *command, const char *word)
 		return parse_size(word + 5, &command->rate);
 	if (!strncmp(word, "threads=", 8) && command->verb == ANON)
 		return parse_threads(command, word + 8);
+	if (!strncmp(word, "within=", 7) && command->verb == ANON)
+		return parse_number(word + 7, &command->within) || command->within <= 0 ? -1 : 0;
 	if (!strncmp(word, "fill=", 5))
 		return parse_filling(command, word + 5);
 	if (!strcmp(word, "how=mmap") && command->path)
@@ -89,15 +99,7 @@ static int parse_allocation(struct command *command, int count, char **words)
 	for (; next < count; next++)
 		if (parse_option(command, words[next]))
 			return -1;
-	return 0;
-}
-
-static int parse_number(const char *text, double *number)
-{
-	char *end;
-
-	*number = strtod(text, &end);
-	return *text >= '0' && *text <= '9' && !*end && *number < 1e9 ? 0 : -1;
+	return command->within > 0 && command->threads > 1 ? -1 : 0; /* what one has left out is amid the rest */
 }
 
 /* The one word that may follow the other verbs: a region's id or all, seconds, an exit code. */

@@ -32,13 +32,18 @@ static void keep_pace(const struct timespec *from, uint64_t bytes, uint64_t rate
 		nanosleep(&pause, NULL);
 }
 
+static int is_over(const struct part *part)
+{
+	return part->command->within > 0 && elapsed_since(part->began) >= part->command->within;
+}
+
 /* The next step's pages: 0, or -1 if one could not be had, and the others of the step count. */
 static int use_step(struct part *part, uint64_t *used, double *longest)
 {
 	uint64_t step = part->command->step;
 	uint64_t end = part->end - part->next > step ? part->next + step : part->end;
 
-	for (; part->next < end; part->next += page_bytes(), *used += page_bytes())
+	for (; part->next < end && !is_over(part); part->next += page_bytes(), *used += page_bytes())
 		if (timed(put_page, part->region, part->next, longest))
 			return -1;
 	return 0;
@@ -60,7 +65,7 @@ static void *use_part(void *given)
 {
 	struct part *part = given;
 
-	while (!part->state && part->next < part->end) {
+	while (!part->state && part->next < part->end && !is_over(part)) {
 		uint64_t used = 0, bytes;
 		double longest = 0;
 

@@ -8,7 +8,8 @@
  * open, so it may have many writers one after the other. Reports go to standard output and are appended to the
  * file of --report.
  *
- *   anon SIZE [PACE] [threads=N]                     private anonymous memory, used by N threads beside each other
+ *   anon SIZE [PACE] [threads=N | within=SECONDS]    private anonymous memory, used by N threads beside each other, or
+ *                                                    as much of it as it has when so long is over
  *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
  *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
  *   touch [ID]       read and write every page of one held region, or of all, and check what it holds

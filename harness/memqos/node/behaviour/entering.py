@@ -7,48 +7,50 @@ from dataclasses import dataclass
 from memqos.engine.cgroup.throttle import Over, least_wait
 from memqos.model.knob import Bytes
 from memqos.node.behaviour.growth import HERTZ
+from memqos.workload.command import Anon
+from memqos.workload.report import Done
 
-__all__ = ["ENTRY", "ENTRY_SECONDS", "Entering", "modelled_wait", "unseen"]
+__all__ = ["ENTRY", "Entering", "modelled_sleep", "unseen"]
 
-ENTRY = 4 << 20
-"""Bytes that a program takes that somebody starts in a container to look around, as a shell does.
+ENTRY = Anon(size=4 << 20, within=5)
+"""What a program takes that somebody starts in a container to look around, as a shell does, or what it has by then.
 
-So many batches of charges that it has to pay for some itself, whatever another program leaves it (`least_wait`).
+So many batches of charges that it has to pay for some itself, whatever another program leaves it (`least_wait`). At the
+cap each of them may cost 2 s, which nobody need see to its end.
 """
 
-ENTRY_SECONDS = 5.0
-"""After which it is given up: at the cap each of its batches may cost 2 s, which nobody need see to its end."""
+_SLEPT = 2.5
+"""Seconds, half of its time: what one slept at least that the model has sleep for longer than it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entering:
-    """A second program in a container, from its own start to its end.
+    """A second program in a container that was to take ENTRY.
 
-    size: bytes that it took. seconds: how long that took, by its own clock; of one that was not done, how long it had
-    been waited for. slept: of these, how long it neither ran nor waited for a CPU; None of one that was not done, and
-    where the kernel does not tell. is_late: it was given up; one that is neither done nor late has ended for another
-    reason. usage: of the container when it was asked for.
+    usage: bytes in use in the container when it was asked for. said: what it said when it had enough; None of one that
+    never did, as one that is killed.
     """
 
-    size: int
-    seconds: float
-    is_done: bool
     usage: int
-    slept: float | None = None
-    is_late: bool = False
+    said: Done | None
+
+    @property
+    def slept(self) -> float | None:
+        """Seconds that it neither ran nor waited for a CPU; None where nobody told."""
+        return None if self.said is None or self.said.slept_ms is None else self.said.slept_ms / 1000
 
     def __str__(self) -> str:
-        """How long it slept, of how long it took; or that it was not done."""
-        if not self.is_done:
-            return f"was not done after {self.seconds:.1f} s"
+        """How long it slept, of how long, and for how much."""
+        if self.said is None:
+            return "did not come to its end"
         slept = "?" if self.slept is None else f"{self.slept:.3f} s"
-        return f"slept {slept} of {self.seconds:.3f} s"
+        return f"slept {slept} of {self.said.ms / 1000:.3f} s for {self.said.bytes} bytes"
 
 
-def modelled_wait(high: int, entry: Entering) -> float:
-    """Seconds that a second program sleeps at least, whatever the kernel's ticks."""
+def modelled_sleep(high: int, entry: Entering) -> float:
+    """Seconds that it sleeps at least, whatever the kernel's ticks, and as far as it is waited for."""
     over = Over(usage=entry.usage, high=Bytes(high))
-    return min(float(least_wait(over, entry.size, hz=hz)) for hz in HERTZ)
+    return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz)) for hz in HERTZ))
 
 
 def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:
@@ -56,12 +58,11 @@ def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:
 
     undisturbed: the same program where nothing is above memory.high.
     """
-    if not (entry.is_done or entry.is_late):
-        return f"the program ended after {entry.seconds:.1f} s without what it wanted, as one that is killed does"
-    if not undisturbed.is_done:
-        return f"the same program {undisturbed} where nothing is above memory.high"
-    if undisturbed.slept is None or (entry.is_done and entry.slept is None):
-        return "this kernel does not tell how long a program waited for a CPU (/proc/PID/schedstat)"
-    if undisturbed.slept >= least:
+    for one, where in ((entry, "where something is above memory.high"), (undisturbed, "where nothing is")):
+        if one.said is None:
+            return f"the program {one} {where}"
+        if one.slept is None:
+            return "this kernel does not tell how long a program waited for a CPU (/proc/PID/schedstat)"
+    if (undisturbed.slept or 0.0) >= least:
         return f"the same program {undisturbed} where nothing is above memory.high, no less than {least:.3f} s"
     return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.entering import ENTRY_SECONDS, Entering, modelled_wait, unseen
+from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen
 from memqos.node.behaviour.growth import Used, furthest, looks_at, slowed
 from memqos.node.behaviour.judged import Judged
 from memqos.node.behaviour.threads import THREAD_US, waits_of
@@ -52,20 +52,20 @@ class Throttled(Judged):
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program slept at least as long as the model says, and a container below memory.high kept none so.
 
-        Not observable where that one slept as long, the model has it sleep for nothing, something was killed, or the
-        kernel does not tell how long a program waited for a CPU.
+        Not observable where that one slept as long, either did not come to its end, the model has it sleep for nothing,
+        something was killed, or the kernel does not tell how long a program waited for a CPU.
         """
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
             return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
-        least = min(modelled_wait(high, entry), ENTRY_SECONDS)  # nobody waits for it any longer
+        least = modelled_sleep(high, entry)
         why = unseen(entry, undisturbed, least) if least else f"nothing sleeps at {entry.usage} of {high} bytes"
         if any(one.counter("memory.events", "oom_kill") for one in self.samples):
             why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
-        slept = entry.seconds if entry.is_late else entry.slept or 0.0
         observed = f"{entry}, beside one that {undisturbed} undisturbed"
-        expected = f"at least {least:.3f} s asleep for {entry.size} bytes"
-        return self._finding("memory.pressure", expected, observed, slept >= least, key="entry", why_not=why)
+        expected = f"at least {least:.3f} s asleep for {ENTRY.size} bytes"
+        holds = (entry.slept or 0.0) >= least
+        return self._finding("memory.pressure", expected, observed, holds, key="entry", why_not=why)
 
     def pod_grows_as_delayed(self) -> Finding:
         """The same of its pod and the pod's own memory.high, below which the programs of all its containers sleep."""

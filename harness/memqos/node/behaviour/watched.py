@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import PlannedContainer
 from memqos.errors import DeadlineError, RuntimeCallError, UsageError
@@ -18,7 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.behaviour.combining import Combined
 from memqos.node.behaviour.conditions import Condition, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.entering import ENTRY, ENTRY_SECONDS, Entering
+from memqos.node.behaviour.entering import ENTRY, Entering
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.sampled import Sampled
 from memqos.node.pods.binding import bound_container, limited_container
@@ -160,22 +159,12 @@ class WatchedContainer(Sampled):
             self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
 
     def enter(self) -> Entering:
-        """Run a second program in the container that takes ENTRY bytes, and wait until it has them, or for a while."""
-        began, usage = SYSTEM_CLOCK.now(), self.last_usage(self.path)
-        text, is_late = "", False
-        try:
-            text = self._exec(self.handle, (PROGRAM, *arguments([Anon(size=ENTRY)])), ENTRY_SECONDS)
-        except DeadlineError:
-            is_late = True
-        except RuntimeCallError:
-            pass
-        lines = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
-        if not lines:
-            waited = ENTRY_SECONDS if is_late else SYSTEM_CLOCK.now() - began
-            return Entering(size=ENTRY, seconds=waited, is_done=False, usage=usage, is_late=is_late)
-        took, slept = lines[-1].ms / 1000, lines[-1].slept_ms
-        slept = None if slept is None else slept / 1000
-        return Entering(size=ENTRY, seconds=took, is_done=True, usage=usage, slept=slept)
+        """Run a second program in the container that takes ENTRY, and wait until it has, or goes no further."""
+        usage, text = self.last_usage(self.path), ""
+        with contextlib.suppress(RuntimeCallError, DeadlineError):
+            text = self._exec(self.handle, (PROGRAM, *arguments([ENTRY])), BESIDE_SECONDS)
+        done = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
+        return Entering(usage=usage, said=done[-1] if done else None)
 
     def take_a_third(self, *, beside: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
