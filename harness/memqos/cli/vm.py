@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import click
 
@@ -13,10 +14,11 @@ from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import topology_names
 from memqos.cli import vm_machine, vm_removing
 from memqos.cli.progress import shown_progress
-from memqos.cli.setting_options import settings_from
+from memqos.cli.setting_options import setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.cli.words import KnownVerbs
 from memqos.clock import utc_now
+from memqos.place.opening import additions_for
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.checkpoint.stored import list_checkpoints
@@ -54,24 +56,28 @@ command.add_command(vm_removing.rm)
 command.add_command(vm_removing.prune)
 
 
+@setting_options(("runtime",))
 @command.command()
 @click.argument("profiles", nargs=-1, metavar="[PROFILE]...")
 @click.option("--all", "everything", is_flag=True, help="Build every profile's image.")
-def build(profiles: tuple[str, ...], everything: bool) -> None:
+def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
     """Build the images of these PROFILEs, unless the cache has them; print their folders.
 
-    Without a name, those of the setting `profile`. It takes a minute or two each, and some 400 MiB.
+    Without a name, those of the setting `profile`. Each has what the runtimes of a run need beside its profile, such as
+    the Docker Engine. It takes a minute or two each, and some 400 MiB.
 
     \b
     Examples:
       memqos vm build
       memqos vm build bookworm forky
       memqos vm build --all
+      memqos vm build --runtime docker+runc
     """
     if profiles and everything:
         raise click.UsageError("Name profiles, or give --all.")
-    names = tuple(profile_names()) if everything else profiles or settings_from({}).profile
-    chosen = [load_profile(name) for name in names]
+    settings = settings_from(given)
+    names = tuple(profile_names()) if everything else profiles or settings.profile
+    chosen = [load_profile(name, additions=additions_for(settings)) for name in names]
     cache = default_cache(os.environ)
     with shown_progress() as progress:
         for profile in chosen:

@@ -46,6 +46,22 @@ def test_an_empty_cache_says_how_to_fill_it(cache):
     assert "  trixie: Debian 13: kernel 6.12" in told
 
 
+@pytest.mark.parametrize(
+    ("words", "additions"), [((), ()), (("--runtime", "docker+runc"), ("docker",)), (("--runtime", "oci:runsc"), ("runsc",))]
+)
+def test_an_image_is_built_with_what_the_runtimes_of_a_run_need(cache, monkeypatch, words, additions):
+    asked = []
+
+    def ensure_image(profile, cache, *, progress):
+        asked.append((profile.name, profile.additions))
+        return SimpleNamespace(folder=cache.images / profile.name)
+
+    monkeypatch.setattr(vm, "ensure_image", ensure_image)
+    told = invoke(vm.command, "build", "trixie", "bookworm", *words)
+    assert asked == [("trixie", additions), ("bookworm", additions)]
+    assert told.output.splitlines()[-2:] == [f"{cache}/images/trixie", f"{cache}/images/bookworm"]
+
+
 def test_list_as_json(cache):
     facts = json.loads(invoke(vm.command, "list", "--json").output)
     assert misfits(facts, "cache") == []
