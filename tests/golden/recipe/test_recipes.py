@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
-from memqos.vm.image.recipe import Mirror, mmdebstrap_arguments
+from memqos.vm.image.recipe import ENVIRONMENT, Mirror, mmdebstrap_arguments
 
 HERE = Path(__file__).parent
 
@@ -32,6 +32,7 @@ def recipe(name):
     legacy = profile.cgroup_v1
     return [
         profile.purpose,
+        *(f"{name}={value}" for name, value in ENVIRONMENT.items()),
         *(line for word in argv for line in laid_out(word)),
         *(f"file {file.mode:o} {file.path} {hashlib.sha256(file.content).hexdigest()[:8]}" for file in profile.files),
         *(f"masked {unit}" for unit in profile.masked_units),

@@ -47,7 +47,8 @@ def test_an_empty_cache_says_how_to_fill_it(cache):
 
 
 @pytest.mark.parametrize(
-    ("words", "additions"), [((), ()), (("--runtime", "docker+runc"), ("docker",)), (("--runtime", "oci:runsc"), ("runsc",))]
+    ("words", "additions"),
+    [((), ()), (("--runtime", "docker+runc"), ("docker",)), (("--runtime", "oci:runsc"), ("runsc",))],
 )
 def test_an_image_is_built_with_what_the_runtimes_of_a_run_need(cache, monkeypatch, words, additions):
     asked = []

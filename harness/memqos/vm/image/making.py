@@ -197,7 +197,7 @@ class Build:
             boot=str(self.work),
             stale=stale,
         )
-        self.tool(group, argv, environment={"TMPDIR": str(trees), "LC_ALL": "C.UTF-8"})
+        self.tool(group, argv, environment={"TMPDIR": str(trees), **recipe.ENVIRONMENT})
 
     def make_disk(self, group: ProcessGroup, finished: Path) -> None:
         """The root disk from the archive; kernel and initrd beside it."""

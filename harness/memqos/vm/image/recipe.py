@@ -14,6 +14,7 @@ from memqos.vm.profile import GuestFile, Profile
 __all__ = [
     "BUILD_BYTES",
     "DISK_BYTES",
+    "ENVIRONMENT",
     "Keys",
     "Mirror",
     "compile_arguments",
@@ -66,7 +67,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
     facts = {
         "profile": {name: value for name, value in asdict(profile).items() if name not in NOT_IN_THE_IMAGE},
         "client": client_public,
-        "commands": [install, IN_MEMORY, PACK, compile_arguments("gcc", (), "")],
+        "commands": [ENVIRONMENT, install, IN_MEMORY, PACK, compile_arguments("gcc", (), "")],
         "disk": DISK_BYTES,
     }
     text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
@@ -76,7 +77,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
 def mmdebstrap_arguments(
     program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, overlay: str, boot: str, stale: bool
 ) -> list[str]:
-    """The command that installs the packages, lays our files over them and copies /boot out.
+    """The command that installs the packages, lays our files over them and copies /boot out; run with ENVIRONMENT.
 
     mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of our files.
     boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until.
@@ -100,7 +101,7 @@ def mmdebstrap_arguments(
         "--dpkgopt=force-unsafe-io",
         f"--customize-hook=tar-in {overlay} /",
         '--customize-hook=rm -f "$1"/etc/apt/sources.list "$1"/etc/ssh/ssh_host_[re]?[as]*_key*',
-        '--customize-hook=chroot "$1" update-initramfs -u -k all',
+        '--customize-hook=chroot "$1" update-initramfs -c -k all',
         f"--customize-hook=copy-out /boot {boot}",
         # Nothing is mounted into the tree: nothing of the host can be reached when it is removed.
         *(["--skip=chroot/mount"] if mode == "root" else []),
@@ -110,6 +111,9 @@ def mmdebstrap_arguments(
         *sources,
     ]
 
+
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "INITRD": "No"}
+"""INITRD: the kernel's package makes no initrd, twice as it is; the command makes it once, with our files in place."""
 
 PACK = """
 tar --extract --file "$2" --directory "$1" --numeric-owner --xattrs --xattrs-include='*'
