@@ -21,7 +21,7 @@ from typing import IO
 
 from memqos.errors import MachineryError
 
-__all__ = ["ProcessGroup", "end_with_parent"]
+__all__ = ["KEPT", "ProcessGroup", "end_with_parent"]
 
 PR_SET_PDEATHSIG = 1
 """<linux/prctl.h>"""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import UnknownNameError
-from memqos.ownership import ProcessGroup
+from memqos.ownership import KEPT, ProcessGroup
 from memqos.vm.cache.store import KEPT_NAME, kept_guard, locked_folder, sweep
 from memqos.vm.kept import KeptMachine, end_kept, list_kept
 from memqos.vm.qemu.run import RUN_PREFIX
@@ -45,7 +45,8 @@ def kept(environment):
     yield one
     if one in list_kept(environment):
         end_kept(one.name, environment)
-    member.wait()
+    while KEPT:
+        KEPT.pop().wait()
 
 
 def test_a_kept_machine_is_listed_and_its_folder_stays(environment, kept):
