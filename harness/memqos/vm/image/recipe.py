@@ -113,7 +113,9 @@ def mmdebstrap_arguments(
 
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "INITRD": "No"}
-"""INITRD: the kernel's package makes no initrd, twice as it is; the command makes it once, with our files in place."""
+"""INITRD=No: otherwise the kernel's package makes an initrd, and a trigger the next, before the command makes the one that
+has our files.
+"""
 
 PACK = """
 tar --extract --file "$2" --directory "$1" --numeric-owner --xattrs --xattrs-include='*'
