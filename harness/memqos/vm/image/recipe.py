@@ -113,8 +113,8 @@ def mmdebstrap_arguments(
 
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "INITRD": "No"}
-"""INITRD=No: otherwise the kernel's package makes an initrd, and a trigger the next, before the command makes the one that
-has our files.
+"""INITRD=No: otherwise the kernel's package makes an initrd, and a trigger the next one, before the command makes the one
+that has our files.
 """
 
 PACK = """
