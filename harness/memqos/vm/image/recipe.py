@@ -113,8 +113,9 @@ def mmdebstrap_arguments(
 
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "INITRD": "No"}
-"""INITRD=No: otherwise the kernel's package makes an initrd, and a trigger the next one, before the command makes the one
-that has our files.
+"""INITRD=No: the kernel's package, and a trigger after it, make no initrd.
+
+The command makes the one that has our files.
 """
 
 PACK = """
