@@ -80,9 +80,14 @@ class Sampled:
         return self._broken[texts]
 
     @property
+    def was_broken(self) -> bool:
+        """Whether a premise was seen not to hold in any sample so far."""
+        return any(self._broken.values())
+
+    @property
     def is_sound(self) -> bool:
         """Whether it was seen to run, and in each sample every premise held that was seen then."""
-        return self._was_seen and not any(self._broken.values())
+        return self._was_seen and not self.was_broken
 
     @property
     def has_ended(self) -> bool:

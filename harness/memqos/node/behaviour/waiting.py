@@ -29,7 +29,6 @@ class Waiting:
         self._judged = {container.key: 0 for container in self.containers}
         self._settled: Deadline | None = None
         self._next = Deadline.after(IDLE_SECONDS)
-        self._broken = False
 
     def is_due(self) -> bool:
         """Whether the runtime should be asked again, however much happens."""
@@ -41,9 +40,10 @@ class Waiting:
     def is_over(self) -> bool:
         """Judge the samples that came since the last time; whether that was enough."""
         for container, sample in self._news():
-            self._broken = self._broken or container.is_broken(sample)
             self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
-        if self._progress.is_seen or self._broken or all(container.has_ended for container in self.containers):
+        if self._progress.is_seen or any(container.was_broken for container in self.containers):
+            return True
+        if all(container.has_ended for container in self.containers):
             return True
         if self._settled is None and all(one.work_is_done or one.has_ended for one in self.containers):
             self._settled = Deadline.after(SETTLE_SECONDS)

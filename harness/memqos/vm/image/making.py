@@ -248,16 +248,26 @@ class Build:
 
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
-        """Turn a full disk, wherever it shows, into the error that says so."""
+        """Turn a full disk, and a folder that somebody removed, wherever they show, into the error that says so."""
         try:
             yield
         except OSError as error:
+            if not self.work.is_dir():
+                raise self.removed() from error
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
             free = shutil.disk_usage(self.work).free
             raise no_space(self.work.parent, free=free, needed=recipe.BUILD_BYTES) from error
         except subprocess.SubprocessError as error:
             raise EnvironmentNotAbleError(f"a tool of the build could not be run: {error}") from error
+
+    def removed(self) -> ImageError:
+        """What to say where the build's folder is gone."""
+        return ImageError(
+            f"somebody removed the folder in which the image '{self.profile.name}' was being built.",
+            where=str(self.work),
+            next_step="Leave the cache alone while an image is built, and run it again.",
+        )
 
 
 def only(folder: Path, pattern: str) -> Path:

@@ -102,7 +102,6 @@ class MachineSpec:
     serial_log: Path
     qmp_socket: Path
     swap_format: DiskFormat = DiskFormat.RAW
-    machine_type: str = "q35"
     ssh_port: int = 0
     ram: RamFiles | None = None
 

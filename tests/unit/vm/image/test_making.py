@@ -37,6 +37,19 @@ def test_a_tool_finds_what_an_ordinary_user_s_path_does_not_name(tool, tmp_path,
     assert (tmp_path / "made").read_text() == "C.UTF-8\n"
 
 
+def test_a_folder_that_is_removed_under_a_build_is_told(tmp_path):
+    """As `rm -r` of a cache does that is in use: what the tool said is gone as well."""
+    work = tmp_path / "work"
+    work.mkdir()
+    build = Build(profile=TRIXIE, cache=Cache(root=tmp_path / "cache"), work=work, progress=SILENT)
+    with (
+        pytest.raises(ImageError, match="removed the folder in which the image 'trixie' was being built"),
+        build.translating(),
+        ProcessGroup() as group,
+    ):
+        build.tool(group, ["sh", "-c", f"rm -r {work}; exit 1"])
+
+
 @pytest.fixture
 def cache(tmp_path):
     """A cache that has trixie's image."""
