@@ -111,6 +111,31 @@ class Outcomes:
         target = self._config.stash[SETTINGS_KEY].target
         if station is not None and target and item.get_closest_marker("machine"):
             pytest.skip("the test asks for a machine of its own, and one that is there is what it is")
+        self._check_needs(item, station)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """Before a fixture of a suite makes something happen on a node: the node must have what the claim needs.
+
+        What happens there may not even be possible without it. A skip from here is of this test alone: pytest keeps
+        none for the other tests of a module, which may need less.
+        """
+        item = request._pyfuncitem  # noqa: SLF001 - of a module's fixture, the test for which it is made
+        if not fixturedef.func.__module__.startswith("memqos.") and is_ours(item):
+            try:
+                self._check_needs(item, self._station(item))
+            except pytest.skip.Exception as skipped:
+                # pytest takes it for begun: only what has a result can be finished, and only then be made again.
+                fixturedef.cached_result = (None, None, (skipped, None))
+                fixturedef.finish(request)  # type: ignore[arg-type]
+                raise
+        return (yield)
+
+    @staticmethod
+    def _check_needs(item: pytest.Item, station: Station | None) -> None:
+        """Skip a test for all that its claim needs and the node has not got; without a machine nothing is known."""
         lacks = [why for need in needs_of(item) if (why := station.node.why_not(need))] if station is not None else []
         if lacks:
             pytest.skip("; ".join(lacks))
