@@ -24,6 +24,7 @@ NEEDS: Mapping[str, str] = {
     "noswap": "the kernel knows the mount option noswap of tmpfs",
     "zswap": "the kernel can keep what is swapped out compressed in memory, and limit it by memory.zswap.max",
     "zswap writeback": "the same, and memory.zswap.writeback keeps it from the swap device",
+    "no zswap": "what is swapped out leaves memory: zswap is off, which would keep it charged",
     "memory_recursiveprot": "cgroups are mounted with memory_recursiveprot, as systemd mounts them",
     "bare scope": "the runtime keeps containers below a scope that it protects with nothing, as crun before 1.18",
     "no bare scope": "no such scope is between a pod and its containers",

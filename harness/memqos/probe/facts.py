@@ -15,7 +15,10 @@ from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 from memqos.model.path import ROOT
 from memqos.target.base import Target, checked
 
-__all__ = ["TargetFacts", "parse_facts", "target_facts"]
+__all__ = ["ZSWAP_ENABLED", "TargetFacts", "parse_facts", "target_facts"]
+
+ZSWAP_ENABLED = "/sys/module/zswap/parameters/enabled"
+"""Whether what is swapped out is compressed in memory first: Y or N; not there without zswap in the kernel."""
 
 _KIB = 1024
 _NODES = "/sys/devices/system/node"
@@ -29,7 +32,7 @@ getconf PAGESIZE
 set -- /proc/meminfo /proc/mounts /proc/sys/kernel/osrelease /proc/pressure/memory /sys/devices/system/cpu/online \\
   /proc/sys/vm/swappiness /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/*/memory.swap.max \\
   /sys/fs/cgroup/*/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.zswap.max \\
-  /sys/fs/cgroup/*/memory.zswap.writeback \\
+  /sys/fs/cgroup/*/memory.zswap.writeback {ZSWAP_ENABLED} \\
   {_NODES}/node[0-9]*/meminfo {_NODES}/node[0-9]*/cpulist {_NODES}/node[0-9]*/distance \\
   {_NODES}/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages {_HUGEPAGES}/hugepages-*kB/nr_hugepages
 find "$@" -printf 'f %p\\0' 2>/dev/null
@@ -45,7 +48,7 @@ class TargetFacts:
 
     controllers: those of the root cgroup, so those that can be delegated; on cgroup v1 those that are mounted.
     zswap: the control files by which a cgroup may use it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback
-    from 6.8 on); none where the kernel has no zswap.
+    from 6.8 on); none where the kernel has no zswap. zswap_is_on: whether what is swapped out goes there first.
     """
 
     node: NodeFacts
@@ -53,6 +56,7 @@ class TargetFacts:
     controllers: frozenset[str]
     pressure: bool
     zswap: frozenset[str] = frozenset()
+    zswap_is_on: bool = False
 
 
 def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
@@ -93,6 +97,7 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
         controllers=frozenset(controllers),
         pressure=unified and texts.get("/proc/pressure/memory", "").startswith("some "),
         zswap=frozenset(name for path in texts if (name := path.rpartition("/")[2]).startswith("memory.zswap.")),
+        zswap_is_on=texts.get(ZSWAP_ENABLED, "").strip() == "Y",
     )
 
 

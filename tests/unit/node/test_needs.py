@@ -16,6 +16,12 @@ from tests.unit.node.fakes import FACTS, Bench
         ({}, "psi", ""),
         ({}, "unified", ""),
         ({"pressure": False}, "psi", "the kernel does not measure the pressure of cgroups"),
+        ({}, "no zswap", ""),
+        (
+            {"zswap_is_on": True},
+            "no zswap",
+            "zswap is on: what it holds stays charged to who is swapped out, so that swapping may make no room",
+        ),
     ],
 )
 def test_what_a_node_lacks_has_a_reason(facts, need, why):

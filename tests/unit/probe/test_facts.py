@@ -80,6 +80,12 @@ def test_what_of_zswap_cgroups_may_say_is_known(files: tuple[str, ...]) -> None:
     assert parse_facts(printed(FILES), b"", origin="vm://x").zswap == frozenset()
 
 
+@pytest.mark.parametrize(("says", "is_on"), [({"enabled": "Y\n"}, True), ({"enabled": "N\n"}, False), ({}, False)])
+def test_whether_zswap_is_on_is_known(says: dict[str, str], is_on: bool) -> None:
+    files = {f"/sys/module/zswap/parameters/{name}": text for name, text in says.items()}
+    assert parse_facts(printed({**FILES, **files}), b"", origin="vm://x").zswap_is_on is is_on
+
+
 def test_pressure_that_is_switched_off_is_off() -> None:
     errors = b"grep: /proc/pressure/memory: Operation not supported\n"
     listed = printed(FILES).replace(b"/proc/pressure/memory\0some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", b"")

@@ -72,6 +72,8 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no zswap that cgroups can limit",
         "zswap writeback": "memory.zswap.writeback" not in facts.zswap
         and f"kernel {node.kernel} has no zswap that cgroups can keep from writing back, as it may have from 6.8 on",
+        "no zswap": facts.zswap_is_on
+        and "zswap is on: what it holds stays charged to who is swapped out, so that swapping may make no room",
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),

@@ -11,11 +11,10 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.model.knob import Knob
 from memqos.node.behaviour.watched import WatchedContainer
+from memqos.probe.facts import ZSWAP_ENABLED
 from memqos.workload.command import Anon
 
-__all__ = ["ENABLED", "POOL", "Zswap", "zswap_on"]
-
-ENABLED = "/sys/module/zswap/parameters/enabled"
+__all__ = ["POOL", "Zswap", "zswap_on"]
 
 POOL = 256 << 10
 """Bytes of a small pool: what a program fills with far less than its share of the swap, and a batch of charges."""
@@ -65,15 +64,15 @@ class Zswap:
 @contextlib.contextmanager
 def zswap_on(tree: CgroupTree) -> Iterator[Zswap]:
     """Until the context ends, zswap is on; EnvironmentNotAbleError for a kernel that has none."""
-    before = tree.target.read(ENABLED, deadline=Deadline.after(SECONDS))
+    before = tree.target.read(ZSWAP_ENABLED, deadline=Deadline.after(SECONDS))
     if before is None:
         raise EnvironmentNotAbleError(
             "zswap cannot be switched on: the machine's kernel has none.",
             where=tree.target.address,
             next_step="Take a kernel with CONFIG_ZSWAP: --profile forky.",
         )
-    tree.target.write(ENABLED, b"Y\n", deadline=Deadline.after(SECONDS))
+    tree.target.write(ZSWAP_ENABLED, b"Y\n", deadline=Deadline.after(SECONDS))
     try:
         yield Zswap(tree)
     finally:
-        tree.target.write(ENABLED, before, deadline=Deadline.after(SECONDS))
+        tree.target.write(ZSWAP_ENABLED, before, deadline=Deadline.after(SECONDS))
