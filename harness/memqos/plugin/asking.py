@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from memqos.engine.answer.finding import Finding
-from memqos.plugin.keys import LANE
 
 if TYPE_CHECKING:
     from memqos.node import NodeUnderTest
@@ -29,15 +28,10 @@ __all__ = [
 
 
 @pytest.fixture(scope="module")
-def qos_conversation(
-    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
-) -> Iterator[Conversation]:
+def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
     """What only one who speaks CRI can ask of the runtime; its verbs give findings."""
     from memqos.node.requests.conversing import Conversation
 
-    if not _is_asked(request.node):
-        yield _NOBODY_ASKS
-        return
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
         yield asking
 
@@ -110,48 +104,24 @@ def qos_requests(
     """
     from memqos.plugin.machines.ahead import asked_ahead
 
-    if not _is_asked(request.node):
-        yield _NOBODY_ASKS
-        return
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     with asked_ahead(request.node, pod, kubelet, qos_catalog.any_request) as findings:
         yield findings
 
 
 @pytest.fixture
-def qos_told_stats(
-    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
-) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_told_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with the name of a request, makes a container that holds memory, and gives what is told of its use."""
-    if not _is_asked(request.node.getparent(pytest.Module)):
-        yield _NOBODY_ASKS
-        return
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
 
 
 @pytest.fixture
-def qos_told_oom(
-    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
-) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_told_oom(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with the name of a request of fixtures/oci.toml, gives what the runtime's events tell of an OOM kill.
 
     The container that is made with it asks for 96 MiB.
     """
-    if not _is_asked(request.node.getparent(pytest.Module)):
-        yield _NOBODY_ASKS
-        return
     program = qos_catalog.pod("over-limit").containers[0]
     with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_oom_event(qos_catalog.oci_request(name), program)
-
-
-_NOBODY_ASKS: Any = None
-"""What takes pods to make is not made where no test can use it; see `_is_asked`."""
-
-
-def _is_asked(module: pytest.Module) -> bool:
-    """Whether a test of the module has what its claim needs: of a runtime that does not speak CRI none may have."""
-    from memqos.plugin.machines.ahead import observable_tests
-
-    return bool(observable_tests(module, module.config.stash[LANE].station))

@@ -117,13 +117,15 @@ class Outcomes:
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
     ) -> Generator[None, object, object]:
-        """Before a fixture of a suite makes something happen on a node: the node must have what the claim needs.
+        """Before a fixture makes anything happen on a node: the node must have what the claim needs.
 
-        What happens there may not even be possible without it. A skip from here is of this test alone: pytest keeps
-        none for the other tests of a module, which may need less.
+        Any fixture of a suite may, and those of ours that take a node. What happens there may not even be possible
+        without it. A skip from here is of this test alone: pytest keeps none for the other tests of a module, which may
+        need less.
         """
         item = request._pyfuncitem  # noqa: SLF001 - of a module's fixture, the test for which it is made
-        if not fixturedef.func.__module__.startswith("memqos.") and is_ours(item):
+        is_of_suite = not fixturedef.func.__module__.startswith("memqos.")
+        if (is_of_suite or node_fixture(fixturedef.argnames)) and is_ours(item):
             try:
                 self._check_needs(item, self._station(item))
             except pytest.skip.Exception as skipped:
