@@ -103,8 +103,19 @@ def junit_errors(pytester):
     return [case.find("error") for case in ET.parse(pytester.path / "out/junit_01.xml").iter("testcase")]  # noqa: S314
 
 
-@each_command
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+# One handler is for all signals, and each command comes to it in its own way.
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("memqos", signal.SIGINT),
+        ("memqos", signal.SIGTERM),
+        ("memqos", signal.SIGHUP),
+        ("pytest", signal.SIGTERM),
+        ("xdist", signal.SIGINT),
+        ("xdist", signal.SIGTERM),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)
 def test_a_signal_is_an_interrupt_that_leaves_bundle_and_junit(suite, start, pytester, command, number):
     suite(WAITS)
     process = start(command)
@@ -206,8 +217,11 @@ def test_it(qos_evidence, number):
 """
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
-@pytest.mark.parametrize("how", ["in a finalizer", "in a callback", "by a library"])
+@pytest.mark.parametrize(
+    ("how", "arguments"),
+    [("in a finalizer", ()), ("in a callback", ()), ("by a library", ()), ("by a library", ("-n", "1"))],
+    ids=["in a finalizer", "in a callback", "by a library", "by a library, xdist"],
+)
 def test_a_signal_that_was_swallowed_is_raised_again(suite, start, pytester, how, arguments):
     suite(ON.replace("SECONDS", "60") + SWALLOWED[how])
     process = start("pytest", *arguments)
