@@ -28,11 +28,13 @@ def pressure(qos_node):
         raise MachineryError("there is no file memory.pressure.")
     with open("happened", "a") as file:
         file.write("once\\n")
-
+"""
+NEEDS_MORE = """
 @pytest.mark.claim("demo/two")
 def test_two(pressure, qos_evidence):
     qos_evidence.settle(finding("conforms"))
-
+"""
+NEEDS_LESS = """
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", [1, 2])
 def test_one(pressure, number, qos_evidence):
@@ -44,8 +46,8 @@ def test_one(pressure, number, qos_evidence):
 def results(suite, run, pytester):
     """The outcome and the reason of each test, by its name."""
 
-    def of(lacks_nothing, *options):
-        suite(MODULE.replace("LACKS_NOTHING", str(lacks_nothing)))
+    def of(lacks_nothing, *options, tests=NEEDS_MORE + NEEDS_LESS):
+        suite(MODULE.replace("LACKS_NOTHING", str(lacks_nothing)) + tests)
         run(*options)
         written = json.loads((pytester.path / "out/bundle.json").read_text())
         return {one["id"].partition("::")[2]: (one["outcome"], one["reason"]) for one in written["results"]}
@@ -58,8 +60,9 @@ def test_what_a_claim_needs_is_looked_for_before_anything_happens(results):
     assert results(False, "-k", "two") == {"test_two": ("not observable", "no pressure")}
 
 
-def test_others_of_the_module_that_need_less_are_made_happen_what_they_look_at(results, pytester):
-    assert results(True) == {
+@pytest.mark.parametrize("tests", [NEEDS_MORE + NEEDS_LESS, NEEDS_LESS + NEEDS_MORE], ids=["after it", "before it"])
+def test_others_of_the_module_that_need_less_are_made_happen_what_they_look_at(results, pytester, tests):
+    assert results(True, tests=tests) == {
         "test_two": ("not observable", "no pressure"),
         "test_one[1]": ("conforms", ""),
         "test_one[2]": ("conforms", ""),
