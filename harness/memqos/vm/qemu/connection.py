@@ -70,18 +70,24 @@ def connected(machine: Machine, run: Run, *, identity: Path, known_hosts: Path, 
 def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
     """Wait until the guest's sshd listens; while it boots, connecting would only fail."""
     port = machine.ssh_port()
+    first_word = deadline.sooner(deadline.remaining / 2)
     with machine.failing(BOOTING):
-        wait("sshd answers", lambda: sshd_answers(machine, port), deadline=deadline, every=BANNER_EVERY)
+        wait("sshd answers", lambda: sshd_answers(machine, port, first_word), deadline=deadline, every=BANNER_EVERY)
 
 
-def sshd_answers(machine: Machine, port: int) -> bool:
+def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
     """Whether the guest's sshd greets on its forwarded port.
+
+    first_word: by when the console has said something, or sshd greets. A boot that stands still before the kernel
+    watches over its timers says nothing of that, and nothing at all.
 
     Raises MachineError if the machine died, and AbortedError if its boot will never end, since a timer was lost.
     """
     machine.check_alive(BOOTING)
     if machine.console.tells_of_a_lost_timer():
         raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
+    if first_word.expired and not machine.console.lines():
+        raise machine.fail(AbortedError(f"nothing was said for {first_word.elapsed:.0f} s while {BOOTING}."))
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=BANNER_SECONDS) as connection:
             return connection.recv(4) == b"SSH-"

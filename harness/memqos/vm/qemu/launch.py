@@ -82,8 +82,8 @@ def launch(
     then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
 
     A boot that QEMU spoils is begun once more: its emulation sometimes trips over an assertion of its own while the
-    firmware maps devices, and once it lost a processor's timer, for which the kernel then waits for good. That is told,
-    noted in the machine's provenance, and what was said stays in the folder of logs.
+    firmware maps devices, once it lost a processor's timer, for which the kernel then waits for good, and once nothing
+    was said at all. That is told, noted in the machine's provenance, and what was said stays in the folder of logs.
 
     Raises MachineError if it does not come up, with the console's tail.
     """

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from memqos.clock import Deadline
 from memqos.errors import AbortedError
 from memqos.vm.qemu.connection import sshd_answers
 from memqos.vm.qemu.console import Console
 from tests.unit.vm.qemu.test_console import WAITS
+
+SOON = Deadline.after(600)
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_one_connection_waits_for_a_slow_greeting(listening, said, answer):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert sshd_answers(alive(), listening.getsockname()[1]) is answer
+    assert sshd_answers(alive(), listening.getsockname()[1], SOON) is answer
     thread.join()
     assert len(connections) == 1
 
@@ -45,10 +48,22 @@ def test_one_connection_waits_for_a_slow_greeting(listening, said, answer):
 def test_a_port_that_nobody_listens_on_is_no_answer(listening):
     port = listening.getsockname()[1]
     listening.close()
-    assert sshd_answers(alive(), port) is False
+    assert sshd_answers(alive(), port, SOON) is False
 
 
 def test_a_boot_that_stands_still_is_not_waited_for(listening, tmp_path):
     (tmp_path / "serial.log").write_text(2 * WAITS)
     with pytest.raises(AbortedError, match="lost a timer of one of the guest's processors while it was booting"):
-        sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1])
+        sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1], SOON)
+
+
+def test_a_boot_that_never_says_a_word_is_not_waited_for(listening):
+    with pytest.raises(AbortedError, match=r"nothing was said for \d+ s while it was booting"):
+        sshd_answers(alive(), listening.getsockname()[1], Deadline.after(0))
+
+
+def test_a_boot_that_said_a_word_is_waited_for_however_long_it_takes(listening, tmp_path):
+    port = listening.getsockname()[1]
+    listening.close()
+    (tmp_path / "serial.log").write_text("Linux\n")
+    assert sshd_answers(alive(tmp_path / "serial.log"), port, Deadline.after(0)) is False
