@@ -152,16 +152,25 @@ def test_states_are_kept(machine):
     assert machine.target.run(["true"], deadline=soon()).status == 0
 
 
-def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path, monkeypatch):
+@pytest.fixture
+def wrapped_qemu(tmp_path, monkeypatch):
+    """Have machines started by a script with these lines: QEMU's words are "$@" there, and its program is $qemu."""
+
+    def wrap(lines):
+        program, found = tmp_path / "qemu-system-x86_64", find_qemu()
+        program.write_text(
+            f'#!/bin/bash\nqemu={found.program}\ncase "$*" in *virtio-blk*) {lines};; esac\nexec $qemu "$@"\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+
+    return wrap
+
+
+def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path, wrapped_qemu):
     """As QEMU does now and then while the firmware maps devices; here the first one that has a disk."""
-    program, mark = tmp_path / "qemu-system-x86_64", tmp_path / "crashed"
-    found = find_qemu()
-    program.write_text(
-        f'#!/bin/bash\ncase "$*" in *virtio-blk*) [ -e {mark} ] || {{ touch {mark}; kill -ABRT $$; }};; esac\n'
-        f'exec {found.program} "$@"\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+    mark = tmp_path / "crashed"
+    wrapped_qemu(f"[ -e {mark} ] || {{ touch {mark}; kill -ABRT $$; }}")
     with start(tmp_path / "log", checkpoint=False) as machine:
         assert output(machine, "true") == ""
         assert machine.provenance["aborted_boot"].startswith("QEMU ended with status -6")
@@ -169,17 +178,11 @@ def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path
     assert (tmp_path / "log/aborted-qemu.log").exists()
 
 
-def test_a_boot_that_stands_still_for_a_lost_timer_is_begun_once_more(tmp_path, monkeypatch):
+def test_a_boot_that_stands_still_for_a_lost_timer_is_begun_once_more(tmp_path, wrapped_qemu):
     """A QEMU whose guest never begins; that its kernel waits for a timer is written to the console for it."""
-    program, serial, starts = tmp_path / "qemu-system-x86_64", tmp_path / "log/serial.log", tmp_path / "starts"
-    found = find_qemu()
+    serial, starts = tmp_path / "log/serial.log", tmp_path / "starts"
     words = "[   21.0] rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies! g-1139 f0x0\\n"
-    program.write_text(
-        f'#!/bin/bash\ncase "$*" in *virtio-blk*) echo >>{starts}; (sleep 3; printf "{words}{words}" >{serial}) & '
-        f'exec {found.program} -S "$@";; esac\nexec {found.program} "$@"\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+    wrapped_qemu(f'echo >>{starts}; (sleep 3; printf "{words}{words}" >{serial}) & exec $qemu -S "$@"')
     notes = Notes()
     with (
         pytest.raises(AbortedError, match="lost a timer of one of the guest's processors"),
@@ -190,6 +193,17 @@ def test_a_boot_that_stands_still_for_a_lost_timer_is_begun_once_more(tmp_path, 
     [told] = [note for note in notes.notes if "begun once more" in note]
     assert "lost a timer" in told
     assert "timer wakeup" in (tmp_path / "log/aborted-serial.log").read_text()
+
+
+@pytest.mark.wrappers
+def test_a_boot_of_which_nothing_is_heard_is_begun_once_more_and_comes_up(tmp_path, wrapped_qemu):
+    """The first guest never begins; it is waited for for half of the time that a boot may take."""
+    mark = tmp_path / "silent"
+    wrapped_qemu(f'[ -e {mark} ] || {{ touch {mark}; exec $qemu -S "$@"; }}')
+    with start(tmp_path / "log", checkpoint=False) as machine:
+        assert output(machine, "true") == ""
+        assert machine.provenance["aborted_boot"].startswith("nothing was said for ")
+    assert mark.exists()
 
 
 @pytest.mark.parametrize("how", ["killed", "panicked", "stopped"])

@@ -14,7 +14,10 @@ from memqos.vm.qemu.connection import sshd_answers
 from memqos.vm.qemu.console import Console
 from tests.unit.vm.qemu.test_console import WAITS
 
-SOON = Deadline.after(600)
+
+@pytest.fixture
+def later():
+    return Deadline.after(60)
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def alive(console=Path("/nothing/there")):
 
 
 @pytest.mark.parametrize(("said", "answer"), [(b"SSH-2.0-OpenSSH_10.0\r\n", True), (b"", False), (b"220 x", False)])
-def test_one_connection_waits_for_a_slow_greeting(listening, said, answer):
+def test_one_connection_waits_for_a_slow_greeting(listening, later, said, answer):
     connections = []
 
     def serve():
@@ -40,26 +43,40 @@ def test_one_connection_waits_for_a_slow_greeting(listening, said, answer):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert sshd_answers(alive(), listening.getsockname()[1], SOON) is answer
+    assert sshd_answers(alive(), listening.getsockname()[1], later) is answer
     thread.join()
     assert len(connections) == 1
 
 
-def test_a_port_that_nobody_listens_on_is_no_answer(listening):
+def test_a_port_that_nobody_listens_on_is_no_answer(listening, later):
     port = listening.getsockname()[1]
     listening.close()
-    assert sshd_answers(alive(), port, SOON) is False
+    assert sshd_answers(alive(), port, later) is False
 
 
-def test_a_boot_that_stands_still_is_not_waited_for(listening, tmp_path):
+def test_a_boot_that_stands_still_is_not_waited_for(listening, later, tmp_path):
     (tmp_path / "serial.log").write_text(2 * WAITS)
     with pytest.raises(AbortedError, match="lost a timer of one of the guest's processors while it was booting"):
-        sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1], SOON)
+        sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1], later)
 
 
 def test_a_boot_that_never_says_a_word_is_not_waited_for(listening):
+    port = listening.getsockname()[1]
+    listening.close()
     with pytest.raises(AbortedError, match=r"nothing was said for \d+ s while it was booting"):
-        sshd_answers(alive(), listening.getsockname()[1], Deadline.after(0))
+        sshd_answers(alive(), port, Deadline.after(0))
+
+
+def test_a_guest_that_greets_has_said_enough(listening):
+    def greet():
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(b"SSH-2.0-OpenSSH_10.0\r\n")
+
+    thread = threading.Thread(target=greet)
+    thread.start()
+    assert sshd_answers(alive(), listening.getsockname()[1], Deadline.after(0))
+    thread.join()
 
 
 def test_a_boot_that_said_a_word_is_waited_for_however_long_it_takes(listening, tmp_path):
