@@ -9,6 +9,7 @@ the standard library of Python 3.9 and the modules that are sent with it. A requ
     seconds  how long a cgroup may take to appear or to go
     steps    each with action, path, unit, properties [name, signature, value], writes [file, text]; of an adoption
              also making (properties), keeps (files), keeps_properties (names)
+    claim    of leftovers, if whoever made them is known to be gone: slices of ours that were not marked yet are first
 
 What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if whoever
 adopted it is gone.
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 ATTRIBUTE = "trusted.memqos"
 KEPT = "trusted.memqos.kept"
+CLAIMED = "claimed"
+OURS = "memqos: "
+"""How the description of every slice begins that is made here."""
+
 PAUSE = 0.002
 
 
@@ -234,6 +239,20 @@ def read_kept(folder: Path) -> dict[str, Any] | None:
     return None if text is None else json.loads(text)
 
 
+def claim(mounts: dict[str, str], manager: Manager) -> None:
+    """Mark the slices that systemd made for us and that bear no mark: whoever asked for them was killed before it."""
+    for unit in manager.slices_described(OURS):
+        folder = cgroup_at(mounts, slice_path(unit)).folder
+        if folder.is_dir() and read_mark(folder) is None:
+            set_mark(folder, CLAIMED)
+
+
+def slice_path(unit: str) -> str:
+    """The cgroup of a slice, whose name has those above it (systemd.slice(5))."""
+    parts = unit[: -len(".slice")].split("-")
+    return "".join(f"/{'-'.join(parts[:count])}.slice" for count in range(1, len(parts) + 1))
+
+
 def leftovers(mounts: dict[str, str]) -> list[tuple[str, str, bool]]:
     """Every marked cgroup, outermost first: path, mark, and whether it was only adopted."""
     mount = cgroup_at(mounts, "/").mount
@@ -254,6 +273,10 @@ def main() -> None:
         with contextlib.closing(Manager()) as manager:
             answer = perform(request, manager)
     else:
+        if request.get("claim"):
+            with contextlib.closing(Manager()) as manager, contextlib.suppress(StepError):
+                # Where no systemd answers, it made nothing for us.
+                claim(request["mounts"], manager)
         answer = {"leftovers": leftovers(request["mounts"])}
     json.dump(answer, sys.stdout)
 

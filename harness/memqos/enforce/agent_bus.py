@@ -84,6 +84,11 @@ class Manager:
         (known,) = self._call(asked, "GetAll", "s", (f"{SYSTEMD}.Slice",))
         return [[name, known[name][0], plain(known[name][1])] for name in names if name in known]
 
+    def slices_described(self, beginning: str) -> list[str]:
+        """The slices that are active whose description begins like this."""
+        (known,) = self._call(MANAGER, "ListUnitsByPatterns", "asas", (["active"], ["*.slice"]))
+        return [unit for unit, description, *_ in known if description.startswith(beginning)]
+
     def stop(self, units: list[str]) -> None:
         """Stop these units, all at once, and wait until they are; one that is gone already is no error."""
         bus = self._subscribed()

@@ -29,11 +29,15 @@ MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/v
 
 SIGN_EVERY = 5.0
 SILENCE_SECONDS = 30.0
-PATIENCE_SECONDS = 60.0
-"""For the guard of a run that lost its connection: it waits for its silence, and then cleans up."""
+PATIENCE_SECONDS = 90.0
+"""For the guard of a run that lost its connection: it waits for its silence and the runtime, and then cleans up."""
 
 REMOVAL_SECONDS = 20.0
 """For the runtime to come to the end of what it was asked last, before which it may refuse to remove that."""
+
+SETTLING_SECONDS = 20.0
+"""For the runtime to be done with what a run asked for that was killed meanwhile. With all processors taken, containerd
+was at that for eight seconds."""
 
 CLEAN_SECONDS = 180.0
 
@@ -90,6 +94,7 @@ def guarded(
         "silence": SILENCE_SECONDS,
         "patience": PATIENCE_SECONDS,
         "removal": REMOVAL_SECONDS,
+        "settling": SETTLING_SECONDS,
         "socket": socket,
         "label": MADE_BY_LABEL,
         "engine": engine,

@@ -7,6 +7,8 @@ input. The first is a JSON object:
     patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
     silence   seconds without a line after which whoever sent it counts as gone
     removal   seconds for which it asks again to remove sandboxes that are left
+    settling  seconds without a sandbox or a container of ours after which none is expected to come any more of what a
+              runtime was at when whoever asked it was gone
     socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
     engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
     agent     the program of enforcement, which finds and takes back our cgroups; mounts: the cgroup hierarchies
@@ -151,12 +153,14 @@ def sandboxes(path: str, label: str) -> list[str]:
     return found
 
 
-def clean(request: dict[str, Any], undo: list[list[str]], before: dict[str, list[str]]) -> list[str]:
-    """Take everything back, whatever of it fails; what could not be."""
+def clean(
+    request: dict[str, Any], undo: list[list[str]], before: dict[str, list[str]], settling: float = 0.0
+) -> list[str]:
+    """Take everything back, whatever of it fails; what could not be. settling: as in the request, where it matters."""
     troubles: list[str] = []
     acts: list[Callable[[], object]] = [
-        lambda: remove_sandboxes(request) if request["socket"] else None,
-        lambda: remove_from_engine(request) if request["engine"] else None,
+        lambda: remove_sandboxes(request, settling) if request["socket"] else None,
+        lambda: remove_from_engine(request, settling) if request["engine"] else None,
         lambda: sweep(request),
         lambda: remove_folders(request, before),
         *(functools.partial(run, argv, b"") for argv in reversed(undo)),
@@ -169,30 +173,52 @@ def clean(request: dict[str, Any], undo: list[list[str]], before: dict[str, list
     return troubles
 
 
-def remove_sandboxes(request: dict[str, Any]) -> None:
-    """Stop and remove every sandbox of ours, with its containers.
-
-    The runtime may still be at what a run asked for last: it refuses to remove a container that is being started.
-    """
+def remove_sandboxes(request: dict[str, Any], settling: float) -> None:
+    """Stop and remove every sandbox of ours, with its containers."""
     path, label = request["socket"], request["label"]
-    for _ in range(int(request["removal"] / LOOK_EVERY) + 1):
-        for one in sandboxes(path, label):
+
+    def remove() -> list[str]:
+        found = sandboxes(path, label)
+        for one in found:
             for method in ("StopPodSandbox", "RemovePodSandbox"):
                 call(path, method, b"\x0a" + text(one))
-        left = sandboxes(path, label)
-        if not left:
-            return
-        select.select([], [], [], LOOK_EVERY)
-    raise OSError(f"sandboxes are left: {', '.join(left)}")
+        return found
+
+    until_settled(remove, "sandboxes", seconds=request["removal"], settling=settling)
 
 
-def remove_from_engine(request: dict[str, Any]) -> None:
-    """Remove every container and every image of ours from the Docker Engine."""
+def remove_from_engine(request: dict[str, Any], settling: float) -> None:
+    """Remove every container of ours from the Docker Engine, and then every image."""
     path = request["engine"]
-    for kind, label, key in (("containers", request["sandbox"], "Id"), ("images", request["label"], "Id")):
+
+    def remove(kind: str, label: str) -> list[str]:
         query = urllib.parse.urlencode({"all": "1", "filters": json.dumps({"label": [label]})})
-        for one in json.loads(engine(path, "GET", f"/{kind}/json?{query}") or b"[]"):
-            engine(path, "DELETE", f"/{kind}/{one[key]}?force=1&v=1")
+        found = [one["Id"] for one in json.loads(engine(path, "GET", f"/{kind}/json?{query}") or b"[]")]
+        for one in found:
+            engine(path, "DELETE", f"/{kind}/{one}?force=1&v=1")
+        return found
+
+    containers = functools.partial(remove, "containers", request["sandbox"])
+    until_settled(containers, "containers", seconds=request["removal"], settling=settling)
+    remove("images", request["label"])
+
+
+def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float, settling: float) -> None:
+    """Have what is ours removed until there is none, and none has come for as long as `settling` says.
+
+    remove: removes what it finds, and returns that. A runtime may still be at what it was asked last: it refuses to
+    remove a container that is being started, and containerd, whose caller is gone while it starts a sandbox, shows
+    that one only when it has failed to clean up behind itself.
+    """
+    tries = quiet = 0
+    while True:
+        found = remove()
+        tries, quiet = (tries + 1, 0) if found else (tries, quiet + 1)
+        if quiet > settling / LOOK_EVERY:
+            return
+        if tries > seconds / LOOK_EVERY + 1:
+            raise OSError(f"{what} are left: {', '.join(found)}")
+        select.select([], [], [], LOOK_EVERY)
 
 
 def engine(path: str, method: str, url: str) -> bytes:
@@ -211,16 +237,18 @@ def engine(path: str, method: str, url: str) -> bytes:
 
 
 def sweep(request: dict[str, Any]) -> None:
-    """Remove our cgroups, and put back what others held."""
-    mounts = request["mounts"]
-    found = ask(request, {"verb": "leftovers", "mounts": mounts})["leftovers"]
+    """Remove our cgroups, and put back what others held; each of them, whatever becomes of another."""
+    mounts, troubles = request["mounts"], []
+    found = ask(request, {"verb": "leftovers", "mounts": mounts, "claim": True})["leftovers"]
     for path, mark, adopted in reversed(found):
         name = path.rpartition("/")[2]
         unit = name if name.endswith(".slice") else ""
         step = {**STEP, "action": "give back" if adopted else "remove", "path": path, "unit": unit}
         answer = ask(request, {"verb": "perform", "mounts": mounts, "mark": mark, "seconds": 20, "steps": [step]})
         if answer["failure"]:
-            raise OSError(f"{path}: {answer['failure']['what']}")
+            troubles.append(f"{path}: {answer['failure']['what']}")
+    if troubles:
+        raise OSError("; ".join(troubles))
 
 
 def ask(request: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
@@ -304,12 +332,14 @@ def main() -> None:
     troubles = clean(request, undo, before)
     if not troubles:
         say("ready")
+        settling = request["settling"]
         for line in heard:
             if line.startswith(b"["):
                 undo.append(json.loads(line))
             elif line == b"end":
+                settling = 0.0
                 break
-        troubles = clean(request, undo, before)
+        troubles = clean(request, undo, before, settling)
     # What is said last may be the last that is heard of us: whoever hears it ends us.
     os.unlink(request["lock"])  # noqa: PTH108
     say("; ".join(troubles) or "clean")

@@ -1,7 +1,7 @@
 """The CRI adapter: gRPC to a runtime over a local UNIX socket; what is said is made in `cri_wire`.
 
-gRPC is imported nowhere else. Several threads may use one adapter: the channel is safe for that, and records are
-handed over one at a time.
+gRPC is imported here and in `cri_answers` alone. Several threads may use one adapter: the channel is safe for that, and
+records are handed over one at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import grpc
 from google.protobuf.message import Message
 
 from memqos.clock import Deadline
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire, unanswered
@@ -32,6 +32,7 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
+from memqos.runtime.cri_answers import answered, translated
 from memqos.runtime.cri_traces import traces_of
 from memqos.runtime.recorded import RecordedCalls
 
@@ -44,10 +45,6 @@ Reply = TypeVar("Reply", bound=Message)
 
 # Go servers refuse the percent-encoded socket path that gRPC would otherwise send as :authority.
 _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retries", 0))
-
-
-_BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
-"""How gRPC itself words an answer that is none, with codes that a server might have given."""
 
 
 @contextlib.contextmanager
@@ -275,20 +272,9 @@ class CriRuntime:
         stub = self._images if method in _OF_IMAGES else self._stub
         with self._calls.call(method, cri_wire.message_json(request), deadline) as call:
             try:
-                reply = getattr(stub, method)(request, timeout=deadline.remaining)
+                reply = answered(getattr(stub, method), request, method=method, deadline=deadline)
             except grpc.RpcError as error:
-                raise _translated(error, method=method, runtime=self._name, deadline=deadline) from error
+                raise translated(error, method=method, runtime=self._name, deadline=deadline) from error
             assert isinstance(reply, reply_type)  # noqa: S101 - the stub's own deserializer made it
             call.reply = cri_wire.message_json(reply)
         return reply
-
-
-def _translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
-    """What a gRPC error means to memqos; the only place that knows gRPC's codes."""
-    code, details = error.code(), error.details() or ""
-    data = {"method": method, "code": code.name, "details": details}
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return unanswered.late(runtime, method, deadline, data=data)
-    if code is grpc.StatusCode.UNAVAILABLE or details.startswith(_BROKEN_OFF):
-        return unanswered.gone(runtime, method, details, data=data)
-    return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)

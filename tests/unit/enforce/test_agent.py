@@ -376,6 +376,30 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 
 
+def test_a_slice_whose_maker_was_killed_before_it_marked_it_is_claimed_by_its_description(
+    mount: Path, systemd: SystemdOnASocket, marks: dict[Path, bytes]
+) -> None:
+    described = {
+        "kubepods.slice": "memqos: kubepods",
+        "kubepods-burstable.slice": "memqos: the QoS class Burstable",
+        "kubepods-gone.slice": "memqos: gone before it was looked for",
+        "system.slice": "System Slice",
+        "their.slice": "theirs, with memqos: in it",
+    }
+    for folder in ("kubepods.slice/kubepods-burstable.slice", "system.slice", "their.slice"):
+        (mount / folder).mkdir(parents=True)
+    marks[mount / "kubepods.slice"] = b"run 1"
+    known = [(unit, said, "loaded", "active", "active", "", "/o", 0, "", "/o") for unit, said in described.items()]
+    systemd.answers["ListUnitsByPatterns"] = ("a(ssssssouso)", (known,))
+    with contextlib.closing(agent_bus.Manager(path=str(systemd.path), seconds=5.0)) as manager:
+        agent.claim({"": str(mount)}, manager)
+    assert systemd.asked == [["ListUnitsByPatterns", ["active"], ["*.slice"]]]
+    assert agent.leftovers({"": str(mount)}) == [
+        ("/kubepods.slice", "run 1", False),
+        ("/kubepods.slice/kubepods-burstable.slice", "claimed", False),
+    ]
+
+
 def test_processes_of_an_adopted_cgroup_live_on(mount: Path) -> None:
     folder = existing(mount, "system", memory_max="max", cgroup_procs="7\n", cgroup_kill="")
     make, adopt = step("make", "/kubepods"), step("adopt", "/system", ["memory.max", "1"], keeps=("memory.max",))

@@ -1,5 +1,6 @@
 import pytest
 
+from memqos.enforce.agent import OURS
 from memqos.enforce.steps import Action, steps, steps_between
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver
@@ -17,6 +18,12 @@ def test_the_kubelets_order_is_kept() -> None:
         (Action.MAKE, "pod 1", "kubepods-burstable-pod1.slice"),
         (Action.MAKE, "pod 2", "kubepods-burstable-pod2.slice"),
     ]
+
+
+def test_every_slice_is_described_so_that_the_agent_knows_it_for_ours() -> None:
+    [found] = [step for step in steps(plan(SYSTEMD, pods={}, reserved={})) if step.subject == "kubepods"]
+    [description] = [one.value for one in found.properties if one.name == "Description"]
+    assert description == f"{OURS}kubepods"
 
 
 def test_what_is_absent_is_not_written_and_the_order_of_writing_is_libcontainers() -> None:

@@ -16,7 +16,8 @@ from memqos.runtime.cri_wire import MADE_BY_LABEL
 class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
     """What containerd says, and what it was asked. stuck: ids that it does not remove.
 
-    starting: ids in which a container is being started, which it refuses to remove once.
+    starting: ids in which a container is being started, which it refuses to remove once. late: an id of ours that it
+    lists only when it was asked for its sandboxes so often.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -24,6 +25,7 @@ class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
         self.asked: list[str] = []
         self.stuck: set[str] = set()
         self.starting: set[str] = set()
+        self.late: dict[str, int] = {}
         self.known: dict[str, dict[str, str]] = {}
 
     def add(self, name: str, *, ours: bool) -> None:
@@ -34,6 +36,10 @@ class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
         return cri_pb2.VersionResponse(runtime_name="containerd", runtime_version="1.7.24", runtime_api_version="v1")
 
     def ListPodSandbox(self, _, __):  # type: ignore[no-untyped-def]  # noqa: N802
+        self.late = {name: count - 1 for name, count in self.late.items()}
+        for name in [name for name, count in self.late.items() if count < 0]:
+            del self.late[name]
+            self.add(name, ours=True)
         items = [
             cri_pb2.PodSandbox(
                 id=name,

@@ -144,6 +144,14 @@ def test_a_cgroup_that_an_earlier_run_left_and_that_stays_is_machinery(world, sa
         pytest.fail("it was let in")
 
 
+def test_each_cgroup_is_taken_back_whatever_becomes_of_another(world, sandboxes):
+    world.failure = {"step": 0, "what": "it is busy", "kind": "refused"}
+    told = pytest.raises(TargetError, match=r"/kubepods\.slice/b\.slice: it is busy; /kubepods\.slice: it is busy")
+    with told, world.guarded(sandboxes):
+        world.leave([["/kubepods.slice", "memqos", False], ["/kubepods.slice/b.slice", "memqos", False]])
+    assert len(world.taken_back) == 2
+
+
 def test_a_machine_without_python_cannot_be_guarded(world, sandboxes, monkeypatch, tmp_path):
     (tmp_path / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -161,7 +169,7 @@ from memqos.target.local import LocalTarget
 
 folder = Path({folder!r})
 guard.LOCK, guard.MADE_IN = str(folder / "lock"), ((str(folder / "var"), ""),)
-guard.SILENCE_SECONDS = {silence}
+guard.SILENCE_SECONDS, guard.SETTLING_SECONDS = {silence}, {settling}
 if {silent}:
     guard.SIGN_EVERY = 1000
 guard.agent_program = lambda: "print('{{\\"leftovers\\": []}}')"
@@ -173,8 +181,10 @@ with guard.guarded(LocalTarget(), socket={socket!r}, hierarchy=FAKE_HIERARCHY):
 
 
 @contextlib.contextmanager
-def running(folder: Path, sandboxes, *, silence=30, silent=False):
-    code = RUN.format(folder=str(folder), socket=str(sandboxes.socket), silence=silence, silent=silent)
+def running(folder: Path, sandboxes, *, silence=30, silent=False, settling=0):
+    code = RUN.format(
+        folder=str(folder), socket=str(sandboxes.socket), silence=silence, silent=silent, settling=settling
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
@@ -194,6 +204,16 @@ def test_a_run_that_is_killed_leaves_nothing(world, sandboxes, tmp_path):
     with running(tmp_path, sandboxes) as process:
         process.send_signal(signal.SIGKILL)
         wait("nothing is left", lambda: is_clean(world, sandboxes), deadline=Deadline.after(30))
+
+
+def test_a_sandbox_that_a_killed_run_had_asked_for_is_removed_when_it_appears(world, sandboxes, tmp_path):
+    """containerd, whose caller is gone, fails to clean up behind itself, and only then lists what is left."""
+    with running(tmp_path, sandboxes, settling=2) as process:
+        sandboxes.late["late"] = 5
+        process.send_signal(signal.SIGKILL)
+        wait("nothing is left", lambda: is_clean(world, sandboxes), deadline=Deadline.after(30))
+    assert sandboxes.asked == ["stop ours", "remove ours", "stop late", "remove late"]
+    assert sandboxes.late == {}
 
 
 def test_a_run_that_is_not_heard_of_any_more_leaves_nothing(world, sandboxes, tmp_path):

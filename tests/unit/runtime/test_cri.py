@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -203,6 +205,55 @@ def test_no_answer_in_time_names_what_was_waited_for(service: Service, runtime: 
     service.answers["StartContainer"] = late
     with pytest.raises(DeadlineError, match=r"'containerd\+runc answers StartContainer'"):
         runtime.start(CONTAINER, deadline=Deadline.after(0.2))
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from memqos.clock import SYSTEM_CLOCK, Deadline
+from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.cri import connect
+from tests.unit.runtime.test_cri import CONTAINER, SPEC
+
+class Slow(cri_pb2_grpc.RuntimeServiceServicer):
+    def Version(self, *_):
+        return cri_pb2.VersionResponse(runtime_name="containerd", runtime_version="1.7.24")
+
+    def RunPodSandbox(self, _, context):
+        os.kill(os.getpid(), signal.SIGINT)
+        SYSTEM_CLOCK.sleep(0.5)
+        print("started" if context.is_active() else "cancelled", flush=True)
+        return cri_pb2.RunPodSandboxResponse(pod_sandbox_id="s1")
+
+    def StartContainer(self, _, context):
+        os.kill(os.getpid(), signal.SIGINT)
+        while context.is_active():
+            SYSTEM_CLOCK.sleep(0.02)
+        print("cancelled", flush=True)
+
+server = grpc.server(ThreadPoolExecutor(4))
+cri_pb2_grpc.add_RuntimeServiceServicer_to_server(Slow(), server)
+server.add_insecure_port(f"unix:{sys.argv[1]}")
+server.start()
+given = {"start": CONTAINER, "run_sandbox": SPEC}[sys.argv[2]]
+with connect(Path(sys.argv[1]), name="x", deadline=Deadline.after(10)) as runtime:
+    try:
+        getattr(runtime, sys.argv[2])(given, deadline=Deadline.after(60))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+server.stop(None).wait()
+"""
+
+
+@pytest.mark.parametrize(("asked", "became"), [("run_sandbox", "started"), ("start", "cancelled")])
+def test_an_interrupt_lets_the_start_of_a_sandbox_come_to_its_end(tmp_path: Path, asked: str, became: str) -> None:
+    argv = [sys.executable, "-c", INTERRUPTED, f"{tmp_path}/cri.sock", asked]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert set(done.stdout.split()) == {became, "interrupted"}, done
 
 
 def test_nobody_listening_is_machinery_and_not_an_answer(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""What became of a gRPC call: the reply, or the error that it means to memqos. gRPC's codes are known here alone."""
+
+from __future__ import annotations
+
+import contextlib
+
+import grpc
+from google.protobuf.message import Message
+
+from memqos.clock import Deadline
+from memqos.errors import MachineryError, RuntimeCallError
+from memqos.runtime import unanswered
+
+__all__ = ["answered", "translated"]
+
+FINISHING_SECONDS = 10.0
+
+_BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
+"""How gRPC itself words an answer that is none, with codes that a server might have given."""
+
+
+def answered(
+    call: grpc.UnaryUnaryMultiCallable[Message, Message], request: Message, *, method: str, deadline: Deadline
+) -> Message:
+    """The reply; grpc.RpcError where there is none. An interrupt waits FINISHING_SECONDS for a sandbox being started.
+
+    It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
+    some seconds later, when nobody looks for it any more.
+    """
+    asked = call.future(request, timeout=deadline.remaining)
+    try:
+        reply: Message = asked.result()
+    except KeyboardInterrupt:
+        if method == "RunPodSandbox":
+            with contextlib.suppress(grpc.RpcError, grpc.FutureTimeoutError):
+                asked.result(timeout=FINISHING_SECONDS)
+        asked.cancel()
+        raise
+    return reply
+
+
+def translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+    """The error of memqos for one of gRPC's."""
+    code, details = error.code(), error.details() or ""
+    data = {"method": method, "code": code.name, "details": details}
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return unanswered.late(runtime, method, deadline, data=data)
+    if code is grpc.StatusCode.UNAVAILABLE or details.startswith(_BROKEN_OFF):
+        return unanswered.gone(runtime, method, details, data=data)
+    return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)
