@@ -48,7 +48,10 @@ LAYERS: dict[str, frozenset[str]] = {
     "workload": frozenset({"errors", "clock", "model", "target.base", "runtime.base"}),
     "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
     "enforce": frozenset(
-        {"errors", "clock", "model", "engine", "cgroupfs", "target.base", "runtime.base", "third:jeepney"}
+        {
+            "errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.sent", "runtime.base",
+            "third:jeepney",
+        }
     ),
     "enactor": frozenset(
         {
@@ -60,7 +63,9 @@ LAYERS: dict[str, frozenset[str]] = {
     "place": frozenset(
         {"errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
     ),
-    "place.guard": frozenset({"errors", "clock", "cgroupfs", "target.base", "enforce", "runtime"}),
+    "place.guard": frozenset(
+        {"errors", "clock", "cgroupfs", "target.base", "target.sent", "enforce", "runtime"}
+    ),
     "place.bringing": frozenset(
         {"errors", "clock", "model", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
     ),

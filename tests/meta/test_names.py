@@ -16,6 +16,7 @@ GUEST_PROGRAMS = (
     "enforce/agent_bus.py",
     "enforce/agent_cgroup.py",
     "enforce/agent_slices.py",
+    "place/guard_cri.py",
     "place/guard_program.py",
     "target/attendant_program.py",
 )

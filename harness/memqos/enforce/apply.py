@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,28 +16,17 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
+from memqos.target.sent import sent_source
 
 __all__ = ["Enforcement", "find_leftovers", "program"]
 
-_PROGRAM = ("agent_cgroup", "agent_bus", "agent_slices", "agent")
+_PROGRAM = {
+    # How a message of D-Bus is written, and how a connection begins.
+    "jeepney": ("low_level", "auth"),
+    __package__: ("agent_cgroup", "agent_bus", "agent_slices", "agent"),
+}
 """The modules that are sent to the target, the one that runs last."""
 
-_LIBRARY = ("low_level", "auth")
-"""Those of jeepney's that they import: how a message of D-Bus is written, and how a connection begins."""
-
-# Each module is made under its own name, so that the next can import it there as it does here. An attendant keeps what
-# is defined before the end (`target.attendant_program.MAIN`).
-_LOADER = """\
-import sys, types
-for name, source in {sources!r}:
-    module = types.ModuleType(name)
-    sys.modules[name] = module
-    exec(compile(source, name, "exec"), module.__dict__)
-main = sys.modules[name].main
-
-if __name__ == "__main__":
-    main()
-"""
 _BEGINNINGS = frozenset({Action.MAKE, Action.ADOPT})
 _ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}
 _CGROUP_SECONDS = 20.0
@@ -213,11 +201,7 @@ def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline)
 
 def program() -> str:
     """What is sent to a target's python3: the agent with all that it imports, under the names that it has here."""
-    sources = [("memqos", ""), (__package__, ""), ("jeepney", "")]
-    for package, names in (("jeepney", _LIBRARY), (__package__, _PROGRAM)):
-        folder = importlib.resources.files(package)
-        sources += [(f"{package}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in names]
-    return _LOADER.format(sources=sources)
+    return sent_source(_PROGRAM)
 
 
 def _as_json(step: Step) -> dict[str, object]:

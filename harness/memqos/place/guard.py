@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.resources
 import json
 import subprocess
 import threading
@@ -16,11 +15,15 @@ from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.runtime.cri_wire import MADE_BY_LABEL
 from memqos.runtime.docker_words import SANDBOX_LABEL
 from memqos.target.base import Target
+from memqos.target.sent import sent_source
 
 __all__ = ["FOLDER", "Guard", "guarded"]
 
 FOLDER = "/var/lib/memqos"
 """Where programs of ours are on a machine that is there, for as long as a run lasts."""
+
+_PROGRAM = {__package__: ("guard_cri", "guard_program")}
+"""The modules that are sent to the target, the one that runs last."""
 
 LOCK = "/run/memqos.lock"
 
@@ -88,7 +91,6 @@ def guarded(
     Raises EnvironmentNotAbleError if another run is on the machine or it cannot be guarded, and at the end TargetError
     with what could not be taken back.
     """
-    source = (importlib.resources.files(__package__) / "guard_program.py").read_text(encoding="utf-8")
     request = {
         "lock": LOCK,
         "silence": SILENCE_SECONDS,
@@ -103,7 +105,7 @@ def guarded(
         "mounts": dict(hierarchy.mounts),
         "folders": MADE_IN,
     }
-    with target.open(["python3", "-I", "-S", "-c", source]) as process:
+    with target.open(["python3", "-I", "-S", "-c", sent_source(_PROGRAM)]) as process:
         guard = Guard(process, target)
         guard.tell(json.dumps(request))
         _require_ready(guard.answer(deadline=Deadline.after(CLEAN_SECONDS)), target)

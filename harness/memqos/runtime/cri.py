@@ -32,7 +32,7 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
-from memqos.runtime.cri_answers import answered, translated
+from memqos.runtime.cri_answers import answered, error_meant
 from memqos.runtime.cri_traces import traces_of
 from memqos.runtime.recorded import RecordedCalls
 
@@ -274,7 +274,7 @@ class CriRuntime:
             try:
                 reply = answered(getattr(stub, method), request, method=method, deadline=deadline)
             except grpc.RpcError as error:
-                raise translated(error, method=method, runtime=self._name, deadline=deadline) from error
+                raise error_meant(error, method=method, runtime=self._name, deadline=deadline) from error
             assert isinstance(reply, reply_type)  # noqa: S101 - the stub's own deserializer made it
             call.reply = cri_wire.message_json(reply)
         return reply

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from concurrent.futures import Future
 
 import grpc
 from google.protobuf.message import Message
@@ -11,7 +13,7 @@ from memqos.clock import Deadline
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.runtime import unanswered
 
-__all__ = ["answered", "translated"]
+__all__ = ["answered", "error_meant"]
 
 FINISHING_SECONDS = 10.0
 
@@ -27,19 +29,28 @@ def answered(
     It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
     some seconds later, when nobody looks for it any more.
     """
-    asked = call.future(request, timeout=deadline.remaining)
+    if method != "RunPodSandbox":
+        return call(request, timeout=deadline.remaining)
+    outcome: Future[Message] = Future()
+
+    def ask() -> None:
+        try:
+            outcome.set_result(call(request, timeout=deadline.remaining))
+        except Exception as error:  # noqa: BLE001 - it is raised where the reply is waited for
+            outcome.set_exception(error)
+
+    # Signals are the main thread's, so none of them ends this one; gRPC's own futures are left in disorder by one.
+    asking = threading.Thread(target=ask, name="memqos-cri", daemon=True)
     try:
-        reply: Message = asked.result()
+        asking.start()
+        return outcome.result()
     except KeyboardInterrupt:
-        if method == "RunPodSandbox":
-            with contextlib.suppress(grpc.RpcError, grpc.FutureTimeoutError):
-                asked.result(timeout=FINISHING_SECONDS)
-        asked.cancel()
+        with contextlib.suppress(grpc.RpcError, TimeoutError):
+            outcome.result(timeout=FINISHING_SECONDS)
         raise
-    return reply
 
 
-def translated(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+def error_meant(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
     """The error of memqos for one of gRPC's."""
     code, details = error.code(), error.details() or ""
     data = {"method": method, "code": code.name, "details": details}

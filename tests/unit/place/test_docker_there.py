@@ -80,16 +80,18 @@ def take_back(engine):  # noqa: F811
 
 
 def test_the_guard_removes_our_containers_and_images(world, engine):  # noqa: F811
-    engine.answers["GET /containers/json"] = (200, [{"Id": "c1"}, {"Id": "gone"}])
+    listings = iter([[{"Id": "c1"}, {"Id": "gone"}]])
+    engine.answers["GET /containers/json"] = (200, lambda: next(listings, []))
     engine.answers["GET /images/json"] = (200, [{"Id": "sha256:i1"}])
     engine.answers["DELETE /containers/c1"] = (204, None)
     engine.answers["DELETE /images/sha256:i1"] = (200, [])
     take_back(engine)
     asked = [what for what, _ in engine.asked]
-    assert asked[:5] == [
+    assert asked[:6] == [
         "GET /containers/json",
         "DELETE /containers/c1",
         "DELETE /containers/gone",
+        "GET /containers/json",
         "GET /images/json",
         "DELETE /images/sha256:i1",
     ]

@@ -94,6 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         if status == 0:
             self.server.release.wait(20)
             return
+        told = told() if callable(told) else told
         text = b"" if told is None else json.dumps(told).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
