@@ -32,10 +32,10 @@ MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/v
 
 SIGN_EVERY = 5.0
 SILENCE_SECONDS = 30.0
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 120.0
 """For the guard of a run that lost its connection: it waits for its silence and the runtime, and then cleans up."""
 
-REMOVAL_SECONDS = 20.0
+REMOVAL_SECONDS = 40.0
 """For the runtime to come to the end of what it was asked last, before which it may refuse to remove that."""
 
 SETTLING_SECONDS = 20.0

@@ -11,6 +11,8 @@ import struct
 from typing import Any
 
 CALL_SECONDS = 60
+"""For an answer of a runtime, Docker's too."""
+
 PATH = "/runtime.v1.RuntimeService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7

@@ -32,17 +32,17 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from memqos.place.guard_cri import ask_of_sandbox, sandboxes
+from memqos.place.guard_cri import CALL_SECONDS, ask_of_sandbox, sandboxes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEP: dict[str, Any] = {"properties": [], "writes": [], "making": [], "keeps": [], "keeps_properties": []}
 AGENT = ("python3", "-I", "-S", "-c")
-CALL_SECONDS = 60
 LOOK_EVERY = 0.2
 
 
@@ -97,21 +97,23 @@ def remove_from_engine(request: dict[str, Any], settling: float) -> None:
 
 
 def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float, settling: float) -> None:
-    """Have what is ours removed until there is none, and none has come for as long as `settling` says.
+    """Have what is ours removed until there is none, and none has come for `settling` seconds.
 
-    remove: removes what it finds, and returns that. A runtime may still be at what it was asked last: it refuses to
-    remove a container that is being started, and containerd, whose caller is gone while it starts a sandbox, shows
-    that one only when it has failed to clean up behind itself.
+    remove: removes what it finds, and returns that; OSError if it finds something for so many `seconds`. A runtime may
+    still be at what it was asked last: it refuses to remove a container that is being started, and containerd, whose
+    caller is gone while it starts a sandbox, shows that one only when it has failed to clean up behind itself.
     """
-    tries = quiet = 0
+    were_there, since = True, time.monotonic()
     while True:
+        began = time.monotonic()
         found = remove()
-        tries, quiet = (tries + 1, 0) if found else (tries, quiet + 1)
-        if quiet > settling / LOOK_EVERY:
-            return
-        if tries > seconds / LOOK_EVERY + 1:
-            raise OSError(f"{what} are left: {', '.join(found)}")
+        if were_there != bool(found):
+            were_there, since = bool(found), began
+        if began - since >= (seconds if found else settling):
+            break
         select.select([], [], [], LOOK_EVERY)
+    if found:
+        raise OSError(f"{what} are left: {', '.join(found)}")
 
 
 def engine(path: str, method: str, url: str) -> bytes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 import grpc
 from google.protobuf.message import Message
@@ -16,6 +15,10 @@ from memqos.runtime import unanswered
 __all__ = ["answered", "error_meant"]
 
 FINISHING_SECONDS = 10.0
+"""For a runtime to come to the end of a call that an interrupt does not cut off."""
+
+_FINISHED = frozenset({"RunPodSandbox"})
+"""The methods of those: what is half made in a sandbox goes with it, but nothing tells of half a sandbox."""
 
 _BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
 """How gRPC itself words an answer that is none, with codes that a server might have given."""
@@ -29,7 +32,7 @@ def answered(
     It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
     some seconds later, when nobody looks for it any more.
     """
-    if method != "RunPodSandbox":
+    if method not in _FINISHED:
         return call(request, timeout=deadline.remaining)
     outcome: Future[Message] = Future()
 
@@ -45,8 +48,7 @@ def answered(
         asking.start()
         return outcome.result()
     except KeyboardInterrupt:
-        with contextlib.suppress(grpc.RpcError, TimeoutError):
-            outcome.result(timeout=FINISHING_SECONDS)
+        wait([outcome], timeout=FINISHING_SECONDS)
         raise
 
 
