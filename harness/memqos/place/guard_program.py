@@ -99,21 +99,21 @@ def remove_from_engine(request: dict[str, Any], settling: float) -> None:
 def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float, settling: float) -> None:
     """Have what is ours removed until there is none, and none has come for `settling` seconds.
 
-    remove: removes what it finds, and returns that; OSError if it finds something for so many `seconds`. A runtime may
-    still be at what it was asked last: it refuses to remove a container that is being started, and containerd, whose
-    caller is gone while it starts a sandbox, shows that one only when it has failed to clean up behind itself.
+    remove: removes what it finds, and returns that; OSError if it finds something when it is `seconds` since the first
+    look, so that what comes again each time it is removed has an end, too. A runtime may still be at what it was asked
+    last: it refuses to remove a container that is being started, and containerd, whose caller is gone while it starts a
+    sandbox, shows that one only when it has failed to clean up behind itself.
     """
-    were_there, since = True, time.monotonic()
+    began = last_found = time.monotonic()
     while True:
-        began = time.monotonic()
-        found = remove()
-        if were_there != bool(found):
-            were_there, since = bool(found), began
-        if began - since >= (seconds if found else settling):
-            break
+        looked = time.monotonic()
+        if found := remove():
+            if looked - began >= seconds:
+                raise OSError(f"{what} are left: {', '.join(found)}")
+            last_found = looked
+        elif looked - last_found >= settling:
+            return
         select.select([], [], [], LOOK_EVERY)
-    if found:
-        raise OSError(f"{what} are left: {', '.join(found)}")
 
 
 def engine(path: str, method: str, url: str) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.place import guard as module
+from memqos.place import guard_program
 from memqos.place.guard import guarded
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.local import LocalTarget
@@ -134,6 +135,13 @@ def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
         (world.made_in / "ours").mkdir()
     assert list(world.made_in.iterdir()) == []
     assert world.taken_back
+
+
+def test_what_comes_again_each_time_it_is_removed_does_not_hold_the_guard(monkeypatch):
+    monkeypatch.setattr(guard_program, "LOOK_EVERY", 0.01)
+    looks = iter([["ours"], []] * 100)
+    with pytest.raises(OSError, match="sandboxes are left: ours"):
+        guard_program.until_settled(lambda: next(looks), "sandboxes", seconds=0.1, settling=1.0)
 
 
 def test_a_cgroup_that_an_earlier_run_left_and_that_stays_is_machinery(world, sandboxes):
