@@ -230,9 +230,16 @@ def test_a_container_that_is_killed_by_its_lowered_limit_is_a_finding(tmp_path):
     assert lowered(KillsForWhatIsDirty(), tmp_path) >= {"memory.events", "state"}
 
 
-def test_a_limit_that_the_runtime_does_not_lower_is_none(tmp_path):
-    with pytest.raises(RuntimeCallError, match="no such file"):
-        lowered(KillsForWhatIsDirty(dies=False), tmp_path)
+def test_what_rests_on_a_limit_that_the_runtime_refuses_to_lower_is_not_observable(tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    with pytest.raises(pytest.skip.Exception, match=r"memory\.max of .* could not be asked for: no such file"):
+        chapter("limits").test_a_limit_below_usage_takes_page_cache(
+            KillsForWhatIsDirty(dies=False).node, KUBELETS["v1.37-default"], CATALOGUE, evidence
+        )
+
+    said = {(one.knob, one.verdict) for one in notes.findings}
+    assert ("memory.current", Verdict.NOT_OBSERVABLE) in said
+    assert Verdict.DEVIATES not in {verdict for _, verdict in said}
 
 
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])

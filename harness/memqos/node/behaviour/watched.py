@@ -20,7 +20,7 @@ from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.entering import ENTRY, Entering
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.sampled import Sampled
-from memqos.node.pods.binding import bound_container, limited_container
+from memqos.node.pods.binding import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle
 from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, line
 from memqos.workload.control import Control
@@ -197,14 +197,21 @@ class WatchedContainer(Sampled):
         self._change(bound_container(self.premises.planned, str(zone)))
 
     def halve_limit(self) -> None:
-        """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing."""
+        """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing.
+
+        A runtime may refuse that (CRI-O does from 1.33.4 on): what rests on the limit is not observable from then on.
+        """
         half = self.last_usage(self.path) // 2
         if not half and not self._is_past:
             raise UsageError(
                 f"the container {self.key} uses no memory, of which half could be its limit.",
                 next_step="Wait until it does: until_done().",
             )
-        self._change(limited_container(self.premises.planned, half))
+        planned = self.premises.planned
+        try:
+            self._change(limited_container(planned, half))
+        except RuntimeCallError as error:
+            self.premises = dataclasses.replace(self.premises, planned=refused_limit(planned, str(error)))
 
     def _change(self, planned: PlannedContainer) -> None:
         """As `do`: not one that has ended, nor one of which a premise is broken; one that ends with it has ended."""

@@ -25,6 +25,7 @@ __all__ = [
     "bound_to",
     "halved_classes",
     "limited_container",
+    "refused_limit",
 ]
 
 Zones = int | Sequence[int]
@@ -128,6 +129,13 @@ def limited_container(container: PlannedContainer, limit: int, *, page_size: int
     )
     shown = read_back(Knob.MEMORY_MAX, Bytes(limit), page_size)
     return _asked(container, lowered, Knob.MEMORY_MAX, shown, _LIMITED)
+
+
+def refused_limit(container: PlannedContainer, why: str) -> PlannedContainer:
+    """The container with the memory.max that it has, in place of another one that its runtime refused; why, as said."""
+    kept = dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], unasked=why)
+    knobs = {**container.cgroup.knobs, Knob.MEMORY_MAX: kept}
+    return dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
 
 
 def _asked(
