@@ -133,16 +133,16 @@ def limited_container(container: PlannedContainer, limit: int, *, page_size: int
 
 def refused_limit(container: PlannedContainer, why: str) -> PlannedContainer:
     """The container with the memory.max that it has, in place of another one that its runtime refused; why, as said."""
-    kept = dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], unasked=why)
-    knobs = {**container.cgroup.knobs, Knob.MEMORY_MAX: kept}
-    return dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
+    return _expecting(container, dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], unasked=why))
 
 
 def _asked(
     container: PlannedContainer, resources: ContainerResources, knob: Knob, value: KnobValue, reason: Reason
 ) -> PlannedContainer:
     expected = Expected(knob=knob, written=value, value=value, reason=reason)
-    knobs = {**container.cgroup.knobs, knob: expected}
-    return dataclasses.replace(
-        container, resources=resources, cgroup=dataclasses.replace(container.cgroup, knobs=knobs)
-    )
+    return _expecting(dataclasses.replace(container, resources=resources), expected)
+
+
+def _expecting(container: PlannedContainer, expected: Expected) -> PlannedContainer:
+    knobs = {**container.cgroup.knobs, expected.knob: expected}
+    return dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
