@@ -1,4 +1,4 @@
-"""No public name of a module is the name of anything else in the package, and no module is imported by a string."""
+"""A public name means one thing within its package (a folder), and no module is imported by a string."""
 
 import ast
 import re
@@ -40,17 +40,17 @@ def is_page(path: str, name: str) -> bool:
     return path.startswith(f"{PAGES}/") and name == "command"
 
 
-def test_no_public_class_or_function_is_defined_twice():
-    places: dict[str, list[str]] = defaultdict(list)
+def test_no_public_class_or_function_is_defined_twice_in_a_package():
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in modules():
         where = path.relative_to(PACKAGE).as_posix()
         if where in GUEST_PROGRAMS or where.startswith(ONE_PER_REVISION):
             continue
         for name in public_definitions(path):
             if not is_page(where, name):
-                places[name].append(where)
+                places[path.parent.as_posix(), name].append(where)
     twice = {name: found for name, found in places.items() if len(found) > 1}
-    assert not twice, "one name, one thing: give each the field's own term"
+    assert not twice, "one package, one meaning for a name: rename one of them"
 
 
 def test_what_the_exceptions_are_for_is_there():
