@@ -26,6 +26,7 @@ from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_t
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.slowing import Slowed, slowing, slowing_document, slowing_text
+from memqos.engine.cgroup.throttle import DEFAULT_HZ
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -105,7 +106,14 @@ with its reasons.
 @click.option(
     "--throttling",
     is_flag=True,
-    help="Print where each memory.high slows a program down, where it stalls, and how long it takes to memory.max.",
+    help="Print where each memory.high slows a program down, where it stalls, and how long it takes to memory.max, "
+    "at least and at most.",
+)
+@click.option(
+    "--hz",
+    type=click.IntRange(24, 1200),
+    metavar="N",
+    help="For --throttling: jiffies in a second of the node's kernel (CONFIG_HZ); 250, and 1000 on Fedora and RHEL.",
 )
 @click.option(
     "--oom",
@@ -207,7 +215,7 @@ class _Order(Asked):
     def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[Slowed, ...]:
         if not kubelet.v2:
             raise UsageError("memory.high is cgroup v2's, and this is cgroup v1.", where="--throttling")
-        return slowing(plan, page_size=kubelet.node.page_size)
+        return slowing(plan, page_size=kubelet.node.page_size, hz=self.hz or DEFAULT_HZ)
 
     def _shortages(self, plan: Plan, kubelet: Kubelet) -> tuple[Shortage, ...]:
         if not kubelet.v2:

@@ -32,6 +32,7 @@ class Asked:
     translate: tuple[str, ...]
     protection: bool
     throttling: bool
+    hz: int | None
     oom: bool
     usage: tuple[str, ...]
     diff: tuple[str, str] | None
@@ -72,5 +73,7 @@ class Asked:
             raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")
         if self.usage and not (self.protection or self.oom or self.resize):
             raise click.UsageError("--usage is for --protection, --oom and --resize.")
+        if self.hz is not None and not self.throttling:
+            raise click.UsageError("--hz is for --throttling: nothing else depends on the kernel's jiffies.")
         if self.translate and self.runtime.weight:
             raise click.UsageError("--translate needs the runtimes' rules: name them with --runtime, not --weight.")

@@ -145,6 +145,8 @@ def test_runtimes_by_name_and_version(text, cri, oci):
     (("--oom", "--usage", "web/app=1"), "there is no container 'web/app'"),
     (("--translate", "cri", "--diff-config", "x.yaml"), "are about one plan"),
     (("--throttling", "--resize", "x.yaml"), "--resize is an answer of its own"),
+    (("--hz", "1000"), "--hz is for --throttling"),
+    (("--throttling", "--hz", "0"), "is not in the range"),
 ])  # fmt: skip
 def test_wrong_words(told, arguments, says):
     code, out, err = told(*arguments)
@@ -180,6 +182,14 @@ def test_throttling(told):
     assert (own["subject"], own["stalls"]) == ("container app of pod shop/web", False)
     assert f"  memory.high {own['high']}: it sleeps from {own['sleepsFrom']} on\n" in out
     assert "throttling" not in json.loads(told("--json")[1])
+
+
+def test_throttling_with_the_jiffies_of_another_kernel(told):
+    [debian] = json.loads(told("--throttling", "--json")[1])["throttling"]
+    [fedora] = json.loads(told("--throttling", "--hz", "1000", "--json")[1])["throttling"]
+    assert (debian["hz"], fedora["hz"]) == (250, 1000)
+    assert debian["sleepsFrom"] > fedora["sleepsFrom"]
+    assert debian["mostMilliseconds"] == 64 * debian["leastMilliseconds"]
 
 
 def test_oom(told):

@@ -25,6 +25,7 @@ from memqos.model.knob import Bytes
 
 __all__ = [
     "CHARGE_BATCH",
+    "DEFAULT_HZ",
     "Growth",
     "Over",
     "delay",
@@ -38,6 +39,9 @@ __all__ = [
 
 CHARGE_BATCH = 64
 """Pages that a task is charged at once, ahead of their use."""
+
+DEFAULT_HZ = 250
+"""Jiffies in a second (CONFIG_HZ) of Debian's and Ubuntu's server kernels; Fedora's and RHEL's have 1000."""
 
 _PRECISION_SHIFT = 20
 _SCALING_SHIFT = 14

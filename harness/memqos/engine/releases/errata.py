@@ -129,6 +129,14 @@ ERRATA = (
         last=36,
     ),
     Erratum(
+        id="livelock-5.9",
+        source=f"{_KEP}, text of 2026, and the kubelet's warning for kernels older than 5.9",
+        says="from Linux 5.9 on reclaim above memory.high ensures forward progress: there is no livelock",
+        holds="a program whose own text is its only page cache is stuck on 6.18 and 7.0, and is not killed",
+        first=36,
+        last=37,
+    ),
+    Erratum(
         id="e2e-label",
         source=f"{_TESTS} memory_qos_test.go, case 'equal req limit (Guaranteed)'",
         says="the pod is Guaranteed",
