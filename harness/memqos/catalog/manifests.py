@@ -6,6 +6,7 @@ A pod comes from a manifest of its own, or from the template of an object that m
 from __future__ import annotations
 
 import functools
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from memqos.catalog.pod_containers import check_names, containers_of
 from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_objects import Found, objects_in
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
+from memqos.catalog.pod_status import status_of
 from memqos.catalog.schema import FieldPath, check, parse_fields
 from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
@@ -28,6 +30,9 @@ __all__ = ["Manifest", "PassedOver", "manifests_in", "stable_uid"]
 
 _SOURCE = "kubernetes.io/config.source"
 _MIRROR = "kubernetes.io/config.mirror"
+_HASH = re.compile(r"[0-9a-f]{32}", re.ASCII)
+"""The hash of a static pod's configuration, which is its uid. Source: kubelet config.applyDefaults."""
+
 _UID_SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://kubernetes.io/api/v1/pods")
 _AS_WRITTEN = Replicas()
 
@@ -61,7 +66,7 @@ def manifests_in(
 
     A pod without metadata.uid gets one made from its namespace and name, always the same; so does a pod that an object
     makes. A pod that says that the kubelet read it from a file (annotation kubernetes.io/config.source or
-    config.mirror) is static.
+    config.mirror) is static; the uid of a mirror is the one that it mirrors.
 
     Quantities are exact. The API server rounds them up to whole milli units before it compares them; the engine does so
     for every pod that it is given.
@@ -85,9 +90,15 @@ def _manifest(found: Found, replicas: Replicas) -> Manifest:
     meta, meta_place = _section(node, "metadata", found.kind, place), place.child("metadata")
     identity = identity_of(found.kind, meta, meta_place)
     if found.kind == "Pod":
-        uid = uid_of(meta, meta_place) or stable_uid(f"{identity.namespace}/{identity.name}")
+        uid = _mirrored(meta) or uid_of(meta, meta_place) or stable_uid(f"{identity.namespace}/{identity.name}")
         pod = replace(
-            _pod(node, identity, place), uid=uid, phase=text(mapping(node, "status"), "phase"), controller=None
+            _pod(node, identity, place),
+            uid=uid,
+            phase=text(mapping(node, "status"), "phase"),
+            generation=whole(meta, "generation"),
+            deleted=bool(text(meta, "deletionTimestamp")),
+            status=status_of(node, place),
+            controller=None,
         )
         pods: tuple[Pod, ...] = (pod,)
     else:
@@ -98,6 +109,12 @@ def _manifest(found: Found, replicas: Replicas) -> Manifest:
             for number, name in enumerate(made_names(node, identity, place, replicas))
         )
     return Manifest(identity=identity, pods=pods, owner=controller_of(node, identity.namespace), file=place.file)
+
+
+def _mirrored(meta: MappingNode) -> str:
+    """The uid that the kubelet gives a static pod, if this is its mirror: the API server has another for the mirror."""
+    uid = strings(meta.get("annotations")).get(_MIRROR, "")
+    return uid if _HASH.fullmatch(uid) else ""
 
 
 def stable_uid(key: str) -> str:
@@ -127,6 +144,7 @@ def _pod(node: MappingNode, identity: Identity, place: FieldPath) -> Pod:
         priority_class_name=text(spec, "priorityClassName"),
         static=annotations.get(_SOURCE, "api") != "api" or _MIRROR in annotations,
         node=text(spec, "nodeName"),
+        restart_policy=text(spec, "restartPolicy") or "Always",
         controller=Controller(identity.kind, identity.name),
         file=place.file,
         origin=origin.lines,

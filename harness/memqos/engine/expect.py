@@ -23,8 +23,10 @@ from memqos.engine.node.placement import Placement, place
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.allocated import allocation
 from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
 from memqos.engine.pod.sums import amount, pod_requests
+from memqos.engine.pod.unsettled import unsettled
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.ruling import Rulings
 from memqos.model.path import CgroupPath
@@ -55,15 +57,25 @@ def expect(
     On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
     cgroup v2 are not there.
 
+    Of a pod with a status the allocated resources are planned (`engine.pod.allocated`). What is not certain while a pod
+    is resized is undecided in the plan (`Expected.unsettled`).
+
     Raises ManifestError for settings that this release's kubelet refuses, UsageError for zones that cannot hold what is
     reserved in them.
     """
     check_configuration(kubelet)
     room = node_room(kubelet) if fit else None
     given = tuple(pods)
-    placement = place([seen_by(pod, kubelet) for pod in given], kubelet, table, room=room)
-    ordered = sorted(placement.pods, key=_by_name)
-    plan = _Planner(kubelet, placement, reasons=reasons).plan(ordered)
+
+    def planned(some: Iterable[Pod]) -> Plan:
+        placement = place([seen_by(pod, kubelet) for pod in some], kubelet, table, room=room)
+        return _Planner(kubelet, placement, reasons=reasons).plan(sorted(placement.pods, key=_by_name))
+
+    if all(pod.status is None for pod in given):
+        plan = planned(given)
+    else:
+        allocations = [allocation(pod, kubelet) for pod in given]
+        plan = unsettled(planned(one.states[0] for one in allocations), allocations, planned, kubelet)
     return replace(plan, ignored=ignored(sorted(given, key=_by_name), kubelet))
 
 

@@ -72,9 +72,12 @@ class Expected:
     written: what the kubelet or runtime writes; ABSENT if it writes nothing.
     value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
     undecided: the values that versions of a runtime make of the same request, where its own version is not known and
-    they differ: two or more, `value` the first of them. Then none is expected, and what the file holds is not judged.
+    they differ, or those that a pod may have while it is resized: two or more, `value` the first of them. Then none is
+    expected, and what the file holds is not judged.
     unasked: why the runtime could not be asked for what the kubelet wants here, "" if it was, or nothing is wanted.
     Then what the file holds says nothing about the runtime.
+    unsettled: why nobody can tell what the file holds, though the kubelet's rules are known: the pod is being resized.
+    `undecided` has the values that are possible; it is empty where they are not known. "" where it is settled.
     """
 
     knob: Knob
@@ -83,6 +86,7 @@ class Expected:
     reason: Reason
     undecided: tuple[KnobValue, ...] = ()
     unasked: str = ""
+    unsettled: str = ""
 
     @property
     def shown(self) -> str:
@@ -115,6 +119,8 @@ class PlannedContainer:
 
     refusal: the runtime's own error where it refuses the request, "" where it makes the container. A container that is
     refused has no cgroup: nothing is planned for its files.
+    oom_score_adj_unsure: why its processes may have another score, "" if they cannot: a resize in place does not
+    change that of a process that runs.
     """
 
     name: str
@@ -124,6 +130,7 @@ class PlannedContainer:
     oom_score_adj_reason: Reason
     kind: ContainerKind = ContainerKind.APP
     refusal: str = ""
+    oom_score_adj_unsure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

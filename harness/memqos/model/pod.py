@@ -12,8 +12,11 @@ __all__ = [
     "CRITICAL_PRIORITY",
     "Container",
     "ContainerKind",
+    "ContainerState",
+    "ContainerStatus",
     "Controller",
     "Pod",
+    "PodStatus",
     "QosClass",
     "ResizePolicy",
     "ResourceList",
@@ -77,6 +80,61 @@ class Container:
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
+class ContainerState(StrEnum):
+    """What a container does, spelled as in `status.containerStatuses[].state`."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    """What a kubelet reports of one container: an element of `status.containerStatuses` or `initContainerStatuses`.
+
+    state: None if none is given. reason: of a container that waits or has terminated ("CrashLoopBackOff").
+    started: `state.running.startedAt`, an RFC 3339 time, "" if it does not run. restarts: `restartCount`.
+    allocated: `allocatedResources`, the requests that the kubelet has admitted. resources: `resources`, those that
+    the running container has, or that are allocated to one that does not run. Both are None if they are missing.
+    origin: "allocated.memory", "resources.limits.memory" to where it was written, for reason chains.
+    """
+
+    name: str
+    state: ContainerState | None = None
+    reason: str = ""
+    started: str = ""
+    restarts: int = 0
+    allocated: ResourceList | None = None
+    resources: Resources | None = None
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStatus:
+    """What a kubelet reports of a pod, as far as it bears on its cgroups. Absent texts are "".
+
+    reason: why the pod is in its phase ("Evicted"). resize: `status.resize` (1.27 to 1.32): Proposed, InProgress,
+    Deferred, Infeasible. pending: the reason of the condition PodResizePending (1.33 and later) where it is true:
+    Deferred, Infeasible. in_progress: whether the condition PodResizeInProgress is true; since: its
+    lastTransitionTime; error: its message. observed_generation, pending_generation: the `observedGeneration` of the
+    status, and of PodResizePending; None if missing.
+    containers: by name, those of init and ephemeral containers too. allocated, resources: those of the pod as a whole
+    (1.35 and later), overhead included, None if they are missing.
+    """
+
+    reason: str = ""
+    resize: str = ""
+    pending: str = ""
+    in_progress: bool = False
+    since: str = ""
+    error: str = ""
+    observed_generation: int | None = None
+    pending_generation: int | None = None
+    containers: Mapping[str, ContainerStatus] = field(default_factory=dict)
+    allocated: ResourceList | None = None
+    resources: Resources | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Controller:
     """What makes pods from a template: kind and name of an object in the pods' namespace."""
@@ -94,7 +152,10 @@ class Pod:
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
     controller: whose template it is made from, which leaves open what its name really is; None if it has a manifest.
-    node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" where nobody does.
+    node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" if they are missing.
+    generation: `metadata.generation`, None if it is missing: 1 for a pod whose spec has never changed (1.33 and later).
+    deleted: whether `metadata.deletionTimestamp` is set. restart_policy: `spec.restartPolicy`.
+    status: what the kubelet reports; None for a manifest that has not been in a cluster.
     """
 
     name: str
@@ -111,6 +172,10 @@ class Pod:
     controller: Controller | None = field(default=None, compare=False)
     node: str = field(default="", compare=False)
     phase: str = field(default="", compare=False)
+    generation: int | None = field(default=None, compare=False)
+    deleted: bool = field(default=False, compare=False)
+    restart_policy: str = field(default="Always", compare=False)
+    status: PodStatus | None = field(default=None, compare=False)
     file: str = field(default="", compare=False)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 

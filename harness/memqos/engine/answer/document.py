@@ -9,12 +9,13 @@ release does not know), refusals.
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
 then shows), reason, and undecided where versions of the runtime differ and its own is not known: their values, of which
-value is the first. Values are the texts of the file: "max", bytes, "quota period".
+value is the first; unsettled: why the value is not known while a pod is resized, undecided has then those that are
+possible. Values are the texts of the file: "max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
 with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; refusal,
-the runtime's error where it refuses the request; and translation, where that was asked for
-(`engine.translate.explain`).
+the runtime's error where it refuses the request; oom_score_adj_unsure, why its processes may have another score; and
+translation, where that was asked for (`engine.translate.explain`).
 
 A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
 fields that are empty are left out.
@@ -112,6 +113,8 @@ def _container(container: PlannedContainer, kubelet: Kubelet | None) -> Document
     }
     if container.refusal:
         found["refusal"] = container.refusal
+    if container.oom_score_adj_unsure:
+        found["oom_score_adj_unsure"] = container.oom_score_adj_unsure
     if kubelet is not None:
         found["translation"] = translation_document(translate(container.resources, kubelet.runtimes, kubelet.host))
     return found
@@ -140,6 +143,8 @@ def expected_document(expected: Expected) -> Document:
         found["undecided"] = [str(value) for value in expected.undecided]
     if expected.unasked:
         found["unasked"] = expected.unasked
+    if expected.unsettled:
+        found["unsettled"] = expected.unsettled
     return found
 
 

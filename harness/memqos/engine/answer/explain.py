@@ -130,13 +130,14 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
     yield f"{indent}{title}"
     if cgroup.level is not Level.CONTAINER:
         yield f"{indent}  {cgroup.path}"
-    left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT]
-    written = [one for one in cgroup.knobs.values() if one.written is not ABSENT]
+    open_ = {one.knob for one in cgroup.knobs.values() if one.undecided or one.unsettled}
+    left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT and one.knob not in open_]
+    written = [one for one in cgroup.knobs.values() if one.written is not ABSENT or one.knob in open_]
     width = max([_NARROWEST, *(len(one.knob) for one in written)])
     sized = (one.written for one in written if size(one.written) and one.written != Bytes(UNBOUNDED))
     values = max((len(str(value)) for value in sized), default=0)
     for one in written:
-        plain = not one.undecided and one.value == one.written
+        plain = one.knob not in open_ and one.value == one.written
         text = f"{one.written!s:<{values}}  {size(one.written)}".rstrip() if plain else written_text(one)
         yield f"{indent}  {one.knob:<{width}} {text}"
     if left_alone:
@@ -144,11 +145,17 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
 
 
 def written_text(expected: Expected) -> str:
-    """What is written, and what then shows where that is something else; both values where versions differ."""
+    """What is written, and what then shows where that is something else; both values where versions differ.
+
+    Behind what is not settled is the reason for that.
+    """
     if expected.undecided:
-        return " or ".join(map(shown_amount, expected.undecided))
-    text = shown_amount(expected.written)
-    return text if expected.value == expected.written else f"{text}, reads {shown_amount(expected.value)}"
+        text = " or ".join(map(shown_amount, expected.undecided))
+    elif expected.value == expected.written:
+        text = shown_amount(expected.written)
+    else:
+        text = f"{shown_amount(expected.written)}, reads {shown_amount(expected.value)}"
+    return f"{text}; not certain: {expected.unsettled}" if expected.unsettled else text
 
 
 def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = None) -> str:
@@ -171,11 +178,8 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
             continue
         if expected is None:
             continue
-        text = (
-            f"not written, reads {shown_amount(expected.value)}"
-            if expected.written is ABSENT
-            else written_text(expected)
-        )
+        kept = expected.written is ABSENT and not (expected.undecided or expected.unsettled)
+        text = f"not written, reads {shown_amount(expected.value)}" if kept else written_text(expected)
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
         parts.append("\n".join([head, *reason_lines(expected.reason, indent="  "), *said]))
     if not parts and knob in plan.unavailable:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter, setter_of
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.oom import BURSTABLE_SCORES
 from memqos.model.knob import Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
@@ -36,6 +37,8 @@ Unsure = Callable[[PlannedCgroup, Knob], str]
 
 OOM_SCORE_ADJ = "oom_score_adj"
 """Not a control file: a reading may keep the value of a container's first process under this name."""
+
+_BURSTABLE_SCORES = frozenset(map(str, BURSTABLE_SCORES))
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
 
@@ -106,20 +109,23 @@ def judge_pod(
 
 
 def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, observed: str) -> Finding:
-    number = observed.removeprefix("-")
-    verdict = Verdict.CONFORMS if observed == str(container.oom_score_adj) else Verdict.DEVIATES
-    if not (number.isascii() and number.isdigit()):
-        verdict = Verdict.NOT_OBSERVABLE
+    expected, why_not = container.oom_score_adj, ""
+    digits = observed.removeprefix("-")
+    verdict = Verdict.CONFORMS if observed == str(expected) else Verdict.DEVIATES
+    if not (digits.isascii() and digits.isdigit()):
+        why_not = "the file does not parse: it holds no number"
+    elif verdict is Verdict.DEVIATES and container.oom_score_adj_unsure and observed in _BURSTABLE_SCORES:
+        why_not = f"{container.oom_score_adj_unsure}: {expected} by what is allocated now, {observed} as it is seen"
     return Finding(
-        verdict=verdict,
+        verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
         subject=name,
         cgroup=str(path),
         knob=OOM_SCORE_ADJ,
         set_by=Setter.RUNTIME,
-        expected=str(container.oom_score_adj),
+        expected=str(expected),
         observed=observed,
         reason=container.oom_score_adj_reason,
-        why_not="the file does not parse: it holds no number" if verdict is Verdict.NOT_OBSERVABLE else "",
+        why_not=why_not,
     )
 
 
@@ -188,8 +194,9 @@ class _There:
             observed: KnobValue = expected.knob.parse(text)
         except ValueError as error:
             return self.unseen(expected, f"the file does not parse: {error}", observed=text.strip())
-        if expected.unasked or expected.undecided:
-            return self.unseen(expected, expected.unasked or VERSION_UNKNOWN, observed=text.strip())
+        if expected.unasked or expected.undecided or expected.unsettled:
+            why_not = expected.unasked or expected.unsettled or VERSION_UNKNOWN
+            return self.unseen(expected, why_not, observed=text.strip())
         deviates = observed != expected.value
         return Finding(
             verdict=Verdict.DEVIATES if deviates else Verdict.CONFORMS,

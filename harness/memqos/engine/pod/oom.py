@@ -16,7 +16,7 @@ from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Why
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod, QosClass
 
-__all__ = ["BEST_EFFORT_ADJ", "GUARANTEED_ADJ", "OomScore", "container_oom_score"]
+__all__ = ["BEST_EFFORT_ADJ", "BURSTABLE_SCORES", "GUARANTEED_ADJ", "OomScore", "container_oom_score"]
 
 GUARANTEED_ADJ = -997
 BEST_EFFORT_ADJ = 1000
@@ -24,6 +24,9 @@ BEST_EFFORT_ADJ = 1000
 _NODE_CRITICAL = "system-node-critical"
 _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"
 _LOWEST = 1000 + GUARANTEED_ADJ
+
+BURSTABLE_SCORES = range(_LOWEST, BEST_EFFORT_ADJ)
+"""What a container of a Burstable pod may have."""
 
 
 @dataclass(slots=True)

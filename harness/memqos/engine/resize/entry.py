@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.allocated import allocated
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation
@@ -32,17 +33,20 @@ def resize_pods(
 ) -> ResizePlan:
     """What this kubelet makes of a change of these pods, all of which run with the resources that they name.
 
+    Of a pod with a status those are the allocated ones.
+
     desired: pods of the same namespaces and names with the resources that are wanted; pods that are not among them
     stay as they are. usage: by pod uid, the memory in use, which limits that shrink are held against; a use that is
     not given stops nothing.
 
     Raises what `expect` raises, and UsageError for a desired pod that does not run.
     """
+    pods = [replace(allocated(pod, kubelet), status=None) for pod in pods]
     before = expect(pods, kubelet)
     running = {pod.uid for pod in before.pods}
-    allocated = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
-    pairs = [(allocated[uid], seen_by(pod, kubelet)) for uid, pod in _matched(allocated, desired)]
-    taken = dict(allocated)
+    admitted = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
+    pairs = [(admitted[uid], seen_by(pod, kubelet)) for uid, pod in _matched(admitted, desired)]
+    taken = dict(admitted)
     found = []
     for old, new in pending_order(pairs, kubelet):
         others = [pod for pod in taken.values() if pod.uid != old.uid]
@@ -66,7 +70,7 @@ def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tup
                 where=pod.file,
                 next_step=f"Running pods: {known}.",
             )
-        yield old.uid, replace(pod, uid=old.uid, static=old.static)
+        yield old.uid, replace(pod, uid=old.uid, static=old.static, status=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,235 @@
+"""Which resources a pod's cgroups follow: those that the kubelet has allocated, not those that are asked for.
+
+From 1.27 on, with the gate InPlacePodVerticalScaling, a running pod's resources may change. What is asked for is in the
+spec; what the kubelet admitted (allocated) and what it has carried out (actuated) are in the status. Until a resize is
+admitted nothing changes; while it is carried out a file may hold either value.
+
+Sources: KEP-1287, resource states; kubelet `convertToAPIContainerStatuses`, `UpdatePodFromAllocation` (1.32 and later),
+`handlePodResourcesResize` (1.27 to 1.31). The sums above pods are made from `GetActivePods`, which has the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.table import Gate, Novelty
+from memqos.model.pod import Container, ContainerStatus, Pod, PodStatus, ResourceList, Resources
+
+__all__ = ["Allocation", "allocated", "allocation"]
+
+_RESIZABLE = ("memory", "cpu")
+_Pick = Callable[[Container, ContainerStatus], Resources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What a pod's status says of its resources.
+
+    states: the pod with the resources that its cgroups may have, the allocated ones first; one where that is certain.
+    desired: the pod as its spec asks for it. why: which of the states holds is not certain, or values that the status
+    does not say are possible, and why; "" where it is certain. unknown: whether there may be such values, of the pod's
+    own cgroup and of all of its containers; pod_unknown: of the pod's own cgroup alone.
+    """
+
+    states: tuple[Pod, ...]
+    desired: Pod
+    why: str = ""
+    unknown: bool = False
+    pod_unknown: bool = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether the spec asks for something else than the first state has."""
+        return not _same(self.desired, self.states[0])
+
+
+def allocated(pod: Pod, kubelet: Kubelet) -> Pod:
+    """The pod with its allocated resources."""
+    return allocation(pod, kubelet).states[0]
+
+
+def allocation(pod: Pod, kubelet: Kubelet) -> Allocation:
+    """What the pod's status says under this kubelet; the spec alone where there is no status."""
+    status, gates = pod.status, kubelet.settings.feature_gates
+    if status is None or stage(Gate.RESIZE, kubelet.release) is None:
+        return Allocation(states=(pod,), desired=pod)
+    case = _Case(pod, status, kubelet)
+    return case.resized() if enabled(Gate.RESIZE, kubelet.release, gates) else case.without_gate()
+
+
+def _same(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod have equal resources."""
+    return one.resources == other.resources and all(
+        a.resources == b.resources for a, b in zip(one.all_containers, other.all_containers, strict=True)
+    )
+
+
+def _distinct(*states: Pod) -> tuple[Pod, ...]:
+    found: list[Pod] = []
+    for state in states:
+        if not any(_same(state, one) for one in found):
+            found.append(state)
+    return tuple(found)
+
+
+class _Case:
+    """One pod with its status."""
+
+    def __init__(self, pod: Pod, status: PodStatus, kubelet: Kubelet) -> None:
+        self._pod = pod
+        self._status = status
+        self._kubelet = kubelet
+        self._waits = status.pending or (status.resize if status.resize in {"Deferred", "Infeasible"} else "")
+        self._proposed = status.resize == "Proposed" or self._is_unseen()
+        self._in_progress = status.in_progress or status.resize == "InProgress"
+
+    def _is_unseen(self) -> bool:
+        """Whether the spec has changed since the kubelet last reported."""
+        seen, now = self._status.observed_generation, self._pod.generation
+        return seen is not None and now is not None and seen < now
+
+    def without_gate(self) -> Allocation:
+        """The kubelet resizes nothing: what runs keeps what it was made with, and what is made follows the spec."""
+        pod, gate = self._pod, f"the gate {Gate.RESIZE} is off, so that cgroups keep what they were made with"
+        states = _distinct(pod, self._of(self._admitted), self._of(self._actual))
+        if len(states) > 1:
+            return Allocation(states=states, desired=pod, why=f"{gate}: the status has other resources than the spec")
+        if self._waits:
+            why = f"{gate}: the spec asks for other resources than these, which are not in the status"
+            return Allocation(states=states, desired=pod, why=why, unknown=True)
+        return Allocation(states=states, desired=pod)
+
+    def resized(self) -> Allocation:
+        """The gate is on."""
+        pod, states, why = self._pod, [self._of(self._admitted)], []
+        unknown = pod_unknown = False
+        if self._waits and not all(one.resources is not None for one in self._resizable()):
+            unknown = True
+            why.append(f"the resize is {self._waits.lower()}, and the status does not say what is allocated")
+        if self._waits and self._outlived():
+            # Up to 1.31 a container that is made again gets what the spec asks for (kubernetes#126033).
+            states.append(pod)
+            why.append(f"the resize is {self._waits.lower()}, and kubelets up to 1.31 carry it out at a restart")
+        if self._in_progress:
+            states.append(self._of(self._actual))
+            pod_unknown = len(_distinct(*states)) == 1
+            why.append(f"a resize is in progress{f' ({self._status.error})' if self._status.error else ''}")
+            if self._waits:
+                states.append(pod)
+                why.append("and another one waits, so that the status does not tell which limits are allocated")
+        if self._proposed or (not self._waits and not _same(pod, states[0])):
+            states += [pod, self._of(self._actual)]
+            why.append("a resize is asked for that the kubelet had not taken up when this was read")
+        found = _distinct(*states)
+        if len(found) == 1 and not (unknown or pod_unknown):
+            why = []
+        return Allocation(states=found, desired=pod, why=", ".join(why), unknown=unknown, pod_unknown=pod_unknown)
+
+    def _resizable(self) -> list[ContainerStatus]:
+        """The statuses of containers that a resize can be about."""
+        statuses = self._status.containers
+        return [statuses.get(one.name, ContainerStatus(name=one.name)) for one in self._pod.containers]
+
+    def _outlived(self) -> bool:
+        """Whether a container was made again under a kubelet that makes it by the spec."""
+        if self._kubelet.release.has(Novelty.RESIZE_SUBRESOURCE):
+            return False
+        return any(one.restarts for one in self._status.containers.values())
+
+    def _of(self, pick: _Pick) -> Pod:
+        """The pod with the resources that are picked for each container of which the status says something."""
+
+        def of(container: Container) -> Container:
+            status = self._status.containers.get(container.name)
+            if status is None:
+                return container
+            picked = pick(container, status)
+            if picked == container.resources:
+                return container
+            return replace(container, resources=picked, origin=self._origin(container, status, picked))
+
+        pod = self._pod
+        return replace(
+            pod,
+            containers=tuple(of(one) for one in pod.containers),
+            init_containers=tuple(of(one) for one in pod.init_containers),
+            resources=self._pod_level(),
+        )
+
+    def _admitted(self, container: Container, status: ContainerStatus) -> Resources:
+        """The allocated resources: the requests as reported; the limits as reported while the spec waits."""
+        spec, reported = container.resources, status.resources
+        requests = status.allocated
+        if requests is None and self._waits and reported is not None:
+            requests = reported.requests
+        limits = reported.limits if self._limits_wait(container, status) and reported is not None else None
+        return Resources(requests=_over(spec.requests, requests), limits=_over(spec.limits, limits))
+
+    def _limits_wait(self, container: Container, status: ContainerStatus) -> bool:
+        """Whether the spec's limits are not allocated: requests and limits of a pod are allocated together."""
+        if self._waits:
+            return True
+        asked, given = container.resources.requests, status.allocated
+        return given is not None and any(asked.get(name) != given.get(name) for name in _RESIZABLE)
+
+    def _actual(self, container: Container, status: ContainerStatus) -> Resources:
+        """What a running container has, as its runtime reports it; the allocated resources if it reports nothing."""
+        admitted, reported = self._admitted(container, status), status.resources
+        # Started since the resize was allocated, it has been made with what is allocated.
+        if reported is None or (self._in_progress and status.started > self._status.since != ""):
+            return admitted
+        return Resources(
+            requests=_over(admitted.requests, reported.requests), limits=_over(admitted.limits, reported.limits)
+        )
+
+    def _pod_level(self) -> Resources | None:
+        """The pod's own allocated resources; the status has them with the pod's overhead."""
+        pod, status, kubelet = self._pod, self._status, self._kubelet
+        own, requests = pod.resources, status.allocated
+        on = enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates)
+        if own is None or not on or not self._waits:
+            return own
+        limits = status.resources.limits if status.resources is not None else None
+        return Resources(
+            requests=_within(own.requests, requests, pod.overhead), limits=_within(own.limits, limits, pod.overhead)
+        )
+
+    def _origin(self, container: Container, status: ContainerStatus, picked: Resources) -> dict[str, str]:
+        """Where the amounts come from, and what is asked for instead."""
+        found, word = dict(container.origin), self._waits.lower() or "not carried out yet"
+        for kind, spec, now, keys in (
+            ("requests", container.resources.requests, picked.requests, ("allocated", "resources.requests")),
+            ("limits", container.resources.limits, picked.limits, ("resources.limits",)),
+        ):
+            for name in _RESIZABLE:
+                if name not in now or now[name] == spec.get(name):
+                    continue
+                place = next((status.origin[f"{key}.{name}"] for key in keys if f"{key}.{name}" in status.origin), "")
+                asked = f"{spec[name]} is asked for and {word}" if name in spec else f"none is asked for and {word}"
+                found[f"{kind}.{name}"] = f"{place}: allocated {now[name]}; {asked}"
+        return found
+
+
+def _over(spec: ResourceList, reported: ResourceList | None) -> ResourceList:
+    """A list of the spec with the reported amounts of cpu and memory in it; those that are not reported are not there.
+
+    Other resources cannot be resized, and what names them the same way round keeps the spec's own texts.
+    """
+    if reported is None or all(spec.get(name) == reported.get(name) for name in _RESIZABLE):
+        return spec
+    found = {name: amount for name, amount in spec.items() if name not in _RESIZABLE}
+    return {**found, **{name: reported[name] for name in _RESIZABLE if name in reported}}
+
+
+def _within(spec: ResourceList, reported: ResourceList | None, overhead: ResourceList) -> ResourceList:
+    """The pod's own amounts as they are reported, less the overhead, for what its spec names."""
+    if reported is None:
+        return spec
+    found = dict(spec)
+    for name in _RESIZABLE:
+        if name in spec and name in reported:
+            found[name] = reported[name] - overhead[name] if name in overhead else reported[name]
+    return found

@@ -1,0 +1,57 @@
+"""Pods whose resources changed while they ran, after kubernetes#135107, #126033, #130657."""
+
+import json
+
+import pytest
+
+from memqos.catalog.data import data_root
+
+CASES = data_root() / "tests" / "cases"
+
+
+def case(name):
+    return "--tree", CASES / name / "tree.json", "--pods", CASES / name / "pods.json"
+
+
+def test_a_resize_that_waits_is_in_no_cgroup(told):
+    code, out, err = told(*case("deferred-resize"))
+    assert (code, err) == (0, "")
+    assert out.endswith("tree.json: Kubernetes 1.35: 52 conform, 0 deviate, 0 not observable\n")
+    _, out, _ = told(*case("deferred-resize"), "--json")
+    found = json.loads(out)["findings"]
+    [limit] = [
+        one for one in found if one["knob"] == "memory.max" and one["subject"] == "container app of pod default/web"
+    ]
+    assert (limit["verdict"], limit["expected"]) == ("conforms", "1073741824")
+    origin = limit["reason"]["inputs"][0]["origin"]
+    assert origin.endswith(": allocated 1Gi; 12Gi is asked for and deferred")
+
+
+def test_the_same_pod_as_its_manifest_alone(told):
+    # Without a status the spec is all that there is: what ran before the resize is right for it.
+    folder = CASES / "deferred-resize"
+    code, out, _ = told("--tree", folder / "tree.json", "--pods", folder / "running.yaml")
+    assert (code, " 0 deviate, " in out) == (0, True)
+
+
+def test_a_process_keeps_its_score(told):
+    code, out, _ = told(*case("oom-after-resize"))
+    assert code == 0
+    assert (
+        "not observable: oom_score_adj of container app of pod default/web: a process keeps the score that it was "
+        "started with, and the pod may have been resized in place since: its spec has changed (generation 2): 750 by "
+        "what is allocated now, 938 as it is seen"
+    ) in out
+    assert out.endswith("tree.json: Kubernetes 1.35: 51 conform, 0 deviate, 1 not observable\n")
+
+
+@pytest.mark.parametrize(("score", "generation", "code"), [("750", 2, 0), ("-997", 2, 1), ("938", 1, 1)])
+def test_scores_that_no_resize_explains(told, tmp_path, score, generation, code):
+    tree = json.loads((CASES / "oom-after-resize" / "tree.json").read_text())
+    pods = json.loads((CASES / "oom-after-resize" / "pods.json").read_text())
+    [container] = [files for files in tree["cgroups"].values() if "oom_score_adj" in files]
+    container["oom_score_adj"] = score
+    pods["items"][0]["metadata"]["generation"] = generation
+    (tmp_path / "t.json").write_text(json.dumps(tree))
+    (tmp_path / "p.json").write_text(json.dumps(pods))
+    assert told("--tree", tmp_path / "t.json", "--pods", tmp_path / "p.json")[0] == code

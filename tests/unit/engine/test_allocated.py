@@ -1,0 +1,316 @@
+"""A pod's cgroups follow what its kubelet has allocated.
+
+Sources of the rules: KEP-1287; kubelet v1.36.2 (kubelet_pods.go, allocation_manager.go, kuberuntime_manager.go);
+kubernetes#126033 for restarts up to 1.31, kubernetes#130657 for oom_score_adj.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import knob_reasons, plan_tree
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import judge
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Level
+from memqos.engine.pod.allocated import allocated, allocation
+from memqos.engine.resize import resize_pods
+from memqos.model.knob import Knob
+from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
+from memqos.model.pod import Container, ContainerKind, ContainerState, ContainerStatus, PodStatus, ResizePolicy
+from memqos.model.reading import CgroupReading, Reading
+from tests.unit.engine.pods import amounts, container, pod, resources
+
+NODE = NodeFacts(memory=16 << 30, cpus=4)
+GATE = {"InPlacePodVerticalScaling": True}
+SMALL, LARGE = {"cpu": "100m", "memory": "1Gi"}, {"cpu": "100m", "memory": "4Gi"}
+
+
+def kubelet(release="1.35", gates=None, **more):
+    default = GATE if release in {"1.27", "1.31", "1.32"} else {}
+    settings = KubeletSettings(feature_gates=default if gates is None else gates, **more)
+    return Kubelet.of(node=NODE, settings=settings, release=release)
+
+
+def status(requests=None, limits=None, *, resources_=..., **more):
+    """The status of the container c, with its allocated requests, and its limits in `resources`."""
+    given = resources(requests, limits) if resources_ is ... else resources_
+    allocated_ = None if requests is None else amounts(requests)
+    origin = {"allocated.memory": "p.json:7", "resources.limits.memory": "p.json:9"}
+    return ContainerStatus(name="c", allocated=allocated_, resources=given, origin=origin, **more)
+
+
+def resized(*statuses, asked=LARGE, limit=None, generation=None, policy=None, **more):
+    """A Burstable pod that asks for `asked`, whose kubelet reports these containers."""
+    one = container(asked, {"memory": asked["memory"] if limit is None else limit}, resize_policy=policy or {})
+    found = PodStatus(containers={one.name: one for one in statuses}, **more)
+    return pod(one, status=found, generation=generation)
+
+
+def planned(one, **more):
+    return expect([one], kubelet(**more))
+
+
+def maximum(plan):
+    """(shown, unsettled) of memory.max, of the pod and of its container."""
+    [found] = plan.pods
+    return [
+        (cgroup.knobs[Knob.MEMORY_MAX].shown, cgroup.knobs[Knob.MEMORY_MAX].unsettled)
+        for cgroup in (found.cgroup, found.containers[0].cgroup)
+    ]
+
+
+OLD = status(SMALL, {"memory": "1Gi"})
+NEW = status(LARGE, {"memory": "4Gi"})
+
+
+@pytest.mark.parametrize(("release", "more"), [
+    ("1.27", {"resize": "Deferred"}), ("1.31", {"resize": "Infeasible"}), ("1.32", {"resize": "Deferred"}),
+    ("1.33", {"pending": "Deferred"}), ("1.34", {"pending": "Infeasible"}), ("1.37", {"pending": "Deferred"}),
+])  # fmt: skip
+def test_what_waits_is_not_in_any_cgroup(release, more):
+    plan = planned(resized(OLD, **more), release=release)
+    assert maximum(plan) == [("1073741824", ""), ("1073741824", "")]
+    assert plan.pods[0].containers[0].oom_score_adj == 938
+    word = next(iter(more.values())).lower()
+    reason = plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason
+    assert reason.inputs[0].origin == f"p.json:9: allocated 1Gi; 4Gi is asked for and {word}"
+
+
+def test_a_pod_of_a_release_without_resizes_follows_its_spec():
+    assert maximum(planned(resized(OLD, pending="Deferred"), release="1.26")) == [("4294967296", "")] * 2
+
+
+@pytest.mark.parametrize(("release", "one", "unsure"), [
+    # Nothing was ever resized where the gate is off, and status and spec agree.
+    ("1.32", resized(NEW), ""),
+    ("1.32", resized(OLD), "1073741824"),
+    ("1.34", resized(OLD, pending="Infeasible"), "1073741824"),
+])  # fmt: skip
+def test_the_gate_is_off(release, one, unsure):
+    shown, why = maximum(planned(one, release=release, gates={"InPlacePodVerticalScaling": False}))[0]
+    assert shown == ("4294967296" if not unsure else f"4294967296 or {unsure}")
+    assert why.startswith("the gate InPlacePodVerticalScaling is off") is bool(unsure)
+
+
+def test_the_gate_is_off_and_the_status_has_no_resources():
+    one, off = resized(status(resources_=None), pending="Infeasible"), {"InPlacePodVerticalScaling": False}
+    found = planned(one, release="1.33", gates=off)
+    (shown, why), _ = maximum(found)
+    assert (shown, "which are not in the status" in why) == ("4294967296", True)
+    assert found.pods[0].containers[0].oom_score_adj_unsure == ""
+
+
+def test_what_waits_without_its_allocated_limits_is_not_known():
+    found = maximum(planned(resized(status(SMALL, resources_=None), pending="Deferred")))
+    why = "the resize is deferred, and the status does not say what is allocated"
+    assert found == [("4294967296", why), ("4294967296", why)]
+
+
+def test_limits_wait_with_requests_that_are_allocated_elsewhere():
+    # The limit of c alone is raised; b's request is what does not fit, so the whole pod waits.
+    one = resized(status(SMALL, {"memory": "1Gi"}), asked=SMALL, limit="2Gi", pending="Deferred")
+    more = container(LARGE, name="b")
+    found = replace(one, containers=(*one.containers, more), status=replace(one.status, containers={
+        **one.status.containers, "b": ContainerStatus(name="b", allocated=amounts(SMALL), resources=resources(SMALL)),
+    }))  # fmt: skip
+    state = allocated(found, kubelet())
+    assert state.containers[0].resources == resources(SMALL, {"memory": "1Gi"})
+    assert state.containers[1].resources == resources(SMALL)
+
+
+def test_requests_come_from_what_is_reported_where_allocated_resources_are_not():
+    one = resized(replace(OLD, allocated=None), resize="Deferred")
+    assert maximum(planned(one, release="1.32")) == [("1073741824", "")] * 2
+
+
+@pytest.mark.parametrize(("release", "restarts", "shown"), [
+    ("1.31", 0, "1073741824"), ("1.31", 1, "1073741824 or 4294967296"), ("1.32", 1, "1073741824"),
+])  # fmt: skip
+def test_old_kubelets_make_a_container_again_as_the_spec_asks(release, restarts, shown):
+    one = resized(replace(OLD, restarts=restarts), resize="Infeasible")
+    assert maximum(planned(one, release=release))[1][0] == shown
+
+
+def test_in_the_middle_of_a_resize_a_file_may_hold_either_value():
+    running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING, started="2026-06-01T00:00:00Z")
+    why = "a resize is in progress: 4294967296 or 1073741824"
+    one = resized(running, in_progress=True, since="2026-06-02T00:00:00Z", generation=2)
+    assert maximum(planned(one)) == [("4294967296 or 1073741824", why)] * 2
+    told = resized(running, in_progress=True, error="cannot decrease memory limits")
+    assert maximum(planned(told))[1][1].startswith("a resize is in progress (cannot decrease memory limits): ")
+    old = resized(replace(running, resources=resources(SMALL, {"memory": "1Gi"})), resize="InProgress")
+    scores = planned(old, release="1.31").pods[0].containers[0]
+    assert (scores.oom_score_adj, scores.oom_score_adj_unsure) == (
+        750, "a resize is in progress, and a process keeps the score that it was started with"
+    )  # fmt: skip
+
+
+def test_a_container_that_started_since_the_resize_was_allocated_has_it():
+    running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING, started="2026-06-03T00:00:00Z")
+    one = resized(running, in_progress=True, since="2026-06-02T00:00:00Z")
+    # The pod's cgroup is not known: it may not have been written yet.
+    assert maximum(planned(one)) == [("4294967296", "a resize is in progress"), ("4294967296", "")]
+
+
+def test_a_resize_in_progress_and_another_that_waits():
+    one = resized(status({"cpu": "100m", "memory": "2Gi"}, {"memory": "1Gi"}), in_progress=True, pending="Deferred")
+    (shown, why), _ = maximum(planned(one))
+    assert shown == "1073741824 or 4294967296"
+    assert why.startswith("a resize is in progress, and another one waits, so that the status does not tell which ")
+
+
+@pytest.mark.parametrize("one", [
+    resized(OLD, generation=3, observed_generation=2),
+    resized(OLD, resize="Proposed"),
+    resized(OLD),
+    # The limit alone is raised: the requests are those that are allocated.
+    resized(status(SMALL, {"memory": "1Gi"}), asked=SMALL, limit="4Gi", generation=3, observed_generation=2),
+])  # fmt: skip
+def test_a_spec_that_the_kubelet_has_not_seen_yet(one):
+    (shown, why), _ = maximum(planned(one))
+    assert set(shown.split(" or ")) == {"1073741824", "4294967296"}
+    assert why.startswith("a resize is asked for that the kubelet had not taken up when this was read: ")
+
+
+@pytest.mark.parametrize("one", [
+    resized(NEW, generation=2, observed_generation=2), resized(NEW, generation=3, observed_generation=2),
+    resized(status(LARGE, resources_=None)), resized(), resized(NEW, resize="Proposed"),
+])  # fmt: skip
+def test_nothing_is_uncertain_where_all_is_allocated_and_carried_out(one):
+    assert maximum(planned(one)) == [("4294967296", "")] * 2
+
+
+# What waits is in no pod's cgroup; the sums above are made from the specs (kubelet GetActivePods).
+def test_sums_above_pods_may_have_what_waits():
+    tiered = {"gates": {"MemoryQoS": True}, "memory_reservation_policy": ReservationPolicy.TIERED}
+    plan = planned(resized(OLD, pending="Deferred"), release="1.36", **tiered)
+    low = [cgroup.knobs[Knob.MEMORY_LOW] for cgroup in plan.cgroups() if cgroup.level in {Level.QOS, Level.POD}]
+    assert [one.shown for one in low] == ["1073741824 or 4294967296", "0", "1073741824"]
+    assert low[0].unsettled == (
+        "the kubelet makes it every minute from what the pods' specs ask for, and not all of that is allocated: "
+        "1073741824 or 4294967296"
+    )
+
+
+def test_pod_level_resources_are_reported_with_the_overhead():
+    one = replace(
+        pod(container(), overhead=amounts({"memory": "64Mi"})),
+        resources=resources({"memory": "4Gi", "cpu": "1"}, {"memory": "4Gi"}),
+        status=PodStatus(
+            pending="Deferred", allocated=amounts({"memory": "1088Mi", "cpu": "1"}),
+            resources=resources({}, {"memory": "1088Mi"}), containers={"c": status(resources_=resources())},
+        ),
+    )  # fmt: skip
+    assert allocated(one, kubelet("1.36")).resources == resources({"memory": "1Gi", "cpu": "1"}, {"memory": "1Gi"})
+    assert allocated(one, kubelet("1.34")).resources == one.resources
+    silent = replace(one, status=replace(one.status, allocated=None, resources=None))
+    assert allocated(silent, kubelet("1.36")).resources == one.resources
+
+
+def test_init_containers_are_allocated_too():
+    sidecar = container(LARGE, name="s", kind=ContainerKind.SIDECAR)
+    kept = container({"memory": "1Mi", "hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}, name="c")
+    told = {
+        "s": ContainerStatus(name="s", allocated=amounts(SMALL), resources=resources(SMALL)),
+        "c": ContainerStatus(name="c", allocated=amounts({"hugepages-2Mi": "2Mi"}), resources=resources()),
+    }
+    one = pod(kept, init_containers=(sidecar,), status=PodStatus(pending="Deferred", containers=told))
+    found = allocation(one, kubelet())
+    assert found.states[0].init_containers[0].resources == resources(SMALL)
+    # A request that the spec adds is not allocated: it is not there.
+    assert found.states[0].containers[0].resources == resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"})
+    assert found.pending
+
+
+def test_an_amount_that_is_taken_away_says_so():
+    one = pod(Container(name="c"), status=PodStatus(pending="Infeasible", containers={"c": OLD}))
+    state = allocated(one, kubelet())
+    assert state.containers[0].origin["limits.memory"] == "p.json:9: allocated 1Gi; none is asked for and infeasible"
+
+
+def score(one, observed, **more):
+    """The verdict on this score, and why not."""
+    plan = planned(one, **more)
+    path = plan.pods[0].cgroup.path.child("0a")
+    seen = Reading(source="t", at=0.0, cgroups={path: CgroupReading(path=path, files={"oom_score_adj": observed})})
+    found = judge(plan, seen, enacted_by=Setter.KUBELET, ids={(plan.pods[0].uid, "c"): "0a"})
+    [one] = [finding for finding in found if finding.knob == "oom_score_adj"]
+    return one.verdict, one.why_not
+
+
+KEEPS = "a process keeps the score that it was started with, and the pod may have been resized in place since: "
+
+
+# 1000 - 1000 * 4Gi / 16Gi = 750 by what is allocated; 938 is that of 1Gi.
+@pytest.mark.parametrize(("one", "release", "why"), [
+    (resized(NEW, generation=2), "1.35", f"{KEEPS}its spec has changed (generation 2): "),
+    (resized(NEW), "1.33", f"{KEEPS}its generation is not given: "),
+    (resized(NEW), "1.31", f"{KEEPS}its generation is not given: "),
+    (resized(NEW, generation=1), "1.35", None),
+    (resized(NEW, generation=2, policy={"memory": ResizePolicy.RESTART_CONTAINER}), "1.35", None),
+    (replace(resized(NEW, generation=2), static=True), "1.35", None),
+    (replace(resized(NEW), status=None), "1.35", None),
+    (resized(NEW), "1.26", None),
+    # The only change of the spec is the one that waits.
+    (resized(NEW, generation=2, pending="Deferred", pending_generation=2), "1.35", None),
+    (resized(NEW, generation=3, pending="Deferred", pending_generation=3), "1.35",
+     f"{KEEPS}its spec has changed (generation 3): "),
+])  # fmt: skip
+def test_a_process_keeps_the_score_of_its_start(one, release, why):
+    verdict, why_not = score(one, "938", release=release)
+    if why is None:
+        assert (verdict, why_not) == (Verdict.DEVIATES, "")
+    else:
+        expected = f"{why}750 by what is allocated now, 938 as it is seen"
+        assert (verdict, why_not) == (Verdict.NOT_OBSERVABLE, expected)
+    assert score(one, "750", release=release) == (Verdict.CONFORMS, "")
+    # No size of a Burstable pod gives these.
+    assert score(one, "-997", release=release)[0] is score(one, "1000", release=release)[0] is Verdict.DEVIATES
+
+
+def test_a_restart_policy_of_one_container_says_nothing_where_others_bear_on_its_score():
+    one = resized(NEW, generation=2, policy={"memory": ResizePolicy.RESTART_CONTAINER})
+    shared = replace(one, resources=resources({"memory": "4Gi"}))
+    assert score(shared, "938")[0] is Verdict.NOT_OBSERVABLE
+
+
+def test_other_classes_have_fixed_scores():
+    both = {"cpu": "1", "memory": "1Gi"}
+    one = replace(pod(container(both, both)), generation=2, status=PodStatus())
+    assert score(one, "938")[0] is Verdict.DEVIATES
+    critical = replace(resized(NEW, generation=2), priority=2_000_001_000, priority_class_name="system-node-critical")
+    assert score(critical, "938")[0] is Verdict.DEVIATES
+
+
+def test_other_pods_of_the_plan_are_as_certain_as_ever():
+    alone = pod(container(SMALL, {"memory": "1Gi"}), name="q")
+    plan = expect([resized(OLD, pending="Deferred"), alone], kubelet())
+    assert [one.cgroup.knobs[Knob.MEMORY_MAX].shown for one in plan.pods] == ["1073741824", "1073741824"]
+    assert plan.pods[1].containers[0].oom_score_adj_unsure == ""
+
+
+def test_a_resize_begins_with_what_is_allocated():
+    wanted = replace(resized(), status=None)
+    found = resize_pods([resized(OLD, pending="Deferred")], [wanted], kubelet("1.36"))
+    [change] = [step for step in found.resizes[0].steps if step.container]
+    limits = next(one for one in change.reason.inputs if one.name == "limits.memory")
+    assert limits.value == "1073741824 to 4294967296 bytes"
+
+
+def test_a_plan_says_what_is_not_certain():
+    running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING)
+    plan = planned(resized(running, in_progress=True))
+    why = "a resize is in progress: 4294967296 or 1073741824"
+    shown = f"4294967296 (4096 MiB) or 1073741824 (1024 MiB); not certain: {why}"
+    assert knob_reasons(plan, Knob.MEMORY_MAX).count(f"memory.max of pod default/p: {shown}") == 1
+    assert plan_tree(plan).count(shown) == 2
+    unknown = planned(resized(status(SMALL, resources_=None), pending="Deferred"))
+    text = "max; not certain: the resize is deferred, and the status does not say what is allocated"
+    assert f"memory.high of pod default/p: absent, reads {text}" in knob_reasons(unknown, Knob.MEMORY_HIGH)
+    [knob] = [one["knobs"]["memory.max"] for one in plan_document(plan)["cgroups"] if one["level"] == "pod"]
+    assert (knob["undecided"], knob["unsettled"]) == (["4294967296", "1073741824"], why)
+    assert "oom_score_adj_unsure" in plan_document(plan)["pods"][0]["containers"][0]
