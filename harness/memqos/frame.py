@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TextIO
 
 from memqos.clock import utc_now
-from memqos.errors import EnvironmentNotAbleError, MachineryError, MemqosError, NoSpaceError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, MemqosError, NoSpaceError, UsageError
+from memqos.streams import is_closed
 from memqos.version import __version__
 
-__all__ = ["CRASH_FILE", "flush", "is_closed_pipe", "known", "lead_nowhere", "of_the_host", "open_missing_streams"]
+__all__ = ["CRASH_FILE", "flush", "is_closed_pipe", "known", "lead_nowhere", "of_the_host"]
 
 CRASH_FILE = "crash.txt"
 """Its name in a results folder; elsewhere it has the time in its name."""
@@ -79,6 +80,10 @@ def known(error: BaseException, *, keep: Path | None = None, sentence: str = "")
     """
     if isinstance(error, MemqosError):
         return error
+    if isinstance(error, OSError) and error.errno == errno.EBADF and is_closed(sys.stdout):
+        return UsageError(
+            "standard output is closed.", next_step="Redirect it to a file, or to /dev/null to discard the answer."
+        )
     if refused := of_the_host(error, where="standard output" if _is_full(sys.stdout) else ""):
         return refused
     file = _crash_file(error, keep)
@@ -88,22 +93,6 @@ def known(error: BaseException, *, keep: Path | None = None, sentence: str = "")
         next_step=f"What is needed to mend it is in {file}." if file else "Call again with --debug to see where.",
         data={"crash_file": str(file or "")},
     )
-
-
-def open_missing_streams() -> None:
-    """Give a process that was started without standard input, output or error an end that is nowhere.
-
-    Otherwise the next file that is opened gets the number of the stream, and libraries end with errors of their own.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            if nowhere != number:
-                os.dup2(nowhere, number)
-                os.close(nowhere)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def flush() -> OSError | None:

@@ -11,7 +11,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "clock": frozenset({"errors"}),
     "repetition": frozenset({"errors"}),
     "interruption": frozenset({"clock"}),
-    "frame": frozenset({"errors", "clock", "version"}),
+    "streams": frozenset(),
+    "frame": frozenset({"errors", "clock", "version", "streams"}),
     "ownership": frozenset({"errors"}),
     # L1, L2: pure
     "model": frozenset({"errors"}),
@@ -104,8 +105,8 @@ LAYERS: dict[str, frozenset[str]] = {
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
-            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model", "engine",
-            "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
+            "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
+            "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
             "known", "baseline", "node", "place", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from memqos import frame
+from memqos import frame, streams
 from memqos.cli.terminal import say
 from memqos.cli.words import DEBUG, KnownVerbs, in_our_words
 from memqos.config.settings import unknown_variables
@@ -210,7 +210,8 @@ def in_tree(error: BaseException) -> MemqosError:
 
 def main() -> NoReturn:
     """The console script."""
-    frame.open_missing_streams()
+    streams.open_missing_streams()
+    streams.write_whole()
     code = run(sys.argv[1:])
     if frame.flush() is not None:
         # Python would try again, complain, and end with a code of its own.

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
-from memqos import frame
+from memqos import frame, streams
 from memqos.config.kinds import Kind
 from memqos.config.table import SETTINGS
 from memqos.errors import UsageError
@@ -33,7 +33,9 @@ __all__: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option per setting, from the settings table."""
+    """One option per setting, from the settings table; and what pytest prints is written whole from here on."""
+    # Before pytest's capture takes the streams.
+    streams.write_whole()
     group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
     for setting in SETTINGS:
         text = setting.help.replace("%", "%%")
