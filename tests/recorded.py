@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,32 @@ def copied(to: Path, *, change: Change | None = None, killed: bool = False) -> P
         (to / "bundle.json").unlink()
     else:
         bundle = json.loads((to / "bundle.json").read_text())
-        (to / "bundle.json").write_text(json.dumps({**bundle, "reasons": [], "results": cases}))
+        (to / "bundle.json").write_text(json.dumps(of_these({**bundle, "reasons": []}, cases)))
     return to
+
+
+def of_these(bundle: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """A bundle of these cases, with the counts and the exit code that a run writes for them."""
+    outcomes = Counter(case["outcome"] for case in cases)
+    findings = [finding for case in cases for finding in case["findings"]]
+    verdicts = Counter(finding["verdict"] for finding in findings)
+    by_setter = Counter((finding.get("set_by", "somebody else"), finding["verdict"]) for finding in findings)
+    counts = bundle["counts"]
+    observed = outcomes["conforms"] + outcomes["known"]
+    return {
+        **bundle,
+        "exit_code": 1 if outcomes["deviates"] else 3 if outcomes["machinery"] else 0 if observed else 5,
+        "counts": {
+            **counts,
+            "tests": {name: outcomes[name] for name in counts["tests"]},
+            "findings": {name: verdicts[name] for name in counts["findings"]},
+            "set_by": {
+                setter: {verdict: by_setter[setter, verdict] for verdict in told}
+                for setter, told in counts["set_by"].items()
+            },
+        },
+        "results": cases,
+    }
 
 
 def cases_of(folder: Path) -> list[dict[str, Any]]:

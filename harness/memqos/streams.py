@@ -11,7 +11,10 @@ import io
 import os
 import select
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["is_closed", "open_missing_streams", "write_whole"]
 
@@ -63,7 +66,7 @@ def write_whole() -> None:
             sys,
             name,
             io.TextIOWrapper(
-                io.BufferedWriter(whole) if is_buffered else whole,  # type: ignore[type-var]
+                io.BufferedWriter(whole) if is_buffered else whole,
                 encoding=stream.encoding,
                 errors=stream.errors,
                 line_buffering=stream.line_buffering,
@@ -84,9 +87,9 @@ class _WholeFile(io.RawIOBase):
         super().__init__()
         self._raw = raw
 
-    def write(self, data: object, /) -> int:  # type: ignore[override]
+    def write(self, data: ReadableBuffer, /) -> int:
         """All of the bytes, in as many calls as it takes; OSError from the one that the system refuses."""
-        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        view = memoryview(data).cast("B")
         done = 0
         while done < len(view):
             try:

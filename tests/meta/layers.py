@@ -14,6 +14,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "streams": frozenset(),
     "frame": frozenset({"errors", "clock", "version", "streams"}),
     "ownership": frozenset({"errors"}),
+    "plain_file": frozenset({"errors"}),
     # L1, L2: pure
     "model": frozenset({"errors"}),
     "engine": frozenset({"errors", "model"}),
@@ -85,11 +86,11 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
-    "catalog": frozenset({"errors", "model", "engine", "vm", "third:yaml"}),
+    "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
-    "known": frozenset({"errors", "model", "engine", "config.lines"}),
-    "baseline": frozenset({"errors", "engine", "known"}),
-    "config": frozenset({"errors", "model", "engine"}),
+    "known": frozenset({"errors", "plain_file", "model", "engine", "config.lines"}),
+    "baseline": frozenset({"errors", "plain_file", "engine", "known"}),
+    "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {
             "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe",
@@ -97,7 +98,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),
-    "bundles": frozenset({"errors", "model", "engine", "catalog.data", "claims", "report"}),
+    "bundles": frozenset({"errors", "plain_file", "model", "engine", "catalog.data", "claims", "report"}),
     "page": frozenset(
         {"errors", "model", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
     ),
@@ -106,8 +107,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
-            "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims", "config",
-            "known", "baseline", "node", "place", "report", "bundles", "face", "page",
+            "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims",
+            "config", "known", "baseline", "node", "place", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from memqos.bundles.consistency import TROUBLES
+from memqos.bundles.copying import copy_folder, refuse_special_files
 from memqos.bundles.evidence import inside
 from memqos.bundles.files import EVIDENCE, write
 from memqos.bundles.fitting import misfit_shards
-from memqos.bundles.reading import Results
+from memqos.bundles.reading import Results, verification_notes
+from memqos.bundles.verifying import FAILED, NOT_VERIFIED, VERIFIED, verify
 from memqos.errors import ExitCode, UsageError
 from memqos.report.bundle import Bundle, Merged, Part
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
-__all__ = ["merge"]
+__all__ = ["merge", "parts_of"]
 
-_TROUBLES = (ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY)
+_MOST_FAULTS = 20
 
 
 def merge(parts: Sequence[Results], folder: Path) -> Results:
@@ -48,13 +50,16 @@ def merge(parts: Sequence[Results], folder: Path) -> Results:
             told.setdefault(key, []).append((name, _renamed(result, name)))
         machines += [{**machine, "id": _own(name, str(machine.get("id", "?")))} for machine in part.bundle.machines]
     bundle = _bundle(names, parts, told, tuple(machines))
+    for part in parts:
+        for kept in (part.folder / kind for kind in EVIDENCE):
+            refuse_special_files(kept)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, part in zip(names, parts, strict=True):
-        _copy_evidence(part.folder, folder, name)
+    left_out = [line for name, part in zip(names, parts, strict=True) for line in _copy_evidence(part, folder, name)]
     lines = (json.dumps(result.to_json(), ensure_ascii=False) for result in bundle.results)
     write(folder / "findings.jsonl", "".join(f"{line}\n" for line in lines))
     missing = [f"{name}: {one}" for name, part in zip(names, parts, strict=True) for one in part.missing]
-    return Results(folder=folder, bundle=bundle, missing=tuple(missing))
+    missing += [*verification_notes(bundle), *left_out]
+    return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)))
 
 
 def _check(parts: Sequence[Results], folder: Path) -> None:
@@ -123,7 +128,7 @@ def _bundle(
     codes = {ExitCode(one.exit_code) for one in bundles}
     # Of shards that do not fit, cases are missing as of a run that was broken off.
     interrupted = bool(misfits) or any(one.interrupted for one in bundles)
-    code = exit_code(results, interrupted=interrupted, troubles=[one for one in codes if one in _TROUBLES])
+    code = exit_code(results, interrupted=interrupted, troubles=[one for one in codes if one in TROUBLES])
     if code is ExitCode.CONFORMS and ExitCode.DEVIATES in codes:
         code = ExitCode.DEVIATES  # for known deviations that are gone, where that was asked for
     return Bundle(
@@ -144,9 +149,12 @@ def _bundle(
         not_run=sum(one.not_run for one in bundles),
         known_gone=tuple(dict.fromkeys(line for one in bundles for line in one.known_gone)),
         left_out=max((one.left_out for one in bundles), key=lambda left: left.cases),
+        inconsistencies=tuple(
+            f"{name}: {line}" for name, one in zip(names, bundles, strict=True) for line in one.inconsistencies
+        ),
         claims={name: claim for one in bundles for name, claim in one.claims.items()},
         merged=Merged(
-            parts=tuple(part for name, one in zip(names, bundles, strict=True) for part in _parts(name, one)),
+            parts=tuple(one for name, part in zip(names, parts, strict=True) for one in parts_of(name, part)),
             doubles=tuple(doubles),
             contradictions=tuple(contradictions),
         ),
@@ -164,10 +172,22 @@ def _common(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in each[0].items() if all(one.get(name) == value for one in each[1:])}
 
 
-def _parts(name: str, bundle: Bundle) -> Iterator[Part]:
-    """The run, or those that it was merged of before."""
+def parts_of(name: str, results: Results) -> Iterator[Part]:
+    """The run, or those that it was merged of before, with whether its folder is as it was left."""
+    bundle, found = results.bundle, verify(results.folder)
+    faults = tuple(found.faults())
+    shown = (
+        *faults[:_MOST_FAULTS],
+        *([f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else ()),
+    )
     if bundle.merged is not None and bundle.merged.parts:
-        yield from (dataclasses.replace(part, name=_own(name, part.name)) for part in bundle.merged.parts)
+        for part in bundle.merged.parts:
+            # A part is no better verified than the folder that says so.
+            said = {part.verified or NOT_VERIFIED, found.state}
+            state = next(state for state in (FAILED, NOT_VERIFIED, VERIFIED) if state in said)
+            yield dataclasses.replace(
+                part, name=_own(name, part.name), verified=state, faults=tuple(dict.fromkeys((*part.faults, *shown)))
+            )
         return
     yield Part(
         name=name,
@@ -178,15 +198,22 @@ def _parts(name: str, bundle: Bundle) -> Iterator[Part]:
         versions=bundle.versions,
         host=bundle.host,
         settings=bundle.settings,
+        verified=found.state,
+        faults=shown,
     )
 
 
-def _copy_evidence(source: Path, folder: Path, part: str) -> None:
+def _copy_evidence(part: Results, folder: Path, name: str) -> Iterator[str]:
+    """Copy a part's evidence; what is left out of it, a sentence each."""
     for kind in EVIDENCE:
-        for own in _folders(source / kind):
-            kept = inside(source, f"{kind}/{own.name}")
-            if kept is not None:
-                shutil.copytree(kept, folder / kind / _own(part, own.name), symlinks=True)
+        for own in _folders(part.folder / kind):
+            kept = inside(part.folder, f"{kind}/{own.name}")
+            if kept is None:
+                yield f"{name}: {kind}/{own.name} leads out of the results, and is left out."
+                continue
+            for link in copy_folder(kept, folder / kind / _own(name, own.name)):
+                place = f"{kind}/{own.name}/{link.relative_to(kept)}"
+                yield f"{name}: {place} is a link out of its folder, and is left out."
 
 
 def _folders(place: Path) -> Iterator[Path]:

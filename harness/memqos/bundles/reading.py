@@ -9,15 +9,17 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from memqos import claims
 from memqos.bundles import formats, shapes
+from memqos.bundles.consistency import TROUBLES, by_findings, differing_cases, hidden_verdicts, inconsistencies
 from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, machines
 from memqos.bundles.unended import first_few, how_far
+from memqos.bundles.verifying import FAILED, changed_among
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
@@ -26,7 +28,7 @@ from memqos.report.bundle import SCHEMA, Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult, exit_code
 from memqos.report.words import how_many
 
-__all__ = ["Results", "read_results"]
+__all__ = ["Results", "read_results", "verification_notes"]
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
@@ -79,7 +81,8 @@ def _read(folder: Path) -> Results:
         head = _document(folder / RUN, missing) or {}
     told = _Told(_format(head, folder), reasons=head.pop("reasons", ()))
     whole = head.pop("results", ())
-    results = tuple(told.results(_lines(folder / FINDINGS, missing), FINDINGS, missing))
+    kept_lines = list(_lines(folder / FINDINGS, missing))
+    results = tuple(told.results(kept_lines, FINDINGS, missing))
     if not isinstance(whole, list | tuple):
         missing.append(f"The results in {BUNDLE} are damaged.")
     elif len(results) < len(whole):
@@ -87,10 +90,27 @@ def _read(folder: Path) -> Results:
         if told.unexplained:
             missing.append(f"{BUNDLE} has lost the reasons of {how_many(told.unexplained, 'finding')}.")
         missing.append(f"{FINDINGS} has {kept} of the {len(whole)} cases of {BUNDLE}.")
-    bundle = _bundle(head, results, folder)
+    faults = tuple(differing_cases(kept_lines, whole)) if isinstance(whole, list) else ()
+    bundle = _judged(head, _bundle(head, results, folder), folder, faults, is_unended=is_unended)
     unended = (how_far(head.get("cases"), results, folder),) if is_unended else ()
     missing = [*unended, *missing, *_not_said(head, bundle)]
     return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)), unended=unended)
+
+
+def _judged(
+    head: Mapping[str, Any], bundle: Bundle, folder: Path, faults: Sequence[str], *, is_unended: bool
+) -> Bundle:
+    """The bundle with what it says against itself, and the exit code that follows from its results."""
+    changed = changed_among(folder, (BUNDLE, *_OF_FINDINGS, RUN))
+    found = [f"{name} is not as the run left it (SHA256SUMS)." for name in changed]
+    found += [*shapes.texts_of(head.get("inconsistencies")), *faults]
+    found += hidden_verdicts(bundle.results) if is_unended else inconsistencies(head, bundle)
+    if not found:
+        return bundle
+    told = {ExitCode(bundle.exit_code)} & TROUBLES
+    results = tuple(map(by_findings, bundle.results))
+    code = exit_code(results, interrupted=bundle.interrupted, troubles=[*told, ExitCode.MACHINERY])
+    return replace(bundle, results=results, inconsistencies=tuple(dict.fromkeys(found)), exit_code=int(code))
 
 
 def _refuse(word: str) -> None:
@@ -262,6 +282,7 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
     ):
         if not head.get(name):
             yield what
+    yield from verification_notes(bundle)
     if not bundle.machines and any(result.machine for result in bundle.results):
         yield "What the machines say of themselves is not known."
     if unsaid := formats.lost_by(head.get("schema", SCHEMA)):
@@ -271,6 +292,13 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
         yield "The claims' sentences are those of the memqos that made this report: the run did not keep its own."
     if unknown := sorted(cited - set(bundle.claims)):
         yield f"No sentence is known of {len(unknown)} claims, such as {unknown[0]}."
+
+
+def verification_notes(bundle: Bundle) -> Iterator[str]:
+    """The parts of a merged or upgraded bundle that failed verification."""
+    for part in bundle.merged.parts if bundle.merged is not None else ():
+        if part.verified == FAILED:
+            yield f"{part.name} was not as its run left it (memqos report verify): {first_few(part.faults)}."
 
 
 def _at_lines(numbers: list[int]) -> str:

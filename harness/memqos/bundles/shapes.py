@@ -152,6 +152,8 @@ def _part(said: Mapping[str, Any]) -> Part:
         versions={name: said_text(one) for name, one in object_of(said.get("versions")).items()},
         host=object_of(said.get("host")),
         settings=given_settings(said.get("settings")),
+        verified=said_text(said.get("verified")),
+        faults=texts_of(said.get("faults")),
     )
 
 

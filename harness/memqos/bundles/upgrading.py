@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 
+from memqos.bundles.copying import copy_folder, refuse_special_files
 from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, write
-from memqos.bundles.reading import Results
+from memqos.bundles.merging import parts_of
+from memqos.bundles.reading import Results, verification_notes
 from memqos.bundles.verifying import SIGNATURE, SUMS
 from memqos.errors import UsageError
+from memqos.report.bundle import Merged
 
 __all__ = ["upgrade"]
 
@@ -24,13 +26,20 @@ def upgrade(results: Results, folder: Path) -> Results:
         raise UsageError(f"'{folder}' is not empty.", next_step="Name a new folder with --output.")
     if folder.resolve().is_relative_to(results.folder.resolve()):
         raise UsageError(f"'{folder}' is in the results themselves.", next_step="Name a folder elsewhere.")
-    shutil.copytree(
-        results.folder, folder, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_MADE_ANEW)
-    )
+    refuse_special_files(results.folder)
+    links = tuple(copy_folder(results.folder, folder, leave_out=_MADE_ANEW))
     lines = (json.dumps(result.to_json(), ensure_ascii=False) for result in results.bundle.results)
     write(folder / FINDINGS, "".join(f"{line}\n" for line in lines))
     write(folder / RUN, json.dumps(results.bundle.head(), indent=1, ensure_ascii=False) + "\n")
+    told = results.bundle.merged
     bundle = dataclasses.replace(
-        results.bundle, error="\n".join(filter(None, (*results.unended, results.bundle.error)))
+        results.bundle,
+        error="\n".join(filter(None, (*results.unended, results.bundle.error))),
+        merged=Merged(
+            parts=tuple(parts_of(results.name, results)),
+            doubles=told.doubles if told is not None else (),
+            contradictions=told.contradictions if told is not None else (),
+        ),
     )
-    return Results(folder=folder, bundle=bundle, missing=results.missing)
+    left_out = [f"{one.relative_to(results.folder)} is a link out of the results, and is left out." for one in links]
+    return Results(folder=folder, bundle=bundle, missing=(*results.missing, *verification_notes(bundle), *left_out))

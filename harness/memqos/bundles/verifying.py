@@ -9,19 +9,35 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.bundles.files import write
 from memqos.errors import MissingProgramError, UsageError
+from memqos.plain_file import read_plain
 
-__all__ = ["SIGNATURE", "SUMS", "Signature", "Verification", "seal", "sign", "signature_of", "verify"]
+__all__ = [
+    "FAILED",
+    "NOT_VERIFIED",
+    "SIGNATURE",
+    "SUMS",
+    "VERIFIED",
+    "Signature",
+    "Verification",
+    "changed_among",
+    "seal",
+    "sign",
+    "signature_of",
+    "verify",
+]
 
 SUMS = "SHA256SUMS"
+VERIFIED, NOT_VERIFIED, FAILED = "verified", "not verified", "failed"
 SIGNATURE = f"{SUMS}.sig"
 NAMESPACE = "memqos"
 _CHUNK = 1 << 20
+_LONGEST_SUMS = 64 << 20
 _ANSWER_SECONDS = 60.0
 """Enough for a person to type a passphrase."""
 
@@ -46,6 +62,17 @@ class Verification:
         """Whether all is as the run left it."""
         return self.sealed and not (self.damaged or self.changed or self.missing or self.added)
 
+    @property
+    def state(self) -> str:
+        """In a word, as provenance keeps it: "verified", "failed", or "not verified" without hashes."""
+        return NOT_VERIFIED if not self.sealed else VERIFIED if self.is_whole else FAILED
+
+    def faults(self) -> Iterator[str]:
+        """What is not as the run left it, a line each."""
+        yield from (f"damaged: {name} is no hash and name" for name in self.damaged)
+        for title, names in (("changed", self.changed), ("missing", self.missing), ("added", self.added)):
+            yield from (f"{title}: {name}" for name in names)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
@@ -62,13 +89,9 @@ def seal(folder: Path) -> None:
 
 def verify(folder: Path) -> Verification:
     """Hold the files against their hashes. Raises UsageError for a file of hashes that this user may not read."""
-    try:
-        text = (folder / SUMS).read_text(encoding="utf-8", errors="surrogateescape")
-    except FileNotFoundError:
+    lines = _sums(folder)
+    if lines is None:
         return Verification(sealed=False)
-    except OSError as error:
-        raise UsageError(f"'{folder / SUMS}' cannot be read: {error.strerror}.") from error
-    lines = [_parsed(line) for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
     hashes = [line for line in lines if line is not None]
     known, found = {name for name, _ in hashes}, set(_files(folder))
     # A name may have several lines: each has to hold.
@@ -82,6 +105,28 @@ def verify(folder: Path) -> Verification:
         missing=tuple(sorted(known - found)),
         added=tuple(sorted(found - known)),
     )
+
+
+def changed_among(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those of some files that are there and not as their hashes say; none where there are no hashes.
+
+    Errors as of `verify`, which holds every file against them.
+    """
+    hashes = dict(line for line in _sums(folder) or () if line is not None)
+    there = [name for name in names if (folder / name).exists()]
+    return [name for name in there if name in hashes and _digest(folder / name) != hashes[name]]
+
+
+def _sums(folder: Path) -> list[tuple[str, str] | None] | None:
+    """The lines of the file of hashes, None for one that is no hash and name; None for a folder without that file."""
+    file = folder / SUMS
+    try:
+        text = read_plain(file, most=_LONGEST_SUMS).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"'{file}' cannot be read: {error.strerror}.") from error
+    return [_parsed(line) for line in text.split("\n")[: -1 if text.endswith("\n") else None]]
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -16,6 +16,8 @@ from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
+from memqos.bundles.unended import first_few
+from memqos.bundles.verifying import verify
 from memqos.cli.results_folders import merge_runs, upgrade_run, verify_run, written
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode
@@ -23,6 +25,7 @@ from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
 from memqos.report.outcome import Outcome
 from memqos.report.support import support_badges, support_markdown, support_of
+from memqos.report.verdict import CONTRADICTS_ITSELF
 
 __all__ = ["command"]
 
@@ -166,8 +169,8 @@ _OBSERVED = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 @click.option(
     "--fail-on",
     type=click.Choice(["new-deviations"]),
-    help="Answer 1 if something deviates in NEW that did not in OLD, and 5 if nothing was observed in NEW; else the "
-    "answer is 0 whatever differs.",
+    help="Answer 1 if something deviates in NEW that did not in OLD, 3 if one of them contradicts itself, and 5 if "
+    "nothing was observed in NEW; else the answer is 0 whatever differs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all that differs as JSON.")
 def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) -> int:
@@ -179,9 +182,11 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
     """
     read = [read_results(place) for place in (old, new)]
     _note(read)
+    states = dict(_verified(read))
     comparison = compare(read[0].bundle, read[1].bundle)
     if as_json:
-        say_document(comparison.to_json())
+        told = {name: list(one.bundle.inconsistencies) for name, one in zip(("old", "new"), read, strict=True)}
+        say_document({**comparison.to_json(), "verified": states, "inconsistencies": told})
     else:
         for line in comparison_lines(comparison):
             say(line)
@@ -189,6 +194,8 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
         return ExitCode.CONFORMS
     if comparison.new_deviations:
         return ExitCode.DEVIATES
+    if any(one.bundle.inconsistencies for one in read):
+        return ExitCode.MACHINERY
     seen = {result.outcome for result in read[1].bundle.results}
     return ExitCode.CONFORMS if seen & _OBSERVED else ExitCode.NOTHING_OBSERVED
 
@@ -198,6 +205,19 @@ def _note(read: Iterable[Results]) -> None:
     for results in read:
         for one in results.missing:
             say(f"memqos: note: {results.name}: {one}", err=True)
+        for one in results.bundle.inconsistencies:
+            say(f"memqos: note: {results.name}: {CONTRADICTS_ITSELF}: {one}", err=True)
+
+
+def _verified(read: Iterable[Results]) -> Iterator[tuple[str, str]]:
+    """Whether OLD and NEW are as their runs left them; a note on each that is not."""
+    for name, results in zip(("old", "new"), read, strict=True):
+        found = verify(results.folder)
+        faults = tuple(found.faults())
+        if faults:
+            what = f"{results.name}: it is not as its run left it (memqos report verify): {first_few(faults)}."
+            say(f"memqos: note: {what}", err=True)
+        yield name, found.state
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from memqos.cli.terminal import say
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, matrix, prow
-from memqos.report.verdict import verdict_line
+from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 
 __all__ = ["merge_runs", "upgrade_run", "verify_run", "written"]
 
@@ -35,13 +36,16 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
     Examples:
       memqos report merge shard-1 shard-2 -o results/all
     """
-    with written(str(output)):
-        merged = merge([read_results(place) for place in results], output)
+    read = [read_results(place) for place in results]
+    with written(str(output)), _whole_or_nothing(output):
+        merged = merge(read, output)
         _finish(merged, output)
-    for one in merged.missing:
+    for one in (*merged.missing, *_inconsistencies(merged)):
         say(f"memqos: note: {one}", err=True)
     told = merged.bundle.merged
     if told is not None:
+        for part in told.parts:
+            say(f"part: {part.name}: {part.verified}")
         for line in told.doubles:
             say(f"double: {line}")
         for line in told.contradictions:
@@ -60,10 +64,11 @@ def upgrade_run(results: Path, output: Path) -> None:
     Examples:
       memqos report upgrade results/2025 -o results/2025-upgraded
     """
-    with written(str(output)):
-        read = upgrade(read_results(results), output)
+    before = read_results(results)
+    with written(str(output)), _whole_or_nothing(output):
+        read = upgrade(before, output)
         _finish(read, output)
-    for one in read.missing:
+    for one in (*read.missing, *_inconsistencies(read)):
         say(f"memqos: note: {one}", err=True)
     say(f"results: {output}")
 
@@ -114,9 +119,7 @@ def _verification_lines(found: Verification) -> Iterator[str]:
     if not found.sealed:
         yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
         return
-    yield from (f"damaged: {name} is no hash and name" for name in found.damaged)
-    for title, names in (("changed", found.changed), ("missing", found.missing), ("added", found.added)):
-        yield from (f"{title}: {name}" for name in names)
+    yield from found.faults()
     yield f"{found.checked} files are as the run left them"
 
 
@@ -131,6 +134,28 @@ def _finish(made: Results, folder: Path) -> None:
     write(folder / "bundle.json", made.bundle.to_text())
     compress_findings(folder)
     seal(folder)
+
+
+def _inconsistencies(read: Results) -> Iterator[str]:
+    return (f"{CONTRADICTS_ITSELF}: {one}" for one in read.bundle.inconsistencies)
+
+
+@contextlib.contextmanager
+def _whole_or_nothing(folder: Path) -> Iterator[None]:
+    """Remove what was made of a new folder if it does not become whole; one that was there before is let be."""
+    was_there = folder.exists()
+    is_ours = not was_there or (folder.is_dir() and not any(folder.iterdir()))
+    try:
+        yield
+    except BaseException:
+        if is_ours:
+            made = folder.iterdir() if was_there else [folder]
+            for one in made:
+                if one.is_dir():
+                    shutil.rmtree(one, ignore_errors=True)
+                else:
+                    one.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

@@ -46,6 +46,7 @@ def overview(results: Results) -> Values:
         "tone": _tone(bundle),
         "name": results.name,
         "missing": results.missing,
+        "inconsistencies": bundle.inconsistencies,
         "error": bundle.error,
         "facts": list(_facts(bundle)),
         "settings": list(_settings(bundle)),
@@ -206,8 +207,8 @@ def _tallied(results: Sequence[TestResult], names: Sequence[str]) -> Values:
 
 
 def _part(part: Part) -> tuple[str, ...]:
-    """Name, start, cases, exit code, host's kernel and memqos's version."""
-    counts = (str(part.cases), str(part.exit_code))
+    """Name, start, cases, exit code, whether it was verified, host's kernel and memqos's version."""
+    counts = (str(part.cases), str(part.exit_code), part.verified)
     return part.name, part.started, *counts, str(part.host.get("kernel", "")), part.versions.get("memqos", "")
 
 

@@ -35,7 +35,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One of the runs that were merged: what it is called, and its own head. cases: how many results it had."""
+    """One of the runs that were merged: what it is called, and its own head. cases: how many results it had.
+
+    verified: whether its folder was as its run left it: "verified", "failed", or "not verified" where it had no hashes;
+    "" where nobody looked. faults: what was not, a line each, the first ones.
+    """
 
     name: str
     started: str
@@ -45,11 +49,13 @@ class Part:
     versions: Mapping[str, str]
     host: Mapping[str, Any]
     settings: Mapping[str, Mapping[str, Any]]
+    verified: str = ""
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What a bundle was merged of. Machines and folders of a part begin with its name.
+    """What a bundle was merged or upgraded of. Machines and folders of a part begin with its name.
 
     doubles: cases that several parts have for the same system, and agree on, a line each; they are there once.
     contradictions: those on which the parts do not agree; they are there once for each part.
@@ -73,6 +79,8 @@ class Bundle:
     claims: id to sentence, source, kind and about of each claim that a result cites.
     shard: of a run that had one part of several its number, of how many, of how many cases, and the name of the
     division: parts fit together only if theirs are the same. Empty for a whole run.
+    inconsistencies: what it says and its own results do not, a sentence each; none for what a run wrote. One that has
+    any is never reported as conforming.
     error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
     """
 
@@ -92,6 +100,7 @@ class Bundle:
     claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     merged: Merged | None = None
     shard: Mapping[str, Any] = field(default_factory=dict)
+    inconsistencies: tuple[str, ...] = ()
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -149,6 +158,7 @@ class Bundle:
             "results": results,
             **({"shard": as_json(self.shard)} if self.shard else {}),
             **({"matrix": _matrix_document(matrix)} if matrix.columns else {}),
+            **({"inconsistencies": list(self.inconsistencies)} if self.inconsistencies else {}),
             **({"merged": as_json(self.merged)} if self.merged is not None else {}),
         }
 

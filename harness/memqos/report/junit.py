@@ -12,6 +12,7 @@ from memqos.report.bundle import Bundle
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import known_line
+from memqos.report.verdict import CONTRADICTS_ITSELF
 
 __all__ = ["junit_xml"]
 
@@ -21,7 +22,8 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit_xml(bundle: Bundle) -> str:
     """The whole document, one testsuite per chapter, in the order in which the tests ran."""
-    root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(bundle.error)))})
+    told = "\n".join((*bundle.error.splitlines(), *(f"{CONTRADICTS_ITSELF}: {one}" for one in bundle.inconsistencies)))
+    root = ET.Element("testsuites", {"name": "memqos", **_counts(bundle.results, errors=int(bool(told)))})
     names = names_of(bundle.results)
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
     for chapter in chapters:
@@ -30,19 +32,19 @@ def junit_xml(bundle: Bundle) -> str:
         _properties(suite, bundle)
         for result in results:
             suite.append(_case(result, names[id(result)]))
-    if bundle.error:
-        _broken_run(root, bundle)
+    if told:
+        _broken_run(root, bundle.started, told)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _broken_run(root: ET.Element, bundle: Bundle) -> None:
+def _broken_run(root: ET.Element, started: str, told: str) -> None:
     """What went wrong outside of any test, as a case of its own: a CI system shows nothing else."""
     counts = _counts((), errors=1)
-    suite = ET.SubElement(root, "testsuite", {"name": "memqos", "timestamp": bundle.started, **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": "memqos", "timestamp": started, **counts})
     case = ET.SubElement(suite, "testcase", classname="memqos", name="run", time="0.000")
-    element = ET.SubElement(case, "error", type="run", message=_xml(bundle.error.partition("\n")[0]))
-    element.text = _xml(bundle.error)
+    element = ET.SubElement(case, "error", type="run", message=_xml(told.partition("\n")[0]))
+    element.text = _xml(told)
 
 
 def _counts(results: tuple[TestResult, ...], *, errors: int = 0) -> dict[str, str]:

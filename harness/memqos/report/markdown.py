@@ -13,7 +13,7 @@ from memqos.report.matrix import Matrix, cell_text, matrix_of
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import finding_line, machine_line
-from memqos.report.verdict import verdict_line
+from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 
 __all__ = ["badge_json", "inline", "markdown", "table"]
 
@@ -47,7 +47,7 @@ def _lines(bundle: Bundle, name: str, missing: Sequence[str]) -> Iterator[str]:
     sign = _SIGNS.get(ExitCode(bundle.exit_code), "⚠️")
     yield f"## {sign} memqos{f' {inline(name)}' if name else ''}: {inline(said.partition(' (')[0])}"
     yield from ("", inline(said), "")
-    yield from (f"> {inline(one)}" for one in (*missing, *bundle.error.splitlines()) if one)
+    yield from (f"> {inline(one)}" for one in (*missing, *bundle.error.splitlines(), *bundle.inconsistencies) if one)
     yield ""
     yield from _chapters(bundle)
     yield from _matrix(matrix_of(bundle.results))
@@ -131,5 +131,7 @@ def badge_json(bundle: Bundle, *, label: str = "memory QoS") -> str:
         ExitCode.DEVIATES: f"{counts[Outcome.DEVIATES.value]} of {observed} deviate",
         ExitCode.NOTHING_OBSERVED: "nothing observed",
     }.get(code, code.name.lower())
+    if bundle.inconsistencies:
+        message = CONTRADICTS_ITSELF
     badge = {"schemaVersion": 1, "label": label, "message": message, "color": _COLOURS.get(code, "yellow")}
     return json.dumps(badge, ensure_ascii=False) + "\n"

@@ -16,7 +16,7 @@ from memqos.report.causes import Cause, causes_of
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.timing import overhead_text, timing_text
-from memqos.report.verdict import setter_lines, verdict_line
+from memqos.report.verdict import CONTRADICTS_ITSELF, setter_lines, verdict_line
 from memqos.report.words import how_many, plain
 
 __all__ = ["finding_line", "host_text", "known_line", "shard_text", "summary_lines"]
@@ -58,6 +58,7 @@ def summary_lines(
         for outcome, title in _WRONG.items():
             yield from _section(title, _listed([entry for of, entry in wrong if of is outcome], most=most))
         yield from _section("errors", plain(bundle.error).split("\n") if bundle.error else [])
+        yield from _section(CONTRADICTS_ITSELF, [plain(one) for one in bundle.inconsistencies])
         yield from _section("kept running", [kept_line(machine) for machine in bundle.machines if "kept" in machine])
     if verbosity >= 0:
         known = [*_grouped(bundle, Outcome.KNOWN), *_known_beside(bundle)]

@@ -14,8 +14,9 @@ from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome
 from memqos.report.words import how_many, known_count, plain
 
-__all__ = ["setter_lines", "verdict_line"]
+__all__ = ["CONTRADICTS_ITSELF", "setter_lines", "verdict_line"]
 
+CONTRADICTS_ITSELF = "the results contradict themselves"
 _SET_BY = "findings, by who set it"
 
 
@@ -34,6 +35,8 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.ENVIRONMENT: "this host is not able",
         ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
     }[ExitCode(bundle.exit_code)]
+    if bundle.inconsistencies:
+        said = f"{CONTRADICTS_ITSELF}; {said}" if tests[Outcome.DEVIATES.value] else CONTRADICTS_ITSELF
     untried = sum(result.untried for result in bundle.results)
     missing = f", {untried} given up without an attempt" if untried else ""
     missing += f", {bundle.not_run} not run" if bundle.not_run else ""

@@ -10,7 +10,7 @@ from memqos.bundles.reading import read_results
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from tests.documents import misfits
-from tests.recorded import copied, deviating
+from tests.recorded import copied, deviating, of_these
 from tests.unit.page.reading import Page
 
 
@@ -22,7 +22,7 @@ def shard(tmp_path, name, cases, **options):
     (folder / "findings.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in kept))
     if (folder / "bundle.json").exists():
         bundle = json.loads((folder / "bundle.json").read_text())
-        (folder / "bundle.json").write_text(json.dumps({**bundle, "results": kept}))
+        (folder / "bundle.json").write_text(json.dumps(of_these(bundle, kept)))
     return read_results(folder)
 
 

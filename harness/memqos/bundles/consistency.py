@@ -1,0 +1,137 @@
+"""Whether what a bundle says of its run agrees with its own cases and findings. Pure.
+
+A run writes its exit code and counts from its results, so that they can differ only where a file was edited or lost
+lines. Verdicts come from the findings: a bundle that contradicts them never reads as one that conforms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import ExitCode
+from memqos.report.bundle import Bundle
+from memqos.report.outcome import Outcome, TestResult, exit_code
+from memqos.report.words import how_many
+
+__all__ = ["TROUBLES", "by_findings", "differing_cases", "hidden_verdicts", "inconsistencies"]
+
+TROUBLES = frozenset({ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY})
+"""Exit codes for what came in the way of a run outside of any test."""
+
+_HIDING = {
+    Outcome.CONFORMS: (Verdict.DEVIATES, Verdict.KNOWN, Verdict.NOT_OBSERVABLE),
+    Outcome.KNOWN: (Verdict.DEVIATES,),
+    Outcome.NOT_OBSERVABLE: (Verdict.DEVIATES,),
+}
+"""Verdicts that no case has which ended so: the worst of its findings decides."""
+_SHOWN = 3
+
+
+def inconsistencies(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
+    """What is said of the run and does not follow from its results, one sentence each.
+
+    head: the document of bundle.json, without its results. bundle: what was read of it; its exit code is the one that
+    the document has.
+    """
+    yield from hidden_verdicts(bundle.results)
+    counts = head.get("counts")
+    if not isinstance(counts, Mapping):
+        yield "the counts of cases and findings are missing."
+    else:
+        yield from _miscounted("cases", counts.get("tests"), bundle.outcomes)
+        yield from _miscounted("findings", counts.get("findings"), bundle.verdicts)
+        yield from _missetters(counts.get("set_by"), bundle)
+    yield from _wrong_code(head, bundle)
+
+
+def hidden_verdicts(results: Iterable[TestResult]) -> Iterator[str]:
+    """Cases that ended better than their findings."""
+    found = [
+        f"{result.id} is {result.outcome.value}, with a finding that is {verdict.value}"
+        for result in results
+        for verdict in _HIDING.get(result.outcome, ())
+        if any(one.verdict is verdict for one in result.findings)
+    ]
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        yield f"{'; '.join(found[:_SHOWN])}{more}."
+
+
+def by_findings(result: TestResult) -> TestResult:
+    """The case as its findings make it, where it is said to have ended better than they."""
+    found = {one.verdict for one in result.findings}
+    worst = next((verdict for verdict in _HIDING.get(result.outcome, ()) if verdict in found), None)
+    if worst is None:
+        return result
+    reason = f"the case is said to be '{result.outcome.value}', with findings that are '{worst.value}'"
+    return replace(result, outcome=Outcome(worst.value), reason=reason)
+
+
+def _miscounted(things: str, told: object, counted: Mapping[str, int]) -> Iterator[str]:
+    """What is counted otherwise than it is there; a name that is not told had no cases in an older format."""
+    if not isinstance(told, Mapping):
+        yield f"the counts of {things} are missing."
+        return
+    for name, count in counted.items():
+        said = told.get(name, 0)
+        if said != count or isinstance(said, bool):
+            yield f"its counts say {said} {things} are '{name}', and {count} are."
+
+
+def _missetters(told: object, bundle: Bundle) -> Iterator[str]:
+    for setter, verdicts in told.items() if isinstance(told, Mapping) else ():
+        counted = bundle.set_by.get(setter, {})
+        for verdict, said in verdicts.items() if isinstance(verdicts, Mapping) else ():
+            count = counted.get(verdict, 0)
+            if said != count:
+                yield f"its counts say {said} findings of '{setter}' are '{verdict}', and {count} are."
+
+
+def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
+    """An exit code that no run with these results ends with."""
+    told = head.get("exit_code")
+    try:
+        code = ExitCode(told)  # type: ignore[arg-type]
+    except ValueError:
+        yield f"its exit code is {told!r}, which no run answers."
+        return
+    alone = exit_code(bundle.results, interrupted=bundle.interrupted)
+    possible = {alone}
+    if alone not in {ExitCode.DEVIATES, ExitCode.INTERRUPTED}:
+        # What came in the way is told in words too, but for a reader that went away.
+        in_the_way = bool(bundle.error or head.get("inconsistencies"))
+        possible |= TROUBLES if in_the_way else {ExitCode.CLOSED_PIPE}
+        possible -= {ExitCode.CONFORMS, ExitCode.NOTHING_OBSERVED} if in_the_way else set()
+    if alone is ExitCode.CONFORMS and bundle.known_gone:
+        possible.add(ExitCode.DEVIATES)
+    if code not in possible:
+        yield f"its exit code is {code.value} ({_named(code)}), and its results make {alone.value} ({_named(alone)})."
+
+
+def _named(code: ExitCode) -> str:
+    return code.name.lower().replace("_", " ")
+
+
+def differing_cases(lines: Sequence[object], whole: Sequence[object]) -> Iterator[str]:
+    """What findings.jsonl says of a case and bundle.json does not. lines: as they were read, some may be lost."""
+    surplus = Counter(map(_told, lines))
+    surplus.subtract(Counter(map(_told, whole)))
+    others = [key[0] for key, count in surplus.items() if count > 0]
+    if others and whole:
+        yield f"findings.jsonl and bundle.json do not agree about {how_many(len(others), 'case')}, such as {others[0]}."
+
+
+def _told(document: object) -> tuple[str, ...]:
+    """What decides of a case: its id, its outcome, and each finding's verdict."""
+    if not isinstance(document, Mapping):
+        return ("?",)
+    findings = document.get("findings")
+    verdicts = [
+        str(one.get("verdict")) if isinstance(one, Mapping) else "?"
+        for one in (findings if isinstance(findings, list) else ())
+    ]
+    return str(document.get("id")), str(document.get("outcome")), *verdicts
