@@ -11,10 +11,7 @@ import io
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any, TextIO
 
 __all__ = ["is_closed", "open_missing_streams", "write_whole"]
 
@@ -87,7 +84,7 @@ class _WholeFile(io.RawIOBase):
         super().__init__()
         self._raw = raw
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         """All of the bytes, in as many calls as it takes; OSError from the one that the system refuses."""
         view = memoryview(data).cast("B")
         done = 0
