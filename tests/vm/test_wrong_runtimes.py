@@ -24,12 +24,12 @@ from tests.unit.node.asked import deviating
 from tests.vm.runs import WRONG_RUNTIME, bundle, memqos_run, program, wrong_runtime
 from tests.vm.test_place import node_alone, node_of
 from tests.wrong_runtimes.claims import Asking, OnePod, asked_on
-from tests.wrong_runtimes.table import DIRECT, WRONG, Wrong
+from tests.wrong_runtimes.table import DIRECT, ON_A_MACHINE, Wrong
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
 
 EVERYTHING = ("requests/everything", "requests/update-everything")
-ASKED = sorted({claim for wrong in WRONG for claim in wrong.found})
+ASKED = sorted({claim for wrong in ON_A_MACHINE for claim in wrong.found})
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def pod(node: NodeUnderTest) -> Iterator[OnePod]:
     pod.end()
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.way)
+@pytest.mark.parametrize("wrong", ON_A_MACHINE, ids=lambda wrong: wrong.way)
 def test_a_wrong_runtime_is_found_by_its_claims(pod: OnePod, wrong_in: Callable[[str], None], wrong: Wrong) -> None:
     asking = None if wrong.needs_own_pod else pod.asking()
     if wrong.needs_own_pod:

@@ -25,6 +25,7 @@ class Way:
     did. refuses: verbs that it calls failed when they are done. after: for a verb what it does to the cgroup then.
     spec: changes anything in config.json. says: changes what `state` says. tells: changes the memory of `events
     --stats`, and keeps other events to itself. ignores_options: says that it did an update that has no document.
+    skips: the number of a container's update that it says it did, from 1; 0 for none.
     """
 
     def __init__(self, *, create=None, update=None, process=None, spec=None, says=None, after=None, **flags):
@@ -32,6 +33,7 @@ class Way:
         self.after = after or {}
         self.tells = flags.pop("tells", None)
         self.ignores_options = flags.pop("ignores_options", False)
+        self.skips = flags.pop("skips", 0)
         self.of_sandboxes = flags.pop("of_sandboxes", False)
         self.restores = flags.pop("restores", False)
         self.instead = flags.pop("instead", ())
@@ -113,6 +115,20 @@ def high_at_the_limit(resources):
     limit = (resources.get("memory") or {}).get("limit", 0)
     if limit > 0:
         resources.setdefault("unified", {}).setdefault("memory.high", str(limit))
+
+
+def little_dropped(resources):
+    """A memory.min below 4 MiB left out."""
+    unified = resources.get("unified") or {}
+    if int(unified.get("memory.min", 4 << 20)) < 4 << 20:
+        del unified["memory.min"]
+
+
+def no_terabytes(resources):
+    """Amounts above a tebibyte taken for a tebibyte."""
+    memory, unified = resources.get("memory") or {}, resources.get("unified") or {}
+    memory.update({name: min(value, 1 << 40) for name, value in memory.items()})
+    unified.update({key: str(min(int(text), 1 << 40)) for key, text in unified.items() if text.isdecimal()})
 
 
 def no_swap_for_unlimited(resources):
@@ -225,15 +241,15 @@ def writes_to_the_class(name, text):
     return lambda cgroup: cgroup.parent.parent.write(name, text)
 
 
-def later(act):
-    """The same two seconds later, when nobody asked for anything."""
+def later(act, seconds=2):
+    """The same some seconds later, when nobody asked for anything."""
 
     def fork(cgroup):
         if os.fork():
             return
         os.setsid()
         os.closerange(0, 256)
-        time.sleep(2)
+        time.sleep(seconds)
         act(cgroup)
         os._exit(0)
 
@@ -330,6 +346,13 @@ WAYS = {
     "slows swap down": Way(after={"start": writes("memory.swap.high", "1048576")}),
     "limits huge pages": Way(after={"start": writes("hugetlb.2MB.max", "0")}),
     "reserves no huge pages": Way(after={"start": writes("hugetlb.2MB.rsvd.max", "0")}),
+    "allows no zswap": Way(after={"start": writes("memory.zswap.max", "0")}),
+    "keeps zswap in memory": Way(after={"start": writes("memory.zswap.writeback", "0")}),
+    "reports no pressure": Way(after={"start": writes("cgroup.pressure", "0")}),
+    "limits processes": Way(after={"start": writes("pids.max", "100")}),
+    "runs it idle": Way(after={"start": writes("cpu.idle", "1")}),
+    "drops little memory.min": Way(**_both(little_dropped)),
+    "no terabytes": Way(**_both(no_terabytes)),
     "limits sandboxes": Way(
         create=lambda resources: resources.setdefault("memory", {}).update(limit=1 << 26), of_sandboxes=True
     ),
@@ -359,11 +382,15 @@ WAYS = {
     "update in whole megabytes": Way(
         update=each(set_to("memory", "limit", to=in_megabytes), set_to("memory", "swap", to=in_megabytes))
     ),
+    "update turns pressure off": Way(after={"update": writes("cgroup.pressure", "0")}),
+    "skips the second update": Way(skips=2),
     "update leaves it frozen": Way(after={"update": writes("cgroup.freeze", "1")}),
     "update kills": Way(after={"update": kills}),
     # What is not its own
     "clobbers a sibling": Way(after={"update": writes_beside("memory.high", "40960000")}),
     "clobbers a sibling's pace": Way(after={"update": writes_beside("memory.swap.high", "1048576")}),
+    "turns a sibling's pressure off": Way(after={"update": writes_beside("cgroup.pressure", "0")}),
+    "clobbers a sibling later": Way(after={"update": later(writes_beside("memory.high", "max"), 3)}),
     "freezes a sibling": Way(after={"update": writes_beside("cgroup.freeze", "1")}),
     "gives a sibling huge pages": Way(after={"update": writes_beside("hugetlb.2MB.max", "4194304")}),
     "clobbers the pod": Way(after={"start": writes_above("memory.max", "1073741824")}),
@@ -373,6 +400,7 @@ WAYS = {
     "drifts after updates": Way(after={"update": later(writes("memory.min", "0"))}),
     "exec resets": Way(after={"exec": writes("memory.high", "max")}),
     "exec goes elsewhere": Way(after={"exec": goes_elsewhere}),
+    "exec turns pressure off": Way(after={"exec": writes("cgroup.pressure", "0")}),
     "changes the unit": Way(after={"start": changes_the_unit}),
     "leaves the cgroup": Way(after={"delete": makes_it_again}),
     "leaves a process": Way(after={"delete": leaves_a_process}),
@@ -457,6 +485,13 @@ class Call:
             write(kept, f"/sys/fs/cgroup{own}")
         return Folder(read(kept), self.option("--pid-file")) if os.path.exists(kept) else None
 
+    def updates(self):
+        """How many updates of the container there were, with this one."""
+        kept = f"/run/wrong-updates-{self.name}"
+        count = 1 + (int(read(kept)) if os.path.exists(kept) else 0)
+        write(kept, str(count))
+        return count
+
     def made(self, stdin=""):
         """Let it be done; the exit code."""
         if not stdin:
@@ -526,6 +561,8 @@ def main():
     way = WAYS[CHOSEN or (read("/run/wrong").strip() if os.path.exists("/run/wrong") else "right")]
     call = Call(sys.argv[1:])
     if call.verb in way.instead or (way.ignores_options and call.verb == "update" and not call.option("--resources")):
+        return 0
+    if way.skips and call.verb == "update" and call.updates() == way.skips:
         return 0
     changes = {
         "create": way.create or way.process or way.spec,

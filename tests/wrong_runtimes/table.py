@@ -14,6 +14,7 @@ class Where(Enum):
 
     EVERYWHERE = "in memory and on a machine"
     MACHINE = "on a machine: memory has no such thing"
+    MEMORY = "in memory: the machine's kernel has no such file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ UNIFIED = "memory.min memory.low memory.high memory.oom.group"
 
 def _wrongs() -> Iterator[Wrong]:
     for way, told in _TABLE.items():
-        where = Where.MACHINE if way in _MACHINE else Where.EVERYWHERE
+        where = Where.MACHINE if way in _MACHINE else Where.MEMORY if way in _MEMORY else Where.EVERYWHERE
         found = {claim: frozenset(knobs.split(" ")) for claim, knobs in told.items()}
         yield Wrong(way, found, where, needs_own_pod=way in _OWN_POD)
 
@@ -44,8 +45,11 @@ def _wrongs() -> Iterator[Wrong]:
 _MACHINE = {
     "drops huge pages", "drifts", "drifts after updates", "exec resets", "exec goes elsewhere", "changes the unit",
     "leaves the cgroup", "leaves a process", "leaves a mount", "edits config.json and puts it back", "another parent",
-    "swallows keys and values", "update forgets unified", "update kills",
+    "swallows keys and values", "update forgets unified", "update kills", "clobbers a sibling later",
+    "exec turns pressure off", "runs it idle",
 }  # fmt: skip
+
+_MEMORY = {"allows no zswap", "keeps zswap in memory"}
 
 _OWN_POD = {"clobbers the pod", "limits sandboxes", "leaves the cgroup", "leaves a process", "leaves a mount"}
 
@@ -90,6 +94,14 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "slows swap down": {"requests/nothing": "memory.swap.high"},
     "limits huge pages": {"requests/nothing": "hugetlb.2MB.max"},
     "reserves no huge pages": {"requests/nothing": "hugetlb.2MB.rsvd.max"},
+    "allows no zswap": {"requests/nothing": "memory.zswap.max"},
+    "keeps zswap in memory": {"requests/nothing": "memory.zswap.writeback"},
+    "reports no pressure": {"requests/nothing": "cgroup.pressure"},
+    "limits processes": {"requests/nothing": "pids.max"},
+    # The weight of an idle cgroup reads 0.
+    "runs it idle": {"requests/nothing": "cpu.idle cpu.weight"},
+    "drops little memory.min": {"requests/amounts": "memory.min", "requests/update-later": "memory.min"},
+    "no terabytes": {"requests/amounts": "memory.max memory.swap.max memory.high"},
     "limits sandboxes": {"cri/sandbox-has-no-limits": "memory.max"},
     "swallows keys and values": {
         "refusal/refuses-unknown-key": "create",
@@ -123,6 +135,10 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "update slows swap down": {"requests/update-limit": "memory.swap.high"},
     "update resets memory.oom.group": {"requests/update-limit": "memory.oom.group"},
     "update in whole megabytes": {"requests/update-in-odd-pages": "memory.max memory.swap.max"},
+    "update turns pressure off": {"requests/update-limit": "cgroup.pressure"},
+    "skips the second update": {"requests/amounts": "memory.min memory.low memory.high memory.max memory.swap.max"},
+    "turns a sibling's pressure off": {"requests/update-limit": "cgroup.pressure"},
+    "clobbers a sibling later": {"requests/update-later": "memory.high"},
     "update leaves it frozen": {"requests/update-limit": "cgroup.freeze"},
     "update kills": {"requests/update-nothing": "cgroup"},
     "freezes a sibling": {"requests/update-limit": "cgroup.freeze"},
@@ -134,6 +150,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "drifts": {"lifecycle/stays": "memory.high"},
     "drifts after updates": {"lifecycle/stays": "memory.min"},
     "exec resets": {"lifecycle/exec": "memory.high"},
+    "exec turns pressure off": {"lifecycle/exec": "cgroup.pressure"},
     "exec goes elsewhere": {"cri/exec-is-charged": "memory.peak"},
     "changes the unit": {"requests/unified-high": "memory.high"},
     "leaves the cgroup": {"lifecycle/leaves-no-cgroups": "cgroups"},
@@ -160,6 +177,7 @@ DIRECT: Mapping[str, Mapping[str, frozenset[str]]] = {
 """Those that are seen by what is asked of an OCI runtime in its own words, on a machine, where no daemon is between."""
 
 WRONG = tuple(_wrongs())
-IN_MEMORY = tuple(one for one in WRONG if one.where is Where.EVERYWHERE)
+IN_MEMORY = tuple(one for one in WRONG if one.where is not Where.MACHINE)
+ON_A_MACHINE = tuple(one for one in WRONG if one.where is not Where.MEMORY)
 
 assert {*DIRECT, *(one.way for one in WRONG)} <= set(WAYS)

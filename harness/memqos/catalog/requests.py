@@ -36,7 +36,7 @@ _AMOUNTS = frozenset({"memory_limit_in_bytes", "memory_swap_limit_in_bytes"})
 _NUMBERS = frozenset({"cpu_period", "cpu_quota", "cpu_shares", "oom_score_adj"})
 _TEXTS = frozenset({"cpuset_cpus", "cpuset_mems"})
 _FIELDS = {field.name for field in dataclasses.fields(ContainerResources)}
-_CASE = frozenset({"create", "updates", "refused"})
+_CASE = frozenset({"create", "updates", "refused", "later"})
 
 
 Words = TypeVar("Words")
@@ -48,12 +48,14 @@ class _Case(Generic[Words]):
 
     create: at its creation. updates: of the container while it runs, in their order. refused: why the last request is
     one that no runtime may take; "" for one that it has to take, unless the engine knows better of its version.
+    later: whether it is judged some seconds after its last update, beside a container that was created alike.
     """
 
     name: str
     create: Words
     updates: tuple[Words, ...] = ()
     refused: str = ""
+    later: bool = False
 
     @property
     def requests(self) -> tuple[Words, ...]:
@@ -115,6 +117,8 @@ def _fields(name: str, fields: object, file: str, read: Callable[[object, str, s
         known = ", ".join(sorted(_CASE))
         raise ManifestError.at(f"a request has some of {known}.", file=file, field=name, got=fields)
     updates = fields.get("updates", [])
+    if not isinstance(fields.get("later", False), bool):
+        raise ManifestError.at("it is true or false.", file=file, field=f"{name}.later", got=fields["later"])
     if not isinstance(updates, list):
         raise ManifestError.at("updates are a list of requests.", file=file, field=f"{name}.updates", got=updates)
     return {
@@ -122,6 +126,7 @@ def _fields(name: str, fields: object, file: str, read: Callable[[object, str, s
         "create": read(fields.get("create", {}), file, f"{name}.create"),
         "updates": tuple(read(one, file, f"{name}.updates[{at}]") for at, one in enumerate(updates)),
         "refused": fields.get("refused", ""),
+        "later": fields.get("later", False),
     }
 
 

@@ -13,6 +13,7 @@ from memqos.enactor.base import AdmittedPod, Enactor
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.succession import succession
 from memqos.engine.plan import Plan
 from memqos.engine.resize import resize_pods
@@ -33,6 +34,7 @@ from memqos.node.pods.drifting import drift_finding, write_over
 from memqos.node.pods.population import Population, read_population
 from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.resizing import Resized, Resizing, with_resources_of
+from memqos.node.pods.setting_files import SettingFiles
 from memqos.node.pods.tracing import Tracing
 from memqos.node.pods.weighing import weight_of
 from memqos.node.requests.requesting import Requests
@@ -88,6 +90,7 @@ class NodeUnderTest(MachineUnderTest):
         self._enactor = enactor
         self._occupancy = Occupancy(enactor, tidying=self._tidying, vital=self._vital)
         self._weighed = False
+        self._settings = SettingFiles(self.tree)
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
@@ -151,6 +154,7 @@ class NodeUnderTest(MachineUnderTest):
                 kubelet=self.kubelet(kubelet),
                 population=parts[0],
                 recorder=self._recorder,
+                settings=self._settings,
                 parallel=self._parallel,
             )
             yield [asked, *(dataclasses.replace(asked, population=part, left=[]) for part in parts[1:])]
@@ -204,7 +208,11 @@ class NodeUnderTest(MachineUnderTest):
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))
         unread, setter = Reading(source=self.target.address, at=0.0), self._enactor.setter
-        population = Population(plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing)
+        # What a kubelet writes into a pod's cgroup besides, such as podPidsLimit, no plan has.
+        settings = self._settings if setter is Setter.MEMQOS else None
+        population = Population(
+            plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing, settings=settings
+        )
         return dataclasses.replace(population, reading=self._read_and_record(population))
 
     def _read_and_record(self, population: Population) -> Reading:

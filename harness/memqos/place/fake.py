@@ -68,6 +68,7 @@ class FakePlace:
                 **self._cgroups.commands(),
                 **FakeAgent(self._cgroups).commands(),
                 ("sh", "-c"): self._end_containers,
+                ("systemctl", "show", "--property=DefaultTasksMax"): lambda *_: (0, b"DefaultTasksMax=2354\n", b""),
             },
         )
         self.facts = TargetFacts(

@@ -29,6 +29,8 @@ FAKE_HIERARCHY = Unified(
 """cgroup v2, as trixie mounts it."""
 
 _CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
+_BELOW = "cgroup.subtree_control"
+"""Empty in a cgroup that has none below it."""
 _LEGACY_MOUNTS = {
     name: CgroupMount(folder=f"/sys/fs/cgroup/{name}", options=frozenset(name.split(",")), version=CgroupVersion.V1)
     for name in ("cpu,cpuacct", "cpuset", "hugetlb", "memory", "pids", SYSTEMD)
@@ -42,6 +44,12 @@ _AS_WRITTEN: Mapping[str, str] = {
     "memory.zswap.writeback": "1\n",
     "hugetlb.2MB.rsvd.max": "max\n",
     "cgroup.freeze": "0\n",
+    "cgroup.pressure": "1\n",
+    "cgroup.max.depth": "max\n",
+    "cpu.idle": "0\n",
+    "cpuset.cpus.partition": "member\n",
+    "io.weight": "default 100\n",
+    "misc.max": "",
 }
 """Control files that no rule is about; whatever is written there shows."""
 
@@ -54,7 +62,7 @@ _UNIFIED_FILES: Mapping[str, str] = {
     "memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
     "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
     "cgroup.controllers": _CONTROLLERS,
-    "cgroup.subtree_control": _CONTROLLERS,
+    _BELOW: "",
     "cgroup.procs": "",
 }
 _LEGACY_FILES: Mapping[str, str] = {
@@ -108,6 +116,8 @@ class FakeCgroups:
         """Make a cgroup and those above it; one that is there stays as it is."""
         for cgroup in (*reversed(path.ancestors), path):
             self._cgroups.setdefault(cgroup, self._fresh(cgroup))
+            if cgroup.parts and _BELOW in (above := self._cgroups[cgroup.parent]):
+                above[_BELOW] = _CONTROLLERS
 
     def remove(self, path: CgroupPath) -> None:
         """Remove a cgroup and all below it; one that is not there is no error."""

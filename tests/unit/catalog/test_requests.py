@@ -36,7 +36,7 @@ refused = "no such zone"
     ("text", "words"),
     [
         ("[one", "not TOML"),
-        ("one = 1", "one: a request has some of create, refused, updates"),
+        ("one = 1", "one: a request has some of create, later, refused, updates"),
         ("[one]\ncreates = {}", "a request has some of"),
         ("[one]\nrefused = true", "a request has some of"),
         ("[one]\nupdates = {}", "one.updates: updates are a list"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
+from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -76,7 +78,7 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
 )
 def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: CgroupDriver, scoped: set[str]) -> None:
     found = [one for one in findings("everything", runtimes=FORKY, driver=driver) if one.subject.startswith("scope of")]
-    assert {one.knob.removesuffix(" of the scope") for one in found} == scoped
+    assert {one.knob.removesuffix(" of the scope") for one in found} - {"unnamed settings"} == scoped
     assert {one.verdict for one in found} <= {Verdict.CONFORMS}
     assert not [one for one in findings("everything") if one.subject.startswith("scope of")]
 
@@ -275,6 +277,46 @@ def test_a_container_that_is_not_in_its_cgroup_is_found_and_removed(kind: type[A
     found = findings("limit", kind)
     assert deviating(found) == {knob}
     assert [one.observed for one in found if one.knob == knob] == [seen]
+
+
+class HasANewFile(Asked):
+    """On a kernel with a setting that memqos does not know, and which these requests set without being asked."""
+
+    of = ("memory_limit_in_bytes",)
+    gives: ClassVar[Mapping[str, str]] = {"memory.tiers.max": "max\n"}
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        asked = self.fake._containers[handle.id].resources
+        for name, text in self.gives.items():
+            written = any(getattr(asked, field) for field in self.of)
+            self.cgroups.show(self.path(handle), name, "0\n" if written else text)
+
+
+def test_an_unknown_file_differs_from_that_of_a_container_that_was_asked_for_nothing() -> None:
+    [one] = [one for one in findings("limit", HasANewFile) if one.verdict is Verdict.DEVIATES]
+    assert (one.knob, one.expected, one.observed) == ("memory.tiers.max", "max", "0")
+    assert one.reason is not None
+    assert one.reason.rule.startswith("unknown file differs")
+    alike = findings("shares", HasANewFile)
+    assert deviating(alike) == set()
+    [rest] = [one for one in alike if one.knob == "unnamed settings"]
+    assert "memory.tiers.max" in rest.evidence["files"].split()
+
+
+class SwapsFast(Asked):
+    """It leaves out what unified says of memory.swap.high."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        self.cgroups.put(self.path(handle), "memory.swap.high", "max")
+
+
+def test_a_file_without_rules_of_its_own_holds_what_a_request_named() -> None:
+    asked = ContainerResources(unified={"memory.swap.high": "8192", "io.weight": "200"})
+    case = RequestCase(name="paced", create=asked)
+    assert deviating(findings(case)) == set()
+    assert deviating(findings(case, SwapsFast)) == {"memory.swap.high"}
 
 
 class RefusesUnified(Asked):

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from memqos.engine.answer.unnamed import shown_of_asked
 from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
 from memqos.engine.ruling import Ruling, expected, kernel_revision
 from memqos.engine.translate.oci_request import UNIT_PROPERTY, OciRequest
@@ -18,7 +19,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.path import CgroupPath
 
-__all__ = ["PROTECTION", "requested_cgroup", "scope_cgroup"]
+__all__ = ["PROTECTION", "asked_settings", "requested_cgroup", "scope_cgroup"]
 
 PROTECTION = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 """What a container is protected with by so much alone as the scope above it has too."""
@@ -83,6 +84,20 @@ def scope_cgroup(container: RequestedContainer, *, name: str, parent: CgroupPath
         container=name,
         knobs={knob: _of_scope(container, knob) for knob in Knob if knob in {*PROTECTION, *annotated}},
     )
+
+
+def asked_settings(container: RequestedContainer, judged: Collection[str]) -> dict[str, str | None]:
+    """What files show that requests name as they are, by `unified`, beside these that are judged as knobs.
+
+    The last request that names a file decides. None: it is not certain how the file shows the text.
+    """
+    named: dict[str, str] = {}
+    for request in container.requests:
+        resources = request.resources if isinstance(request, OciRequest) else request
+        if isinstance(resources, ContainerResources | OciResources):
+            named |= resources.unified
+    page_size = container.host.page_size
+    return {name: shown_of_asked(name, text, page_size) for name, text in named.items() if name not in judged}
 
 
 def _of_scope(container: RequestedContainer, knob: Knob) -> Expected:

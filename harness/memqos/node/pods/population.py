@@ -17,6 +17,7 @@ from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
+from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
 
 __all__ = ["Population", "read_population"]
@@ -28,7 +29,7 @@ class Population:
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
     enacted_by: who made the plan true above containers. tracing: looks behind what deviates; None where there is
-    nothing but the reading.
+    nothing but the reading. settings: of the machine, if the reading has those that no plan names.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class Population:
     reading: Reading
     enacted_by: Setter
     tracing: Tracing | None = None
+    settings: SettingFiles | None = None
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
         """The findings, of which those that deviate in a container's file say who lost the value."""
@@ -84,7 +86,8 @@ class Population:
         """The findings for everything that is planned; MachineryError if a pod did not come up."""
         for admitted in self.pods.values():
             admitted.require()
-        return self.judge(unsure=lambda _cgroup, _knob: "")
+        found = self.judge(unsure=lambda _cgroup, _knob: "")
+        return [*found, *(one for admitted in self.pods.values() for one in self._unnamed(admitted.pod))]
 
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
@@ -95,7 +98,13 @@ class Population:
         if not refusals:
             self.pods[pod.uid].require()
         found = verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
-        return [*refusals, *self.traced(found)]
+        return [*refusals, *self.traced(found), *self._unnamed(pod)]
+
+    def _unnamed(self, pod: Pod) -> Sequence[Finding]:
+        """What the settings of a pod and its containers show that nothing names."""
+        if self.settings is None:
+            return ()
+        return unnamed_of_pod(self.plan, pod.uid, self.reading, self.ids, self.settings)
 
     def judge_class(self, qos: QosClass) -> Sequence[Finding]:
         """The findings for one QoS class's cgroup; none for Guaranteed, which has no cgroup of its own."""
@@ -119,13 +128,13 @@ class Population:
 def read_population(tree: CgroupTree, population: Population, *, deadline: Deadline) -> Reading:
     """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
 
-    Containers' cgroups also have oom_score_adj, of their first process.
+    Containers' cgroups also have oom_score_adj, of their first process. A population with `settings` has all of them.
     """
     planned = [cgroup.path for cgroup in population.plan.cgroups()]
     containers = [
         population.path_of(admitted.pod, name) for admitted in population.pods.values() for name in admitted.containers
     ]
-    files = judged_files(tree.hierarchy.version)
+    files = [*judged_files(tree.hierarchy.version), *_settings_of(population)]
     reading = tree.read_cgroups(dict.fromkeys([*planned, *containers]), files, deadline=deadline)
     cgroups = dict(reading.cgroups)
     scores = tree.read_first_processes(containers, OOM_SCORE_ADJ, deadline=deadline)
@@ -134,3 +143,11 @@ def read_population(tree: CgroupTree, population: Population, *, deadline: Deadl
     for admitted in population.pods.values():
         cgroups.update(admitted.early)
     return replace(reading, cgroups=cgroups)
+
+
+def _settings_of(population: Population) -> Sequence[str]:
+    """The settings that pods and containers have: a pod's cgroup has all controllers that its containers' have."""
+    if population.settings is None:
+        return ()
+    several = (population.settings.names(admitted.planned.cgroup.path) for admitted in population.pods.values())
+    return next((names for names in several if names), ())

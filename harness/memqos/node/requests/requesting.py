@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
-from memqos.clock import Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
+from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, is_unknown_file
+from memqos.engine.plan import PlannedCgroup
 from memqos.engine.translate.oci_request import OciRequest
 from memqos.engine.translate.requested import (
     AnyRequest,
@@ -25,7 +28,7 @@ from memqos.engine.translate.requested import (
     requested,
     requested_again,
 )
-from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
+from memqos.engine.translate.requested_files import asked_settings, requested_cgroup, scope_cgroup
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import Feature
 from memqos.errors import MachineryError, RuntimeCallError
@@ -33,10 +36,9 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
-from memqos.model.reading import NoFile
+from memqos.model.reading import FileText, NoFile
 from memqos.node.pods.refusing import (
     NAME,
-    SUBJECT,
     no_update,
     refused_finding,
     refused_next,
@@ -45,6 +47,7 @@ from memqos.node.pods.refusing import (
     taken_next,
     unchecked_update,
 )
+from memqos.node.pods.setting_files import huge_pages_of
 from memqos.node.requests.beside import (
     CONTROLLERS,
     is_absent,
@@ -58,7 +61,6 @@ from memqos.node.requests.oom_events import oom_event_findings
 from memqos.node.requests.scope import SCOPE_FILES, scope_findings
 from memqos.node.requests.surroundings import CPUSETS, Surroundings
 from memqos.node.requests.told_stats import stats_findings
-from memqos.node.requests.unnamed import UNNAMED, unnamed_findings
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
@@ -69,18 +71,44 @@ from memqos.runtime.base import (
 __all__ = ["Requests"]
 
 REQUEST_SECONDS = 60.0
+BESIDE, UPDATED = "beside", "updated"
+"""The containers that stand while other cases are judged."""
+LATER_SECONDS = 10.0
+"""How long after an update what it changed, and what it may not change, is looked at at the earliest."""
+BASELINE = "asked-for-nothing"
+"""The container whose unknown files are what those of others are compared with."""
+OF_SCOPES = frozenset({Knob.PIDS_MAX, Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX})
+"""The files of a scope that hold a default, whatever its properties are: the others a property may set."""
 _NOTHING = ContainerResources()
+
+
+@dataclass(slots=True)
+class Standing:
+    """Two containers of a pod, of which one was updated. containers: by name, each with its requests so far.
+
+    before: the files of the pod and of its own container before the update. updated: LATER_SECONDS after the last one.
+    failure: what kept them from coming so far.
+    """
+
+    pod: AdmittedPod
+    containers: dict[str, tuple[RequestedContainer, ContainerHandle]] = field(default_factory=dict)
+    before: Mapping[CgroupPath, Mapping[str, FileText]] = field(default_factory=dict)
+    updated: Deadline = field(default_factory=lambda: Deadline.after(0))
+    failure: MachineryError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests(Surroundings):
     """The verb of suites that ask the runtime itself. parallel: pods that are made at the same time (>= 1).
 
-    kubelet: the node's, of which only what concerns runtimes is used.
+    kubelet: the node's, of which only what concerns runtimes is used. baseline: the settings of a container that was
+    asked for nothing, once they were needed. standing: what stands until it is judged, by the names of cases.
     """
 
     runtime: Runtime
     parallel: int = 1
+    baseline: dict[str, FileText] = field(default_factory=dict)
+    standing: dict[str, Standing] = field(default_factory=dict)
 
     def judge(self, case: AnyRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.
@@ -91,6 +119,8 @@ class Requests(Surroundings):
         """
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
             return [no_update(self.runtime.name)]
+        if case.later:
+            return self._judged_later(case)
         oci = self.kubelet.runtimes.oci
         if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
             return [unchecked_update(str(oci))]
@@ -126,6 +156,47 @@ class Requests(Surroundings):
             handle = ask_for_container(self.runtime, pod, template, case.create, deadline=_soon(), follow=True)
             return oom_event_findings(self.runtime, handle, deadline=_soon())
 
+    def stand(self, case: AnyRequestCase) -> None:
+        """Make what `judge` looks at later for such a case: it stands until then, while other cases are judged.
+
+        One container is created and updated, after another one beside it was created with the same request. What
+        fails is raised by `judge`.
+        """
+        if case.name not in self.standing and Capability.UPDATE in self.runtime.capabilities:
+            [pod] = self.population.pods.values()
+            self.standing[case.name] = Standing(pod)
+            try:
+                self._made_to_stand(case, self.standing[case.name])
+            except MachineryError as error:
+                self.standing[case.name].failure = error
+
+    def _made_to_stand(self, case: AnyRequestCase, standing: Standing) -> None:
+        for name in (BESIDE, UPDATED):
+            container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
+            handle = self._create(standing.pod, case.create, name)
+            standing.containers[name] = (container, handle)
+        standing.before = self._neighbours(standing.pod)
+        for update in case.updates:
+            container = requested_again(container, update)
+            ask_for_update(self.runtime, handle, update, deadline=_soon())
+            standing.containers[UPDATED] = (container, handle)
+        standing.updated = Deadline.after(LATER_SECONDS)
+
+    def _judged_later(self, case: AnyRequestCase) -> Sequence[Finding]:
+        """What the two containers and their pod show some seconds after the last update of one of them."""
+        self.stand(case)
+        standing = self.standing.pop(case.name)
+        pod = standing.pod
+        with self._removing(pod, BESIDE), self._removing(pod, UPDATED):
+            if standing.failure is not None:
+                raise standing.failure
+            if (left := standing.updated.remaining) > 0:
+                SYSTEM_CLOCK.sleep(left)
+            found = [
+                one for container, handle in standing.containers.values() for one in self._shown(container, pod, handle)
+            ]
+            return [*found, *self._kept(standing.before, self._neighbours(pod))]
+
     def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
         container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
@@ -147,53 +218,99 @@ class Requests(Surroundings):
                 return [told, self._left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
                 return [taken_finding(must, container, update=bool(number))]
+            if 0 < number < len(case.updates) and (wrong := self._wrong(container, pod, handle)):
+                return wrong
         assert handle is not None  # noqa: S101 - the first request creates it
         taken = request_finding(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
         return [taken, *self._shown(container, pod, handle)]
 
-    def _create(self, pod: AdmittedPod, request: AnyRequest) -> ContainerHandle:
-        template = dataclasses.replace(pod.pod.containers[0], name=NAME)
+    def _wrong(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
+        """What deviates after an update that is not the last."""
+        return [one for one in self._shown(container, pod, handle) if one.verdict is Verdict.DEVIATES]
+
+    def _create(self, pod: AdmittedPod, request: AnyRequest, name: str = NAME) -> ContainerHandle:
+        template = dataclasses.replace(pod.pod.containers[0], name=name)
         return ask_for_container(self.runtime, pod, template, request, deadline=_soon())
 
     def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
-        parent = pod.planned.cgroup.path
+        parent, subject = pod.planned.cgroup.path, f"container {handle.name}"
         knobs = [knob for knob in Knob if knob in container.named or knob in {*self.kubelet.files.planned, *CPUSETS}]
-        planned = requested_cgroup(container, knobs, name=NAME, parent=parent)
+        planned = requested_cgroup(container, knobs, name=handle.name, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
         self.recorder.plan(self.population.plan, requested=planned)
-        reading = self._read([path], [*(knob.value for knob in knobs), *UNNAMED])
-        findings = list(judge_cgroup(planned, path, SUBJECT, reading, enacted_by=Setter.RUNTIME))
+        settings = self.settings.names(path)
+        reading = self._read([path], [*(knob.value for knob in knobs), *settings])
+        findings = list(judge_cgroup(planned, path, subject, reading, enacted_by=Setter.RUNTIME))
         files = reading.cgroups[path].files
-        findings += unnamed_findings(path, files, subject=SUBJECT, asked=_named(container.requests))
+        unnamed = self._unnamed(container, {name: files[name] for name in settings}, {*knobs}, pod)
+        findings += unnamed_findings(path, files, unnamed, subject=subject)
         scope = self.kubelet.layout.whole(parent, handle.id)
         if scope != path:
-            of_scope = scope_cgroup(container, name=NAME, parent=parent)
-            held = self._read([scope], [knob.value for knob in (*of_scope.knobs, *SCOPE_FILES)]).cgroups[scope].files
-            findings += scope_findings(planned, of_scope, scope, held, subject=SUBJECT)
-        score = self._score(oom_score_adj_of(container.requests[0]), path)
+            findings += self._of_scope(container, planned, scope, pod)
+        score = self._score(oom_score_adj_of(container.requests[0]), path, subject)
         findings.append(score)
         if score.verdict is Verdict.NOT_OBSERVABLE:
             # Who has no process there is somewhere else, or ended.
             state = self.runtime.status(handle, deadline=_soon()).state
             absent = is_absent(path, reading)
-            findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=SUBJECT))
+            findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=subject))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
             controllers = self._read([path, parent], [CONTROLLERS])
-            findings += uncounted_findings(path, parent, controllers, subject=SUBJECT)
+            findings += uncounted_findings(path, parent, controllers, subject=subject)
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
             # Hops are looked at for what was asked in the words of CRI.
             return findings
-        pod.asked[NAME] = tuple(asked)
+        pod.asked[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
 
-    def _score(self, asked: int, path: CgroupPath) -> Finding:
+    def _of_scope(
+        self, container: RequestedContainer, planned: PlannedCgroup, scope: CgroupPath, pod: AdmittedPod
+    ) -> list[Finding]:
+        """What the systemd scope above a container's own cgroup shows."""
+        subject = f"container {planned.container}"
+        of_scope = scope_cgroup(container, name=planned.container, parent=pod.planned.cgroup.path)
+        settings = self.settings.names(scope)
+        names = [knob.value for knob in (*of_scope.knobs, *SCOPE_FILES)]
+        held = self._read([scope], [*names, *settings]).cgroups[scope].files
+        found = list(scope_findings(planned, of_scope, scope, held, subject=subject))
+        judged = {SUBTREE_CONTROL, *(knob.value for knob in Knob if knob in container.named or knob not in OF_SCOPES)}
+        unnamed = self._unnamed(container, {name: held[name] for name in settings}, judged, pod)
+        return [*found, *unnamed_findings(scope, held, unnamed, subject=f"scope of {subject}")]
+
+    def _unnamed(
+        self,
+        container: RequestedContainer,
+        files: Mapping[str, FileText],
+        judged: Collection[str],
+        pod: AdmittedPod,
+    ) -> Unnamed:
+        """What is known of the settings of a container's cgroup, or of its scope. files: the settings that it has."""
+        text = files.get(Knob.PIDS_MAX)
+        return Unnamed(
+            judged=judged,
+            begun=huge_pages_of(_resources_of(container.requests)),
+            asked=asked_settings(container, judged),
+            tasks_max=self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else "",
+            baseline=self._asked_for_nothing(pod) if any(map(is_unknown_file, files)) else {},
+        )
+
+    def _asked_for_nothing(self, pod: AdmittedPod) -> Mapping[str, FileText]:
+        """The settings of a container of the pod that was asked for nothing, made once and removed."""
+        if not self.baseline:
+            with self._removing(pod, BASELINE):
+                handle = self._create(pod, _NOTHING, BASELINE)
+                path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
+                self.baseline.update(self._read([path], self.settings.names(path)).cgroups[path].files)
+        return self.baseline
+
+    def _score(self, asked: int, path: CgroupPath, subject: str) -> Finding:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
-        return score_finding(path, str(asked), seen, subject=SUBJECT)
+        return score_finding(path, str(asked), seen, subject=subject)
 
     def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
         """After a refusal the next request is taken; where the refusal was wrong, a second one is machinery's."""
@@ -215,19 +332,19 @@ class Requests(Surroundings):
         return taken_next(update=True)
 
     @contextlib.contextmanager
-    def _removing(self, pod: AdmittedPod) -> Iterator[None]:
+    def _removing(self, pod: AdmittedPod, name: str = NAME) -> Iterator[None]:
         """The container that is made in this context is removed at its end; what failed there first is what is told."""
         try:
             yield
         except BaseException:
             with contextlib.suppress(MachineryError):
-                self._remove(pod)
+                self._remove(pod, name)
             raise
-        self._remove(pod)
+        self._remove(pod, name)
 
-    def _remove(self, pod: AdmittedPod) -> None:
+    def _remove(self, pod: AdmittedPod, name: str = NAME) -> None:
         """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""
-        handle = pod.containers.pop(NAME, None)
+        handle = pod.containers.pop(name, None)
         if handle is None:
             return
         deadline = _soon()
@@ -241,12 +358,10 @@ class Requests(Surroundings):
         self.runtime.remove(handle, deadline=deadline)
 
 
-def _named(requests: Iterable[AnyRequest]) -> tuple[str, ...]:
-    """The files that requests named as they are, and the beginning of those that limits of huge pages become."""
+def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:
+    """What requests ask for in the words that have limits of huge pages."""
     asked = [request.resources if isinstance(request, OciRequest) else request for request in requests]
-    several = [one for one in asked if isinstance(one, ContainerResources | OciResources)]
-    keys = {key for one in several for key in one.unified}
-    return *keys, *(["hugetlb."] if any(one.hugepage_limits for one in several) else ())
+    return [one for one in asked if isinstance(one, ContainerResources | OciResources)]
 
 
 def _checks(case: AnyRequestCase) -> bool:

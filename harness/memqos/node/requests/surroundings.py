@@ -18,8 +18,8 @@ from memqos.model.reading import FileText, Reading
 from memqos.node.pods.population import Population
 from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusing import SUBJECT
+from memqos.node.pods.setting_files import SettingFiles
 from memqos.node.requests.beside import kept_findings
-from memqos.node.requests.unnamed import UNNAMED
 
 __all__ = ["CPUSETS", "Surroundings"]
 
@@ -35,14 +35,15 @@ READ_SECONDS = 60.0
 class Surroundings:
     """They are read before and after a request, and must hold what they held. population: of one pod.
 
-    The pod's first container is the neighbour. recorder: told what is judged, and by what. left: what was found to be
-    left by refusals.
+    The pod's first container is the neighbour. recorder: told what is judged, and by what. settings: of the machine.
+    left: what was found to be left by refusals.
     """
 
     tree: CgroupTree
     kubelet: Kubelet
     population: Population
     recorder: Recorder
+    settings: SettingFiles
     left: list[str] = field(default_factory=list)
 
     def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
@@ -83,7 +84,8 @@ class Surroundings:
         containers = (self.population.path_of(pod.pod, name) for name in names)
         paths = [pod.planned.cgroup.path, *containers, *above]
         files = [knob.value for knob in (*self.kubelet.files.planned, *CPUSETS)]
-        return {path: seen.files for path, seen in self._read(paths, [*files, *UNNAMED]).cgroups.items()}
+        settings = self.settings.names(pod.planned.cgroup.path)
+        return {path: seen.files for path, seen in self._read(paths, [*files, *settings]).cgroups.items()}
 
     def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
         """Files that something is judged by."""

@@ -39,7 +39,8 @@ def asked_ahead(
 
     `memqos.node.requests.ahead` says how they are judged before they are asked for.
     As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
-    Each keeps what it is judged by in the folder of its own test, whichever test runs just then.
+    Each keeps what it is judged by in the folder of its own test, whichever test runs just then. What a case looks at
+    later is made before all others.
     """
     config = module.config
     settings = config.stash[SETTINGS_KEY]
@@ -75,6 +76,13 @@ def asked_ahead(
     ):
         for folder in kept.values():
             closing.callback(folder.close)
+        for name in upcoming:
+            if request(name).later:
+                # It stands while the other cases are judged, so that nothing waits for it.
+                kept[name].clear()
+                begun.add(name)
+                with station.log.apart(kept[name]):
+                    askers[0].stand(request(name))
         yield ahead.findings
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from memqos.engine.translate.oci_request import OciRequest
 from memqos.engine.translate.requested import requested, requested_again
-from memqos.engine.translate.requested_files import requested_cgroup
+from memqos.engine.translate.requested_files import asked_settings, requested_cgroup
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -292,3 +293,19 @@ def test_what_docker_or_the_oci_runtime_refuses_of_docker_s_words():
     assert container.refusal == "unable to set swap limit without memory limit"
     assert shown(container, [Knob.MEMORY_SWAP_MAX]) == {"memory.swap.max": "67108864"}
     assert requested({"Memory": MI}, DOCKER, HOST).unasked == {}
+
+
+def test_what_unified_names_beside_the_files_that_are_judged_is_shown_as_the_kernel_shows_it():
+    container = requested(
+        ContainerResources(unified={"memory.min": "4096", "memory.swap.high": "8193", "io.weight": "200"}), TRIXIE, HOST
+    )
+    assert asked_settings(container, {"memory.min"}) == {"memory.swap.high": "8192", "io.weight": None}
+    again = requested_again(container, ContainerResources(unified={"memory.swap.high": "max"}))
+    assert asked_settings(again, {"memory.min"}) == {"memory.swap.high": "max", "io.weight": None}
+
+
+def test_so_is_what_a_bundle_names_and_docker_names_none():
+    runtimes = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+    bundle = OciRequest(resources=OciResources(unified={"memory.zswap.writeback": "0"}))
+    assert asked_settings(requested(bundle, runtimes, HOST), set()) == {"memory.zswap.writeback": "0"}
+    assert asked_settings(requested({"Memory": 64 * MI}, runtimes, HOST), set()) == {}

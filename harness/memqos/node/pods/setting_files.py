@@ -1,0 +1,122 @@
+"""Which settings the cgroups of a machine have, and what systemd gives a scope that sets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
+from memqos.engine.answer.verdict import subject
+from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, setting_names
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.engine.translate.resources import OciResources
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+from memqos.model.path import CgroupPath
+from memqos.model.pod import QosClass
+from memqos.model.reading import FileText, Reading
+
+__all__ = ["SettingFiles", "huge_pages_of", "unnamed_of_pod"]
+
+SECONDS = 60.0
+
+
+class SettingFiles:
+    """The settings in a tree of cgroup v2; there are none of cgroup v1, where each controller has files of its own."""
+
+    def __init__(self, tree: CgroupTree) -> None:
+        self._tree = tree
+
+    def names(self, path: CgroupPath) -> Sequence[str]:
+        """The settings of a cgroup that is there, known or not; none of one that is not."""
+        if self._tree.hierarchy.version is not CgroupVersion.V2:
+            return ()
+        folder = self._tree.hierarchy.folder(path)
+        return setting_names(self._tree.target.list(folder, deadline=Deadline.after(SECONDS)) or ())
+
+    @cached_property
+    def tasks_max(self) -> str:
+        """DefaultTasksMax of systemd, a number or "infinity"; "" where systemd does not say."""
+        result = self._tree.target.run(
+            ["systemctl", "show", "--property=DefaultTasksMax"], deadline=Deadline.after(SECONDS)
+        )
+        return result.text.strip().partition("=")[2] if not result.status else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A reading of a plan's cgroups with their settings. ids: of containers, by pod uid and name."""
+
+    plan: Plan
+    reading: Reading
+    ids: Mapping[tuple[str, str], str]
+    settings: SettingFiles
+
+    def files(self, path: CgroupPath) -> Mapping[str, FileText]:
+        """The settings of one cgroup that were read."""
+        cgroup = self.reading.cgroups.get(path)
+        return {} if cgroup is None else {name: cgroup.files[name] for name in setting_names(cgroup.files)}
+
+    def path(self, pod: PlannedPod, container: PlannedContainer) -> CgroupPath | None:
+        """A container's cgroup; None of one that was not started."""
+        container_id = self.ids.get((pod.uid, container.name))
+        return None if container_id is None else self.plan.layout.container(pod.cgroup.path, container_id)
+
+    def tasks_max(self, files: Mapping[str, FileText]) -> str:
+        """DefaultTasksMax, asked for only where there is a limit of processes."""
+        text = files.get(Knob.PIDS_MAX)
+        return self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else ""
+
+    def asked_for_nothing(self) -> tuple[Mapping[str, FileText], Mapping[str, FileText]]:
+        """The settings of a BestEffort pod and of its first container; none where no such container was started."""
+        for pod in self.plan.pods:
+            path = self.path(pod, pod.containers[0]) if pod.qos is QosClass.BEST_EFFORT else None
+            if path is not None:
+                return self.files(pod.cgroup.path), self.files(path)
+        return {}, {}
+
+
+def unnamed_of_pod(
+    plan: Plan, uid: str, reading: Reading, ids: Mapping[tuple[str, str], str], settings: SettingFiles
+) -> list[Finding]:
+    """What the settings of a pod's cgroup and of its containers' show that the plan does not name.
+
+    reading: with the settings of both. ids: of containers, by pod uid and name. The pod's cgroup is one that memqos
+    made, in which the runtime enables controllers. None of cgroup v1.
+    """
+    if plan.cgroup_version is not CgroupVersion.V2:
+        return []
+    shown, pod = _Shown(plan, reading, ids, settings), plan.pod(uid)
+    of_pods, of_containers = shown.asked_for_nothing()
+    found = unnamed_findings(
+        pod.cgroup.path,
+        shown.files(pod.cgroup.path),
+        Unnamed(judged={*pod.cgroup.knobs, SUBTREE_CONTROL}, baseline=of_pods),
+        subject=subject(pod.cgroup, pod),
+        deviates=Setter.OTHER,
+        holds=Setter.KERNEL,
+    )
+    for container in pod.containers:
+        path = shown.path(pod, container)
+        if path is None:
+            continue
+        files = shown.files(path)
+        unnamed = Unnamed(
+            judged=container.cgroup.knobs.keys(),
+            begun=huge_pages_of([container.resources]),
+            tasks_max=shown.tasks_max(files),
+            baseline=of_containers,
+        )
+        found += unnamed_findings(path, files, unnamed, subject=subject(container.cgroup, pod))
+    return found
+
+
+def huge_pages_of(asked: Iterable[ContainerResources | OciResources]) -> tuple[str, ...]:
+    """How the names of files begin that limits of huge pages become, and of those that runtimes write beside them."""
+    return tuple(f"hugetlb.{size}." for resources in asked for size, _ in resources.hugepage_limits)
