@@ -19,6 +19,7 @@ from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_objects import Found, objects_in
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
 from memqos.catalog.pod_status import status_of
+from memqos.catalog.resource_claims import claim_names, claims_of
 from memqos.catalog.schema import FieldPath, check, parse_fields
 from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
@@ -91,10 +92,13 @@ def _manifest(found: Found, replicas: Replicas) -> Manifest:
     identity = identity_of(found.kind, meta, meta_place)
     if found.kind == "Pod":
         uid = _mirrored(meta) or uid_of(meta, meta_place) or stable_uid(f"{identity.namespace}/{identity.name}")
+        status = mapping(node, "status")
+        pod = _pod(node, identity, place)
         pod = replace(
-            _pod(node, identity, place),
+            pod,
             uid=uid,
-            phase=text(mapping(node, "status"), "phase"),
+            phase=text(status, "phase"),
+            claims=claims_of(pod.claims, status),
             generation=whole(meta, "generation"),
             deleted=bool(text(meta, "deletionTimestamp")),
             status=status_of(node, place),
@@ -140,6 +144,7 @@ def _pod(node: MappingNode, identity: Identity, place: FieldPath) -> Pod:
         if isinstance(own, MappingNode)
         else None,
         overhead=origin.amounts(spec.get("overhead"), spec_place.child("overhead"), "overhead"),
+        claims=claim_names(spec),
         priority=whole(spec, "priority"),
         priority_class_name=text(spec, "priorityClassName"),
         static=annotations.get(_SOURCE, "api") != "api" or _MIRROR in annotations,

@@ -16,7 +16,7 @@ from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
-from memqos.errors import UsageError
+from memqos.errors import ExitCode, UsageError
 
 __all__ = ["command"]
 
@@ -113,9 +113,12 @@ def command(
         ),
         pods=given,
         static=static,
+        driver=kubelet.cgroup_driver,
     )
     answer = judged(question)
     say_ignored(answer.plan)
+    if answer.exit_code is ExitCode.NOTHING_OBSERVED and recorded.driver is None:
+        say("memqos: note: the cgroups show the names of both drivers, or of none: --driver says which.", err=True)
     if as_json:
         say_document(answer_document(question, answer))
     else:

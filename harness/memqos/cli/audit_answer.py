@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memqos.cli.auditing import Audit, Question
-from memqos.engine.answer.document import FORMAT, finding_document
+from memqos.engine.answer.document import FORMAT, finding_document, remark_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
 
@@ -55,6 +55,7 @@ def answer_document(question: Question, answer: Audit) -> dict[str, object]:
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in _JUDGED},
         "findings": (finding_document(one) for one in answer.findings),
         "not_judged": list(answer.strangers),
+        "remarks": [remark_document(one) for one in answer.plan.remarks],
     }
 
 

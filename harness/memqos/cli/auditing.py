@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.in_creation import unmade_unseen
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import Unsure
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroup_driver import disagreement
+from memqos.engine.node.remarks import BEFORE_START
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.plan import Plan, PlannedCgroup, Remark
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
+from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
 from memqos.node.pods.recorded import recorded_population
 
@@ -31,12 +34,16 @@ ADMISSION = "admission"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is judged: the tree, and what the plan is made from; static: all pods are read from files."""
+    """What is judged: the tree, and what the plan is made from.
+
+    static: all pods are read from files. driver: the cgroup driver that a person named, None for none.
+    """
 
     tree: RecordedTree
     kubelet: Kubelet
     pods: tuple[Pod, ...]
     static: bool
+    driver: CgroupDriver | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +91,11 @@ def judged(question: Question) -> Audit:
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
     population = recorded_population(question.tree, plan, (*present, *absent), found.ids)
-    findings = population.judge(unsure=_unsure(question, len(strangers)))
+    findings = population.judge(unsure=_unsure(question, len(strangers), plan.unmodelled))
     return Audit(
-        plan=plan,
+        plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *unmade_unseen(findings, population.reading),
+            *_without_rules(unmade_unseen(findings, population.reading), plan),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(_missing_pod(pod, several=pod.name in found.ambiguous) for pod in missing),
         ),
@@ -96,6 +103,28 @@ def judged(question: Question) -> Audit:
         elsewhere=len(elsewhere),
         ended=len(ended),
     )
+
+
+def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
+    """Those of the plan, and that the configuration, or a person, names another cgroup driver than the tree shows."""
+    kubelet = question.kubelet
+    about, what = disagreement(
+        kubelet.release, kubelet.settings, kubelet.runtimes, seen=question.tree.driver, said=question.driver
+    )
+    if what:
+        yield Remark(about, kubelet.settings.origin.get(about, ""), what)
+    yield from (one for one in plan.remarks if one.about not in BEFORE_START)
+
+
+def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]:
+    """The findings; of pods that the rules cannot plan the scores, too, are not observable."""
+    unmodelled = {str(plan.pod(uid).cgroup.path): why for uid, why in plan.unmodelled.items() if plan.has(uid)}
+    for finding in findings:
+        why = next((why for path, why in unmodelled.items() if finding.cgroup.startswith(path)), "")
+        if why and finding.knob == OOM_SCORE_ADJ:
+            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)
+        else:
+            yield finding
 
 
 def _pod_cgroups(question: Question) -> Iterator[str]:
@@ -117,11 +146,18 @@ def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
     return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
 
 
-def _unsure(question: Question, strangers: int) -> Unsure:
-    """What cannot be held against the plan while pods of the tree were not given."""
+def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str]) -> Unsure:
+    """What cannot be held against the plan: sums while pods of the tree were not given, and pods without rules.
+
+    unmodelled: uid to why the rules cannot tell that pod's values, which are part of the sums above it, too.
+    """
     zones = _zones_unknown(question, strangers)
 
     def why(cgroup: PlannedCgroup, knob: Knob) -> str:
+        if cgroup.pod in unmodelled:
+            return unmodelled[cgroup.pod]
+        if unmodelled and knob in cgroup.summed:
+            return f"it is made from what all pods request, and {next(iter(unmodelled.values()))}"
         if strangers and knob in cgroup.summed:
             return f"it is made from what all pods of the node request, and {_count(strangers)} not given"
         if knob is Knob.CPUSET_MEMS and cgroup.knobs[knob].written is not ABSENT:

@@ -32,10 +32,10 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_document, errata_text
-from memqos.engine.releases.table import RELEASES
+from memqos.engine.releases.table import RELEASES, Gate
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
-from memqos.errors import UnknownNameError, UsageError
+from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.pod import Pod
 
@@ -190,7 +190,7 @@ class _Order(Asked):
         kubelet = self._kubelet()
         if self._translated(kubelet) is not None:
             _need_releases(kubelet.runtimes)
-        plan = expect(pods, kubelet, fit=self.node.said)
+        plan = self._planned(pods, kubelet)
         say_ignored(plan)
         chosen, sheltered = self._chosen(plan), self._shelter(plan, kubelet)
         if chosen is not plan:
@@ -236,7 +236,7 @@ class _Order(Asked):
             pods,
             self.manifests.load([self.resize or ""]),
             kubelet,
-            usage_of(self.usage, expect(pods, kubelet, fit=self.node.said)),
+            usage_of(self.usage, self._planned(pods, kubelet)),
             knob=knob,
             as_json=self.as_json,
         )
@@ -254,7 +254,7 @@ class _Order(Asked):
             self.kubelet.kubelet(settings[config], node=node, release=release, runtimes=runtimes)
             for release, config in zip(releases, configs, strict=True)
         ]
-        plans = [expect(pods, kubelet, fit=self.node.said) for kubelet in kubelets]
+        plans = [self._planned(pods, kubelet) for kubelet in kubelets]
         say_ignored(*plans)
         plans = [self._chosen(plan) for plan in plans]
         names = [
@@ -262,6 +262,16 @@ class _Order(Asked):
             for plan, config in zip(plans, configs, strict=True)
         ]
         return changes_text(plans, names, running=self.running, as_json=self.as_json)
+
+    def _planned(self, pods: tuple[Pod, ...], kubelet: Kubelet) -> Plan:
+        """The plan; ManifestError for a pod whose cgroups the rules cannot tell: no plan leaves its values out."""
+        plan = expect(pods, kubelet, fit=self.node.said)
+        for pod in pods:
+            if pod.uid in plan.unmodelled:
+                step = f"Leave the pod out, or set featureGates.{Gate.DRA_NODE_RESOURCES} to false."
+                what = f"pod {pod.namespace}/{pod.name}: {plan.unmodelled[pod.uid]}."
+                raise ManifestError.at(what, file=pod.file, field="spec.resourceClaims", next_step=step)
+        return plan
 
     def _pods(self) -> tuple[Pod, ...]:
         pods = pods_of_one_node(self.manifests.load(self.files), self.node_name)

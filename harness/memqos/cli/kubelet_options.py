@@ -27,7 +27,8 @@ _OPTIONS = (
     click.option(
         "--driver",
         type=click.Choice([driver.value for driver in CgroupDriver]),
-        help="Who makes the cgroups; else what the configuration says, else cgroupfs.",
+        help="The cgroup driver. Default: the one that the runtime reports where the release asks it (CRI-O: systemd), "
+        "else the configured one, else cgroupfs.",
     ),
     click.option(
         "--as",
@@ -74,13 +75,13 @@ class KubeletOptions:
     ) -> Kubelet:
         """The kubelet of this release with these settings; UnknownNameError for a release without rules.
 
-        shown: the driver that its cgroups show, for a configuration without one: its runtime may have told it.
+        shown: the driver that its cgroups show, which no configuration outweighs: the runtime may have reported it.
         """
         return Kubelet.of(
             node=node,
             settings=settings,
             release=release,
-            driver=self.cgroup_driver or settings.cgroup_driver or shown,
+            driver=self.cgroup_driver or shown,
             variant=self.followed,
             runtimes=runtimes,
         )

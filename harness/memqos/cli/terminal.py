@@ -50,6 +50,10 @@ def _indented(value: object, depth: int) -> str:
 
 
 def say_ignored(*plans: Plan) -> None:
-    """A note on standard error for each field that was given though the release does not know it; once."""
-    for one in dict.fromkeys(one for plan in plans for one in plan.ignored):
-        say(f"memqos: note: {f'{one.origin}: ' if one.origin else ''}{one.field}: {one.what}.", err=True)
+    """A note on standard error for each field that the release does not know, and each remark of the plans; once."""
+    told = [(one.origin, one.field, one.what) for plan in plans for one in plan.ignored]
+    told += [(one.origin, one.about, one.what) for plan in plans for one in plan.remarks]
+    for origin, about, what in dict.fromkeys(told):
+        # An option stands for itself: its place is its name.
+        place = f"{origin}: " if origin and not about.startswith("--") else ""
+        say(f"memqos: note: {place}{about}: {what}.", err=True)

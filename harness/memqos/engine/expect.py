@@ -20,6 +20,7 @@ from memqos.engine.node.cgroups import (
 from memqos.engine.node.fit import node_room
 from memqos.engine.node.ignored import ignored
 from memqos.engine.node.placement import Placement, place
+from memqos.engine.node.remarks import remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -76,7 +77,13 @@ def expect(
     else:
         allocations = [allocation(pod, kubelet) for pod in given]
         plan = unsettled(planned(one.states[0] for one in allocations), allocations, planned, kubelet)
-    return replace(plan, ignored=ignored(sorted(given, key=_by_name), kubelet))
+    by_name = sorted(given, key=_by_name)
+    return replace(
+        plan,
+        ignored=ignored(by_name, kubelet),
+        remarks=remarks(by_name, kubelet),
+        unmodelled=unmodelled_pods(given, kubelet),
+    )
 
 
 def _by_name(pod: Pod) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ from typing import TypedDict
 from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.node.allocatable import allocatable, node_capacity
+from memqos.engine.node.cgroup_driver import driver_of
 from memqos.engine.plan import Input
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release, Variant, revisions
@@ -44,12 +45,14 @@ class Kubelet:
     cfs_period: µs per quota, as it is sent.
     single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
     v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
+    driver_assumed: what of the driver was assumed, "" where nothing was.
     exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
     """
 
     release: Release
     variant: Variant
     driver: CgroupDriver
+    driver_assumed: str
     node: NodeFacts
     settings: KubeletSettings
     runtimes: Runtimes
@@ -91,18 +94,21 @@ class Kubelet:
     ) -> Kubelet:
         """The kubelet of this release with this configuration on this node, its fields with the release's defaults.
 
-        driver None is the configured one, else cgroupfs, the kubelet's default. variant chooses where documentation and
+        driver None is the one that the runtime reports where the release asks it, else the configured one, else
+        cgroupfs, the kubelet's default: `node.cgroup_driver.driver_of`. variant chooses where documentation and
         code differ. runtimes is what runs the containers: Debian trixie's where nothing is said.
 
         Raises UnknownNameError for a release without rules.
         """
         release = Release.of(release)
-        driver = driver or settings.cgroup_driver or CgroupDriver.CGROUPFS
+        chosen = driver_of(release, settings, runtimes, known=driver)
+        driver = chosen.driver
         v2 = node.cgroup_version is CgroupVersion.V2
         return cls(
             release=release,
             variant=variant,
             driver=driver,
+            driver_assumed=chosen.assumed,
             node=node,
             settings=settings,
             runtimes=runtimes,

@@ -25,6 +25,7 @@ __all__ = [
     "PlannedPod",
     "Reason",
     "Refusal",
+    "Remark",
 ]
 
 
@@ -171,6 +172,15 @@ class Ignored:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to know beside the values: what it is about, where that was written ("" for nowhere), and the text."""
+
+    about: str
+    origin: str
+    what: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The expected state of one node with these pods under one release and configuration.
@@ -181,6 +191,8 @@ class Plan:
     revisions: rule family to revision, in the words that reasons use.
     unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
     ignored: what was given though the release does not know it.
+    remarks: what was assumed, what of the input was not read, and what will not work on a node.
+    unmodelled: the uid of a pod whose cgroups the rules cannot tell, and why: its values here may be wrong.
     """
 
     release: str
@@ -194,6 +206,8 @@ class Plan:
     cgroup_version: CgroupVersion = CgroupVersion.V2
     unavailable: Mapping[Knob, Reason] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    unmodelled: Mapping[str, str] = field(default_factory=dict)
     variant: Variant = Variant.SHIPPED
 
     @property
@@ -209,6 +223,10 @@ class Plan:
         for pod in self.pods:
             yield pod.cgroup
             yield from (container.cgroup for container in pod.containers)
+
+    def has(self, uid: str) -> bool:
+        """Whether a pod of this uid is planned."""
+        return any(pod.uid == uid for pod in self.pods)
 
     def pod(self, uid: str) -> PlannedPod:
         """The planned pod of this uid; KeyError if the plan has none."""

@@ -17,6 +17,7 @@ __all__ = [
     "NumaZone",
     "ReservationPolicy",
     "RuntimeFlavour",
+    "SettingsNote",
     "SwapBehavior",
 ]
 
@@ -83,6 +84,8 @@ class NodeFacts:
     pids: processes and threads that the machine can have: the lower of kernel.pid_max and kernel.threads-max (kubelets
     up to 1.24 look at kernel.pid_max alone); None where it is not known.
     swappiness: vm.swappiness, 0 to 200, which new cgroups of cgroup v1 take over.
+    kubelet, runtime: the versions that a Node object tells ("v1.34.7", "containerd://2.1.4"), "" where nothing does.
+    allocatable: what a Node object offers pods (status.allocatable), None where nothing tells.
     """
 
     memory: int
@@ -96,7 +99,19 @@ class NodeFacts:
     pids: int | None = None
     swappiness: int = 60
     kernel: str = ""
+    kubelet: str = field(default="", compare=False)
+    runtime: str = field(default="", compare=False)
+    allocatable: ResourceList | None = field(default=None, compare=False)
     origin: str = field(default="node", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsNote:
+    """Something of a configuration that the rules do not read: field or flag, its place, what it may change."""
+
+    field: str
+    origin: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +119,10 @@ class KubeletSettings:
     """The fields of a KubeletConfiguration that the rules read; None is a field that was not given.
 
     throttling_factor is exact: the decimal that was written. A float is made of it only where the kubelet uses one.
+    effective: whether these are what a running kubelet has (/configz), its defaults, drop-ins and flags included.
+    drop_ins: the files that were merged onto the first, as --config-dir does.
     origin: field name as in the file to where it was written ("kubelet.yaml:7"), for reason chains.
+    notes: what was given and is not read.
     """
 
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
@@ -133,4 +151,7 @@ class KubeletSettings:
     topology_manager_policy: str | None = None
     topology_manager_scope: str | None = None
     topology_manager_policy_options: Mapping[str, str] | None = None
+    effective: bool = False
+    drop_ins: tuple[str, ...] = field(default=(), compare=False)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+    notes: tuple[SettingsNote, ...] = field(default=(), compare=False)

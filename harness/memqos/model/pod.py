@@ -149,6 +149,7 @@ class Pod:
 
     resources: `spec.resources` (KEP-2837); None if the field is missing, which differs from an empty one.
     overhead: `spec.overhead`; an empty one is none, since it does not outlive the API server.
+    claims: the names of `spec.resourceClaims`, each with what status.nodeAllocatableResourceClaimStatuses says of it.
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
     controller: whose template it is made from, which leaves open what its name really is; None if it has a manifest.
@@ -166,6 +167,7 @@ class Pod:
     ephemeral_containers: tuple[Container, ...] = ()
     resources: Resources | None = None
     overhead: ResourceList = field(default_factory=dict)
+    claims: tuple[str, ...] = ()
     priority: int | None = None
     priority_class_name: str = ""
     static: bool = False

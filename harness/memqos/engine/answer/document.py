@@ -35,7 +35,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.loss import Hop, HopHeld, Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Document, cri_document, translation_document
 from memqos.model.knob import ABSENT
@@ -50,6 +50,7 @@ __all__ = [
     "plan_document",
     "plan_parts",
     "reason_document",
+    "remark_document",
 ]
 
 FORMAT = 1
@@ -75,6 +76,7 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document
         "cgroups": (cgroup_document(cgroup) for cgroup in plan.cgroups()),
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
+        "remarks": [remark_document(one) for one in plan.remarks],
         "refusals": [
             {
                 "pod": refusal.pod,
@@ -86,6 +88,11 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document
             for refusal in plan.refusals
         ],
     }
+
+
+def remark_document(remark: Remark) -> Document:
+    """One remark: about, origin, what."""
+    return {"about": remark.about, "origin": remark.origin, "what": remark.what}
 
 
 def _pod(pod: PlannedPod, kubelet: Kubelet | None) -> Document:

@@ -1,7 +1,7 @@
 """What the kubelet of a release refuses in its configuration, as far as the rules read it.
 
 Source: kubelet `validation.ValidateKubeletConfiguration`, `cm.NewContainerManager`. A field that a release does not
-know yet is no fault: `engine.ignored` says what its kubelet does about it.
+know yet is no fault: `engine.node.ignored` says what its kubelet does about it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from memqos.engine.node.fit import huge_page_capacity
 from memqos.engine.numa.policies import configuration_error
 from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.pod.sums import amount
-from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.gates import GROUPS, enabled, stage
 from memqos.engine.releases.release import Release
-from memqos.engine.releases.table import Gate, Novelty
+from memqos.engine.releases.table import STAGES, Gate, Maturity, Novelty
 from memqos.model.node import CgroupVersion, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity
 
 __all__ = ["check_configuration", "why_not_on"]
 
 _MS = 1_000
+_FORMER_FACTOR = 0.9
 _CPU_POLICIES = ("none", "static")
 _TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 _TOPOLOGY_SCOPES = ("container", "pod")
@@ -72,23 +73,36 @@ def why_not_on(version: CgroupVersion, settings: KubeletSettings, release: Relea
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
-    """Gates that are locked, or not there yet, and names that are a known gate's but for their case.
+    """Gates that are locked, removed or not there yet, and names that are a known gate's but for their case.
 
-    Other gates are not the rules'. A gate that a kubelet does not know keeps it from starting, unlike a field.
+    A gate that a kubelet does not know keeps it from starting, unlike a field. Of gates that the rules do not depend on
+    `engine.node.remarks` speaks.
     """
-    known = {gate.lower(): gate for gate in Gate}
+    known = {name.lower(): name for name in (*Gate, *GROUPS.values())}
     for name in settings.feature_gates:
         meant = known.get(name.lower())
         if meant is not None and name != meant:
-            yield f"featureGates.{name}", f"there is no feature gate '{name}'.", f"Did you mean '{meant}'?"
+            refusal = f'the kubelet does not start ("unrecognized feature gate: {name}")'
+            what = f"there is no feature gate '{name}': {refusal}."
+            yield f"featureGates.{name}", what, f"Did you mean '{meant}'?"
     for gate in Gate:
-        now = stage(gate, release)
         wanted = settings.feature_gates.get(gate)
-        if now is None and wanted is not None:
-            what = f"the kubelet of {release} does not know the gate {gate}, and does not start."
-            yield f"featureGates.{gate}", what, "Leave it out."
-        if now is not None and now.locked and wanted is not None and wanted is not now.default:
-            what = f"the gate {gate} is locked to {str(now.default).lower()} in {release}."
+        if wanted is None:
+            continue
+        now = stage(gate, release)
+        refusal = f'and does not start ("unrecognized feature gate: {gate}")'
+        if now is None:
+            what = f"the kubelet of {release} does not know the gate {gate}, {refusal}."
+            yield f"featureGates.{gate}", what, f"Leave it out: it came with {Release(STAGES[gate][0].since)}."
+        elif now.maturity is Maturity.REMOVED:
+            what = f"the kubelet of {release} has no gate {gate} any more, {refusal}."
+            yield f"featureGates.{gate}", what, f"Leave it out: it was removed in {Release(now.since)}."
+        elif now.locked and wanted is not now.default:
+            asked, held = str(wanted).lower(), str(now.default).lower()
+            what = (
+                f"the gate {gate} is locked to {held} in {release}, and the kubelet does not start "
+                f'("cannot set feature gate {gate} to {asked}, feature is locked to {held}").'
+            )
             yield f"featureGates.{gate}", what, "Leave it out."
 
 
@@ -102,8 +116,18 @@ def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
             f"the factor {float(factor):g} is not in the range the kubelet takes: above 0, at most 1.",
             "Give a factor such as 0.9.",
         )
-    tiered = settings.memory_reservation_policy is ReservationPolicy.TIERED
     gate_on = enabled(Gate.MEMORY_QOS, release, settings.feature_gates)
+    # k#140007 lets the default of earlier releases pass, so that an upgrade with the gate off starts.
+    if factor is not None and float(factor) != _FORMER_FACTOR and not gate_on and release.has(Novelty.MEMORY_QOS_BETA):
+        yield (
+            "memoryThrottlingFactor",
+            (
+                f"the kubelet of {release} does not start with a factor ({float(factor):g}) while the feature gate "
+                "MemoryQoS is off; of all factors only 0.9, the former default, passes."
+            ),
+            "Leave the factor out, or leave MemoryQoS on.",
+        )
+    tiered = settings.memory_reservation_policy is ReservationPolicy.TIERED
     if tiered and release.has(Novelty.RESERVATION_POLICY) and not gate_on:
         yield (
             "memoryReservationPolicy",

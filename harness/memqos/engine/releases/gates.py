@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memqos.engine.releases.release import Release
-from memqos.engine.releases.table import STAGES, Gate, GateStage
+from memqos.engine.releases.table import STAGES, Gate, GateStage, Maturity
 
-__all__ = ["enabled", "stage"]
+__all__ = ["GROUPS", "enabled", "stage"]
+
+GROUPS: Mapping[Maturity, str] = {Maturity.ALPHA: "AllAlpha", Maturity.BETA: "AllBeta"}
+"""The names that set every gate of one stage which is not named itself."""
 
 
 def stage(gate: Gate, release: Release) -> GateStage | None:
@@ -17,11 +20,14 @@ def stage(gate: Gate, release: Release) -> GateStage | None:
 
 
 def enabled(gate: Gate, release: Release, given: Mapping[str, bool]) -> bool:
-    """Whether the gate is on: as configured, else its default; never on before it exists, always on once locked on."""
+    """Whether the gate is on: as named, else as AllAlpha or AllBeta sets its stage in this release, else its default.
+
+    Never on before it exists; at its default once it is locked or removed.
+    Source: component-base `featuregate.SetFromMap`, in which a named gate wins over both groups in any order.
+    """
     now = stage(gate, release)
     if now is None:
         return False
     if now.locked:
         return now.default
-    # AllAlpha and AllBeta are not modelled: a kubelet that sets them is outside of what the rules describe.
-    return given.get(gate, now.default)
+    return given.get(gate, given.get(GROUPS.get(now.maturity, ""), now.default))

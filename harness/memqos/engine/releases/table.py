@@ -21,6 +21,7 @@ __all__ = [
     "Family",
     "Gate",
     "GateStage",
+    "Maturity",
     "Novelty",
     "revised_in",
 ]
@@ -75,10 +76,12 @@ class Novelty(Enum):
     # 1.28
     PROPORTIONAL_SWAP = 28, Family.SWAP, "LimitedSwap gives a share of the swap by the memory request"
     OOM_GROUP = 28, Family.CONTAINER, "an OOM kill takes the whole container"
+    DROP_INS = 28, Family.CONFIGURATION, "--config-dir is there, if an environment variable asks for it"
     # 1.29
     SIDECARS_KEEP_MEMORY = 29, Family.MEMORY_MANAGER, "a sidecar's memory is not used again by later containers"
     # 1.30
     NO_SWAP = 30, Family.SWAP, "NoSwap is there and the default, UnlimitedSwap is gone"
+    DROP_INS_BY_DEFAULT = 30, Family.CONFIGURATION, "--config-dir is read without being asked for in the environment"
     # 1.31
     CRITICAL_WITHOUT_SWAP = 31, Family.SWAP, "critical pods never swap"
     FAIL_CGROUP_V1 = 31, Family.CONFIGURATION, "failCgroupV1 is there, false by default"
@@ -127,6 +130,7 @@ class Novelty(Enum):
     # 1.37
     MEMORY_QOS_BETA = 37, Family.MEMORY_QOS, "kubepods has memory.low, the factor no default, and off resets"
     RESIZE_MEMORY_QOS = 37, Family.RESIZE, "a memory request that changes writes the pod's protection"
+    CLAIMS_COUNT = 37, Family.CONFIGURATION, "what DRA allocates of cpu, memory and huge pages counts, by a gate"
     RESIZE_LOSSY_WEIGHT = 37, Family.RESIZE, "a weight that reads back as the wanted one is left alone"
 
 
@@ -158,16 +162,31 @@ class Gate(StrEnum):
     RESIZE_EXCLUSIVE_MEMORY = "InPlacePodVerticalScalingExclusiveMemory"
     RESIZE_INIT_CONTAINERS = "InPlacePodVerticalScalingInitContainers"
     RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
+    DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
+    DRA_NODE_RESOURCES = "DRANodeAllocatableResources"
+
+
+class Maturity(StrEnum):
+    """The stage of a feature gate; the names are those of the feature gate reference.
+
+    REMOVED: the release has no such gate any more, and its kubelet refuses the name; the feature stays as it was.
+    """
+
+    ALPHA = "alpha"
+    BETA = "beta"
+    GA = "stable"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)
 class GateStage:
-    """A gate from one minor version on: its default, and whether a configuration may still change it.
+    """A gate from one minor version on: its stage, its default, and whether a configuration may still change it.
 
     revises: the families of rules that are others with this stage.
     """
 
     since: int
+    maturity: Maturity
     default: bool
     locked: bool = False
     revises: tuple[Family, ...] = ()
@@ -176,44 +195,80 @@ class GateStage:
 _PODS = (Family.SUMS, Family.LIMITS_DECLARED)
 
 STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
-    Gate.MEMORY_QOS: (GateStage(22, default=False), GateStage(37, default=True)),
+    Gate.MEMORY_QOS: (
+        GateStage(22, Maturity.ALPHA, default=False),
+        GateStage(37, Maturity.BETA, default=True),
+    ),
     Gate.NODE_SWAP: (
-        GateStage(22, default=False),
-        GateStage(30, default=True),
-        GateStage(34, default=True, locked=True),
+        GateStage(22, Maturity.ALPHA, default=False),
+        GateStage(28, Maturity.BETA, default=False),
+        GateStage(30, Maturity.BETA, default=True),
+        GateStage(34, Maturity.GA, default=True, locked=True),
     ),
     Gate.SIDECARS: (
-        GateStage(28, default=False, revises=_PODS),
-        GateStage(29, default=True),
-        GateStage(33, default=True, locked=True, revises=(Family.OOM_SCORE,)),
+        GateStage(28, Maturity.ALPHA, default=False, revises=_PODS),
+        GateStage(29, Maturity.BETA, default=True),
+        GateStage(33, Maturity.GA, default=True, locked=True, revises=(Family.OOM_SCORE,)),
     ),
     Gate.POD_LEVEL_RESOURCES: (
-        GateStage(32, default=False, revises=(*_PODS, Family.CONTAINER, Family.QOS_CLASS, Family.OOM_SCORE)),
-        GateStage(34, default=True),
+        GateStage(
+            32,
+            Maturity.ALPHA,
+            default=False,
+            revises=(*_PODS, Family.CONTAINER, Family.QOS_CLASS, Family.OOM_SCORE),
+        ),
+        GateStage(34, Maturity.BETA, default=True),
     ),
-    Gate.POD_LEVEL_MANAGERS: (GateStage(36, default=False, revises=(Family.MEMORY_MANAGER,)),),
-    Gate.QOS_RESERVED: (GateStage(11, default=False),),
-    Gate.CFS_QUOTA_PERIOD: (GateStage(12, default=False), GateStage(36, default=True)),
-    Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS: (GateStage(33, default=True, revises=(Family.CPU,)),),
+    Gate.POD_LEVEL_MANAGERS: (
+        GateStage(36, Maturity.ALPHA, default=False, revises=(Family.MEMORY_MANAGER,)),
+        GateStage(37, Maturity.BETA, default=True),
+    ),
+    Gate.QOS_RESERVED: (GateStage(11, Maturity.ALPHA, default=False),),
+    Gate.CFS_QUOTA_PERIOD: (
+        GateStage(12, Maturity.ALPHA, default=False),
+        GateStage(36, Maturity.GA, default=True),
+    ),
+    Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS: (GateStage(33, Maturity.BETA, default=True, revises=(Family.CPU,)),),
     Gate.MEMORY_MANAGER: (
-        GateStage(21, default=False),
-        GateStage(22, default=True),
-        GateStage(32, default=True, locked=True),
+        GateStage(21, Maturity.ALPHA, default=False),
+        GateStage(22, Maturity.BETA, default=True),
+        GateStage(32, Maturity.GA, default=True, locked=True),
     ),
-    Gate.TOPOLOGY_MANAGER: (GateStage(18, default=True), GateStage(27, default=True, locked=True)),
-    Gate.TOPOLOGY_OPTIONS: (GateStage(26, default=False), GateStage(28, default=True)),
-    Gate.TOPOLOGY_ALPHA_OPTIONS: (GateStage(26, default=False),),
-    Gate.TOPOLOGY_BETA_OPTIONS: (GateStage(26, default=False), GateStage(28, default=True)),
+    Gate.TOPOLOGY_MANAGER: (
+        GateStage(18, Maturity.BETA, default=True),
+        GateStage(27, Maturity.GA, default=True, locked=True),
+        GateStage(29, Maturity.REMOVED, default=True, locked=True),
+    ),
+    Gate.TOPOLOGY_OPTIONS: (
+        GateStage(26, Maturity.ALPHA, default=False),
+        GateStage(28, Maturity.BETA, default=True),
+        GateStage(32, Maturity.GA, default=True),
+    ),
+    Gate.TOPOLOGY_ALPHA_OPTIONS: (GateStage(26, Maturity.ALPHA, default=False),),
+    Gate.TOPOLOGY_BETA_OPTIONS: (
+        GateStage(26, Maturity.BETA, default=False),
+        GateStage(28, Maturity.BETA, default=True),
+    ),
     Gate.RESIZE: (
-        GateStage(27, default=False, revises=(Family.RESIZE,)),
-        GateStage(33, default=True),
-        GateStage(35, default=True, locked=True),
+        GateStage(27, Maturity.ALPHA, default=False, revises=(Family.RESIZE,)),
+        GateStage(33, Maturity.BETA, default=True),
+        GateStage(35, Maturity.GA, default=True, locked=True),
     ),
-    Gate.RESIZE_EXCLUSIVE_CPUS: (GateStage(32, default=False, revises=(Family.RESIZE,)),),
-    Gate.RESIZE_EXCLUSIVE_MEMORY: (GateStage(34, default=False, revises=(Family.RESIZE,)),),
-    Gate.RESIZE_INIT_CONTAINERS: (GateStage(36, default=True, revises=(Family.RESIZE,)),),
-    Gate.RESIZE_POD_LEVEL: (GateStage(35, default=False, revises=(Family.RESIZE,)), GateStage(36, default=True)),
+    Gate.RESIZE_EXCLUSIVE_CPUS: (GateStage(32, Maturity.ALPHA, default=False, revises=(Family.RESIZE,)),),
+    Gate.RESIZE_EXCLUSIVE_MEMORY: (GateStage(34, Maturity.ALPHA, default=False, revises=(Family.RESIZE,)),),
+    Gate.RESIZE_INIT_CONTAINERS: (GateStage(36, Maturity.BETA, default=True, revises=(Family.RESIZE,)),),
+    Gate.RESIZE_POD_LEVEL: (
+        GateStage(35, Maturity.ALPHA, default=False, revises=(Family.RESIZE,)),
+        GateStage(36, Maturity.BETA, default=True),
+    ),
+    Gate.DRIVER_FROM_CRI: (
+        GateStage(28, Maturity.ALPHA, default=False),
+        GateStage(31, Maturity.BETA, default=True),
+        GateStage(34, Maturity.GA, default=True, locked=True),
+    ),
+    Gate.DRA_NODE_RESOURCES: (GateStage(36, Maturity.ALPHA, default=False),),
 }
+"""Source: Kubernetes feature gate reference (kubernetes.io), `pkg/features/kube_features.go`."""
 
 OPTION_STAGES: Mapping[str, tuple[tuple[int, Gate | None], ...]] = {
     "prefer-closest-numa-nodes": ((26, Gate.TOPOLOGY_ALPHA_OPTIONS), (28, Gate.TOPOLOGY_BETA_OPTIONS), (32, None)),

@@ -29,6 +29,7 @@ __all__ = [
     "RuntimeName",
     "Runtimes",
     "Traits",
+    "reports_driver",
     "traits_of",
     "traits_of_program",
 ]
@@ -134,6 +135,8 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
 }
 
 
+_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {RuntimeName.CONTAINERD: (2,), RuntimeName.CRIO: (1, 28)}
+
 _NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
 """How many numbers name a release, where it is not three."""
 
@@ -223,6 +226,20 @@ def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -
     if name in known:
         return traits_of(name, version)
     return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")
+
+
+def reports_driver(cri: Traits) -> bool | None:
+    """Whether a CRI runtime tells the kubelet its cgroup driver (CRI `RuntimeConfig`); None where that is not known.
+
+    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28. cri-dockerd has versions of its own, which nothing tells.
+    """
+    first = _REPORTS_DRIVER.get(cri.runtime)
+    if first is None:
+        return None if cri.runtime is RuntimeName.DOCKER else False
+    oldest, newest = _span(cri.runtime, cri.version)
+    if oldest < first <= newest:
+        return None
+    return first <= oldest
 
 
 def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -9,7 +9,10 @@ from tests.unit.cli.expect.asking import BURSTABLE, FIXTURES, STATIC, TIERED
 
 def test_tree(told):
     code, out, err = told(BURSTABLE, "--kubernetes", "1.36", "--kubelet-config", TIERED, "--swap", "1Gi")
-    assert (code, err) == (0, "")
+    assert code == 0
+    notes = err.splitlines()
+    assert len(notes) == 2
+    assert all("it must exist beforehand" in note for note in notes)
     assert "pod default/burstable (Burstable)" in out
     assert "    memory.high       195452928  186.4 MiB" in out
     assert "    memory.swap.max   8388608    8 MiB" in out
@@ -35,7 +38,8 @@ def test_json(told):
         "--weight",
         "quadratic",
     )
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.count("it must exist beforehand") == len(err.splitlines()) == 2
     document = json.loads(out)
     assert (document["release"], document["driver"]) == ("1.36", "cgroupfs")
     own = document["cgroups"][-1]

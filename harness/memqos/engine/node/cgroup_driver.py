@@ -1,0 +1,96 @@
+"""Which cgroup driver a kubelet uses: its own configuration's, or the one that its runtime reports (KEP-4033).
+
+Source: kubelet `getCgroupDriverFromCRI`, containerd `internal/cri/server/runtime_config_linux.go`, CRI-O
+`server/runtime_config.go`, `internal/config/cgmgr`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memqos.engine.releases.gates import enabled
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Gate
+from memqos.engine.translate.versions import RuntimeName, Runtimes, reports_driver
+from memqos.model.node import CgroupDriver, KubeletSettings
+
+__all__ = ["DriverChoice", "disagreement", "driver_of"]
+
+_FIELD = "cgroupDriver"
+_KUBELET_DEFAULT = CgroupDriver.CGROUPFS
+_SAY = "--driver says which it is"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverChoice:
+    """A driver, and what of it was assumed; "" where nothing was."""
+
+    driver: CgroupDriver
+    assumed: str = ""
+
+
+def driver_of(
+    release: Release, settings: KubeletSettings, runtimes: Runtimes, *, known: CgroupDriver | None = None
+) -> DriverChoice:
+    """The driver of this kubelet. known: the one that it certainly uses, as its cgroups show it or a person says.
+
+    Without it: where the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, CRI-O's
+    default, systemd; for containerd and Docker, whose report is a setting of theirs, the configured driver. Otherwise
+    the configured one, else cgroupfs, the kubelet's default.
+    """
+    configured = settings.cgroup_driver
+    if known is not None:
+        return DriverChoice(known)
+    reports = reports_driver(runtimes.cri)
+    asks = enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates)
+    # What /configz serves is what the kubelet runs with, the runtime's report included.
+    if not asks or reports is False or (settings.effective and configured is not None):
+        return DriverChoice(configured or _KUBELET_DEFAULT)
+    if runtimes.cri.runtime is RuntimeName.CRIO:
+        return DriverChoice(CgroupDriver.SYSTEMD, _crio(release, runtimes, configured))
+    driver = configured or _KUBELET_DEFAULT
+    because = f"{_FIELD} says" if configured else "the defaults of both are"
+    may = "reports" if reports else "may report"
+    setting = "SystemdCgroup setting" if runtimes.cri.runtime is RuntimeName.CONTAINERD else "own driver"
+    return DriverChoice(
+        driver,
+        f"{driver} is assumed, as {because}: the kubelet of {release} takes the driver that the runtime reports, and "
+        f"{runtimes.cri} {may} its {setting}, which is not given here; {_SAY}",
+    )
+
+
+def _crio(release: Release, runtimes: Runtimes, configured: CgroupDriver | None) -> str:
+    ignored = f", and ignores {_FIELD}: {configured}" if configured is CgroupDriver.CGROUPFS else ""
+    return (
+        f"systemd is assumed: the kubelet of {release} takes the driver that the runtime reports{ignored}; "
+        f"{runtimes.cri} reports its cgroup_manager, which is systemd by default; {_SAY}"
+    )
+
+
+def disagreement(
+    release: Release,
+    settings: KubeletSettings,
+    runtimes: Runtimes,
+    *,
+    seen: CgroupDriver | None,
+    said: CgroupDriver | None = None,
+) -> tuple[str, str]:
+    """Who names another driver than the cgroups of a node show, and why that is so; "", "" where nobody does.
+
+    seen: the driver that the cgroups show; None for none or both. said: the one that a person names.
+    """
+    if seen is None or seen in {said, None if said else settings.cgroup_driver}:
+        return "", ""
+    if said is not None:
+        return (
+            "--driver",
+            f"{said} is said, and the cgroups of this node have the names that {seen} gives: leave it out",
+        )
+    configured = settings.cgroup_driver
+    if configured is None:
+        return "", ""
+    if enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates) and reports_driver(runtimes.cri) is not False:
+        why = f"the kubelet of {release} takes the driver that its runtime reports, and ignores {_FIELD} (KEP-4033)"
+    else:
+        why = "the kubelet runs with another configuration, or with --cgroup-driver"
+    return _FIELD, f"{configured} is configured, and the cgroups of this node have the names that {seen} gives: {why}"

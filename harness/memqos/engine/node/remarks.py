@@ -1,0 +1,166 @@
+"""What a reader of a plan must know beside its values: what was assumed, what was not read, what will not work.
+
+Sources: kubelet `cm.enforceNodeAllocatableCgroups`, `featuregate.SetFromMap`, `server.mergeKubeletConfigurations`;
+KEP-3983 (drop-ins), KEP-4033 (driver), KEP-5517 (claims).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroups import reserved_cgroups
+from memqos.engine.node.fit import status_allocatable
+from memqos.engine.plan import Remark
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import amount
+from memqos.engine.releases.gates import GROUPS, enabled
+from memqos.engine.releases.other_gates import OTHER_GATES
+from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Gate, Novelty
+from memqos.model.pod import Pod
+from memqos.model.quantity import ZERO, Quantity
+
+__all__ = ["BEFORE_START", "remarks", "unmodelled_pods"]
+
+BEFORE_START = frozenset({"kubeReservedCgroup", "systemReservedCgroup"})
+"""What remarks are about that say what a kubelet needs to start: of one that runs they say nothing."""
+
+_TOO_SMALL = Quantity.of_bytes(1 << 20)
+"""A limit below this is a mistake: runc's own init needs some MiB before the program starts."""
+
+
+def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
+    """Every remark on this kubelet, its node and these pods, in this order."""
+    return (
+        *_configuration(kubelet),
+        *_drop_ins(kubelet),
+        *_unknown_gates(kubelet),
+        *_without_gate(kubelet),
+        *_reserved(kubelet),
+        *_node(kubelet),
+        *_pods(pods, kubelet),
+    )
+
+
+def unmodelled_pods(pods: Iterable[Pod], kubelet: Kubelet) -> dict[str, str]:
+    """The uid of every pod whose cgroups the rules cannot plan, and why."""
+    if not kubelet.release.has(Novelty.CLAIMS_COUNT) or not _claims_count(kubelet):
+        return {}
+    why = (
+        f"with the feature gate {Gate.DRA_NODE_RESOURCES} the kubelet of {kubelet.release} adds what DRA allocates of "
+        "cpu, memory and huge pages to its cgroups (KEP-5517), which memqos does not model"
+    )
+    return {pod.uid: f"the pod has resource claims ({', '.join(pod.claims)}): {why}" for pod in pods if pod.claims}
+
+
+def _claims_count(kubelet: Kubelet) -> bool:
+    return enabled(Gate.DRA_NODE_RESOURCES, kubelet.release, kubelet.settings.feature_gates)
+
+
+def _configuration(kubelet: Kubelet) -> Iterator[Remark]:
+    settings = kubelet.settings
+    if kubelet.driver_assumed:
+        yield Remark("cgroupDriver", settings.origin.get("cgroupDriver", ""), kubelet.driver_assumed)
+    for note in settings.notes:
+        yield Remark(note.field, note.origin, note.what)
+
+
+def _drop_ins(kubelet: Kubelet) -> Iterator[Remark]:
+    files, release = kubelet.settings.drop_ins, kubelet.release
+    if not files or release.has(Novelty.DROP_INS_BY_DEFAULT):
+        return
+    what = (
+        f"the kubelet of {release} reads --config-dir only with KUBELET_CONFIG_DROPIN_DIR_ALPHA in its environment"
+        if release.has(Novelty.DROP_INS)
+        else f"the kubelet of {release} has no --config-dir, which came with {Release(Novelty.DROP_INS.since)}"
+    )
+    yield Remark("--config-dir", files[0], f"{what}; the files are merged here as later kubelets do")
+
+
+def _unknown_gates(kubelet: Kubelet) -> Iterator[Remark]:
+    """Names of gates that nobody here has heard of."""
+    settings = kubelet.settings
+    ours = {*Gate, *GROUPS.values()}
+    for name in settings.feature_gates:
+        if name in ours or name in OTHER_GATES:
+            continue
+        near = [gate for gate in sorted(ours) if gate.rstrip("s") == name.rstrip("s")]
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        yield Remark(
+            f"featureGates.{name[:80]}",
+            settings.origin.get(f"featureGates.{name}", ""),
+            f"memqos does not know this feature gate, and takes it to change nothing; if the kubelet of "
+            f'{kubelet.release} does not know it either, it does not start ("unrecognized feature gate: '
+            f'{name[:80]}"){meant}',
+        )
+
+
+def _without_gate(kubelet: Kubelet) -> Iterator[Remark]:
+    """Fields that need MemoryQoS, while it is off; /configz shows the default factor whatever the gate says."""
+    settings, release = kubelet.settings, kubelet.release
+    if kubelet.memory_qos or settings.throttling_factor is None or settings.effective:
+        return
+    why = "MemoryQoS is off" if kubelet.v2 else "MemoryQoS does nothing on cgroup v1"
+    yield Remark(
+        "memoryThrottlingFactor",
+        settings.origin.get("memoryThrottlingFactor", ""),
+        f"the factor has no effect: {why} ({release}), so no memory.high is written",
+    )
+
+
+def _reserved(kubelet: Kubelet) -> Iterator[Remark]:
+    for field, (cgroup, _, _) in reserved_cgroups(kubelet).items():
+        name = f"{field}Cgroup"
+        yield Remark(
+            name,
+            kubelet.settings.origin.get(name, ""),
+            f"the kubelet does not create {cgroup}, and does not start without it: it must exist beforehand",
+        )
+
+
+def _node(kubelet: Kubelet) -> Iterator[Remark]:
+    """What the Node object offers pods, held against what the configuration leaves of its capacity."""
+    told = kubelet.node.allocatable
+    if told is None:
+        return
+    planned = dict(status_allocatable(kubelet))
+    huge = sum((one for name, one in told.items() if name.startswith(PREFIX)), ZERO)
+    planned["memory"] -= huge
+    for name in ("cpu", "memory"):
+        if name in told and told[name] != planned[name]:
+            yield Remark(
+                f"status.allocatable.{name}",
+                kubelet.node.origin,
+                f"the Node says {told[name]}, this configuration leaves {planned[name]}: the node runs with another "
+                "configuration, or with flags that were not given",
+            )
+
+
+def _pods(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
+    unmodelled = unmodelled_pods(given := tuple(pods), kubelet)
+    for pod in given:
+        where = f"pod {pod.namespace}/{pod.name}"
+        if pod.uid in unmodelled:
+            yield Remark(where, pod.file, unmodelled[pod.uid])
+        elif pod.claims and kubelet.release.has(Novelty.CLAIMS_COUNT):
+            yield Remark(
+                where,
+                pod.file,
+                f"its resource claims ({', '.join(pod.claims)}) do not count in its cgroups: the feature gate "
+                f"{Gate.DRA_NODE_RESOURCES} is off in {kubelet.release}",
+            )
+        limits = [(f"container {one.name} of {where}", one.resources, one.origin) for one in pod.all_containers]
+        if pod.resources is not None and kubelet.pod_level:
+            limits.append((where, pod.resources, pod.origin))
+        for whose, resources, origin in limits:
+            limit = amount(resources.limits, "memory")
+            if ZERO < limit < _TOO_SMALL:
+                place = origin.get("limits.memory", origin.get("resources.limits.memory", pod.file))
+                yield Remark(f"limits.memory of {whose}", place, _too_small(limit))
+
+
+def _too_small(limit: Quantity) -> str:
+    size = f"{limit.value} byte{'' if limit.value == 1 else 's'}"
+    meant = "" if limit.is_whole else "; m means thousandths of a byte, Mi is meant"
+    return f"{limit} is {size}: no container starts with so little{meant}"

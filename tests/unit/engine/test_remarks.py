@@ -1,0 +1,145 @@
+"""What is told beside a plan: what was assumed, what was not read, what will not work."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SettingsNote
+from memqos.model.pod import Resources
+from memqos.model.quantity import Quantity
+from tests.unit.engine.pods import NODE, amounts, container, pod
+
+
+def plan_of(*pods, release="1.36", node=NODE, **settings):
+    return expect(pods, Kubelet.of(node=node, release=release, settings=KubeletSettings(**settings)))
+
+
+def told(*pods, **more):
+    return [(one.about, one.origin, one.what) for one in plan_of(*pods, **more).remarks]
+
+
+def test_nothing_to_say_of_defaults():
+    assert told(pod(container({}, {"memory": "512Mi"}, name="app"))) == []
+
+
+def test_notes_of_a_configuration_are_passed_on():
+    note = SettingsNote("--frobnicate", "flags.txt:1", "memqos does not know it")
+    assert told(notes=(note,)) == [("--frobnicate", "flags.txt:1", "memqos does not know it")]
+
+
+@pytest.mark.parametrize(("release", "says"), [
+    ("1.27", "the kubelet of 1.27 has no --config-dir, which came with 1.28"),
+    ("1.29", "only with KUBELET_CONFIG_DROPIN_DIR_ALPHA in its environment"),
+    ("1.30", ""),
+])  # fmt: skip
+def test_drop_ins_by_release(release, says):
+    found = told(release=release, drop_ins=("10-user.conf",))
+    assert len(found) == bool(says)
+    assert all(says in what and origin == "10-user.conf" for _, origin, what in found)
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("FooBar", '"unrecognized feature gate: FooBar")'),
+    ("PodLevelResource", "did you mean 'PodLevelResources'?"),
+])  # fmt: skip
+def test_gates_that_nobody_knows(name, says):
+    [(about, origin, what)] = told(feature_gates={name: True}, origin={f"featureGates.{name}": "k.yaml:4"})
+    assert (about, origin) == (f"featureGates.{name}", "k.yaml:4")
+    assert says in what
+
+
+def test_gates_of_other_things_are_no_matter():
+    assert told(feature_gates={"RotateKubeletServerCertificate": True, "AllAlpha": False, "MemoryQoS": False}) == []
+
+
+def test_a_factor_without_its_gate():
+    factor = {"throttling_factor": Fraction(9, 10), "origin": {"memoryThrottlingFactor": "k.yaml:3"}}
+    [(about, origin, what)] = told(release="1.34", **factor)
+    assert (about, origin) == ("memoryThrottlingFactor", "k.yaml:3")
+    assert what == "the factor has no effect: MemoryQoS is off (1.34), so no memory.high is written"
+    assert told(release="1.34", feature_gates={"MemoryQoS": True}, **factor) == []
+    assert told(release="1.34", effective=True, **factor) == []
+    v1 = replace(NODE, cgroup_version=CgroupVersion.V1)
+    [(_, _, what)] = told(release="1.34", node=v1, feature_gates={"MemoryQoS": True}, **factor)
+    assert "MemoryQoS does nothing on cgroup v1" in what
+
+
+def test_reserved_cgroups_must_exist():
+    found = told(
+        enforce_node_allocatable=("pods", "kube-reserved"),
+        kube_reserved=amounts({"memory": "1Gi"}),
+        kube_reserved_cgroup="/runtime",
+        system_reserved_cgroup="/system",
+        origin={"kubeReservedCgroup": "k.yaml:9"},
+    )
+    assert found == [(
+        "kubeReservedCgroup",
+        "k.yaml:9",
+        "the kubelet does not create /runtime, and does not start without it: it must exist beforehand",
+    )]  # fmt: skip
+
+
+def test_limits_that_no_container_starts_with():
+    small = pod(container({}, {"memory": "128m"}, name="app"))
+    [(about, _, what)] = told(small)
+    assert about.startswith("limits.memory of container app of pod default/")
+    assert what == ("128m is 1 byte: no container starts with so little; m means thousandths of a byte, Mi is meant")
+    [(_, _, what)] = told(pod(container({}, {"memory": "512k"}, name="app")))
+    assert what == "512k is 512000 bytes: no container starts with so little"
+    assert told(pod(container({}, {"memory": "1Mi"}, name="app"))) == []
+    level = replace(pod(container(name="app")), resources=Resources(limits=amounts({"memory": "256m"})))
+    assert [about for about, _, _ in told(level)] == [f"limits.memory of pod default/{level.name}"]
+    assert told(level, release="1.31")[:1] == []
+
+
+def node_of(**allocatable):
+    offered = {name: Quantity.parse(amount) for name, amount in allocatable.items()}
+    return NodeFacts(memory=8039796 << 10, cpus=4, allocatable=offered, origin="node.json")
+
+
+def test_a_node_that_runs_with_this_configuration():
+    settings = {"kube_reserved": amounts({"cpu": "70m", "memory": "1Gi"})}
+    assert told(node=node_of(cpu="3930m", memory="6888820Ki"), **settings) == []
+    assert told(node=node_of(memory="6888820Ki"), **settings) == []
+    huge = {"cpu": "3930m", "memory": "5840244Ki", "hugepages-2Mi": "1Gi"}
+    assert told(node=node_of(**huge), **settings) == []
+
+
+def test_a_node_that_runs_with_another_configuration():
+    [(about, origin, what)] = told(node=node_of(cpu="4", memory="6888564Ki"), kube_reserved=amounts({"memory": "1Gi"}))
+    assert (about, origin) == ("status.allocatable.memory", "node.json")
+    assert what.startswith("the Node says 6888564Ki, this configuration leaves 7054151680: the node runs with another")
+
+
+def claiming(*names):
+    return replace(pod(container(name="app")), claims=names)
+
+
+def test_claims_are_named_and_not_planned_where_they_count():
+    gate = {"feature_gates": {"DRANodeAllocatableResources": True}}
+    claims = claiming("gpu", "gpu-x7 (memory 2Gi)")
+    plan = plan_of(claims, claiming(), release="1.37", **gate)
+    assert list(plan.unmodelled) == [claims.uid]
+    assert plan.unmodelled[claims.uid].startswith("the pod has resource claims (gpu, gpu-x7 (memory 2Gi)): with the")
+    assert plan.unmodelled[claims.uid] in [one.what for one in plan.remarks]
+    assert plan_of(claims, release="1.37", feature_gates={"AllAlpha": True}).unmodelled
+
+
+def test_claims_that_do_not_count():
+    plan = plan_of(claiming("gpu"), release="1.37")
+    assert plan.unmodelled == {}
+    assert "do not count in its cgroups: the feature gate DRANodeAllocatableResources is off" in plan.remarks[0].what
+    gate = {"feature_gates": {"DRANodeAllocatableResources": True}}
+    assert plan_of(claiming("gpu"), release="1.36", **gate).unmodelled == {}
+    assert told(claiming("gpu"), release="1.36") == []
+
+
+def test_a_factor_with_the_gate_off_from_137_on():
+    """k#140007: the former default passes, every other factor keeps the kubelet from starting."""
+    off = {"feature_gates": {"MemoryQoS": False}, "release": "1.37"}
+    [remark] = plan_of(throttling_factor=Fraction("0.90"), **off).remarks
+    assert "no effect" in remark.what
+    assert plan_of(memory_reservation_policy=ReservationPolicy.NONE, **off).remarks == ()
