@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from memqos.engine.cgroup import layout
 from memqos.engine.cgroup.files import CgroupFiles
@@ -23,15 +24,17 @@ from memqos.engine.node.placement import Placement, place
 from memqos.engine.node.remarks import remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.alike import Explained, Explanation, names_of, oom_score_adj_reason
 from memqos.engine.pod.allocated import allocation
 from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
 from memqos.engine.pod.sums import amount, pod_requests
 from memqos.engine.pod.unsettled import unsettled
 from memqos.engine.releases.defaulting import seen_by
-from memqos.engine.ruling import Rulings
+from memqos.engine.ruling import Rulings, unexplained
+from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Container, Pod, QosClass
+from memqos.model.pod import Pod, QosClass
 
 __all__ = ["expect"]
 
@@ -53,7 +56,7 @@ def expect(
 
     What the kubelet asks its runtimes for a container is in the plan, and the files that they make of it; one that
     they refuse has none (`PlannedContainer.refusal`).
-    reasons False leaves every reason empty, which is several times faster.
+    Reasons are made when they are read. reasons False leaves every reason empty.
 
     On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
     cgroup v2 are not there.
@@ -98,7 +101,7 @@ class _Planner:
         self._placement = placement
         self._reasons = reasons
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=reasons)
-        self._drafts = PodDrafts(kubelet, self._files, placement, reasons=reasons)
+        self._drafts = PodDrafts(kubelet, placement, reasons=reasons)
         self._root = layout.kubepods_name(kubelet.settings.cgroup_root, cgroups_per_qos=kubelet.cgroups_per_qos)
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
@@ -156,18 +159,16 @@ class _Planner:
         qos, uid = draft.qos, pod.uid
         per_qos = self._kubelet.cgroups_per_qos
         path = self._path(layout.pod_name(self._root, qos, uid) if per_qos else self._root)
+        knobs = _explained(draft.knobs, draft.explain, names_of(pod) if draft.slots and self._reasons else ())
         return PlannedPod(
             name=pod.name,
             namespace=pod.namespace,
             uid=uid,
             qos=qos,
             qos_reason=draft.qos_reason,
-            cgroup=PlannedCgroup(level=Level.POD, path=path, knobs=draft.knobs, qos=qos, pod=uid),
+            cgroup=PlannedCgroup(level=Level.POD, path=path, knobs=knobs, qos=qos, pod=uid),
             containers=tuple(
-                [
-                    _container(one, planned, qos=qos, path=path, uid=uid)
-                    for one, planned in zip(pod.all_containers, draft.containers, strict=True)
-                ]
+                [_container(pod, index, planned, path, draft) for index, planned in enumerate(draft.containers)]
             ),
             sandbox_resources=draft.sandbox_resources,
             sandbox_overhead=draft.sandbox_overhead,
@@ -198,16 +199,30 @@ class _Planner:
         )
 
 
-def _container(
-    container: Container, draft: ContainerDraft, *, qos: QosClass, path: CgroupPath, uid: str
-) -> PlannedContainer:
-    name = container.name
+def _container(pod: Pod, index: int, draft: ContainerDraft, path: CgroupPath, own: PodDraft) -> PlannedContainer:
+    container = pod.all_containers[index]
+    names = names_of(pod, index) if own.slots and draft.explain is not None else ()
     return PlannedContainer(
-        name=name,
+        name=container.name,
         resources=draft.resources,
-        cgroup=PlannedCgroup(level=Level.CONTAINER, path=path, knobs=draft.knobs, qos=qos, pod=uid, container=name),
+        cgroup=PlannedCgroup(
+            level=Level.CONTAINER,
+            path=path,
+            knobs=_explained(draft.knobs, draft.explain, names),
+            qos=own.qos,
+            pod=pod.uid,
+            container=container.name,
+        ),
         oom_score_adj=draft.oom_score_adj,
-        oom_score_adj_reason=draft.oom_score_adj_reason,
+        explain_oom_score_adj=unexplained
+        if draft.explain is None
+        else partial(oom_score_adj_reason, draft.explain, names),
         kind=container.kind,
         refusal=draft.refusal,
     )
+
+
+def _explained(
+    knobs: Mapping[Knob, Expected], explain: Callable[[], Explanation] | None, names: tuple[str, ...]
+) -> Mapping[Knob, Expected]:
+    return knobs if explain is None else Explained(knobs, explain, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -119,7 +119,7 @@ class PlannedContainer:
     """What the kubelet asks the runtime for one container, and the cgroup that must come of it.
 
     refusal: the runtime's own error where it refuses the request, "" where it makes the container. A container that is
-    refused has no cgroup: nothing is planned for its files.
+    refused has no cgroup: nothing is planned for its files. explain_oom_score_adj makes the reason for that value.
     oom_score_adj_unsure: why its processes may have another score, "" if they cannot: a resize in place does not
     change that of a process that runs.
     """
@@ -128,10 +128,15 @@ class PlannedContainer:
     resources: ContainerResources
     cgroup: PlannedCgroup
     oom_score_adj: int
-    oom_score_adj_reason: Reason
+    explain_oom_score_adj: Callable[[], Reason] = field(compare=False, repr=False)
     kind: ContainerKind = ContainerKind.APP
     refusal: str = ""
     oom_score_adj_unsure: str = ""
+
+    @property
+    def oom_score_adj_reason(self) -> Reason:
+        """Why the processes get this oom_score_adj."""
+        return self.explain_oom_score_adj()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,5 +110,5 @@ def _container(old: PlannedContainer, new: PlannedContainer) -> PlannedContainer
         resources=old.resources,
         cgroup=_untouched(old.cgroup, new.cgroup),
         oom_score_adj=old.oom_score_adj,
-        oom_score_adj_reason=old.oom_score_adj_reason,
+        explain_oom_score_adj=old.explain_oom_score_adj,
     )

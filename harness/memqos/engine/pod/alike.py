@@ -1,0 +1,170 @@
+"""Pods that differ in names and places only: their files are explained once, with slots where names and places go.
+
+A reason quotes a pod's name, its containers' names and the lines of a manifest. For pods that are alike in all that
+rules read, these strings are all that differs, so that the reasons of one pod with numbered slots in their place serve
+every other one. A slot is written with two characters of Unicode's private use area; a pod whose other texts have one
+of these is explained by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from memqos.engine.plan import Expected, Input, Reason
+from memqos.engine.ruling import UNEXPLAINED
+from memqos.model.knob import Knob
+from memqos.model.pod import Container, Pod, Resources
+from memqos.model.quantity import Quantity
+
+__all__ = [
+    "Explained",
+    "Explanation",
+    "Likeness",
+    "container_likeness",
+    "filled",
+    "has_slot",
+    "nameless",
+    "names_of",
+    "oom_score_adj_reason",
+    "pod_likeness",
+    "slots_in",
+]
+
+Likeness = tuple[object, ...]
+
+_BEGIN, _END = "\ue000", "\ue001"
+_SLOT = re.compile(f"{_BEGIN}([0-9]+){_END}")
+_NAMES_OF_POD = ("name", "namespace", "uid", "file")
+_UNREAD_OF_POD = frozenset(
+    {*_NAMES_OF_POD, "origin", "controller", "node", "phase", "containers", "init_containers", "ephemeral_containers"}
+)
+"""What no rule reads of a pod that is planned, or reads by container."""
+_UNREAD_OF_CONTAINER = frozenset({"name", "origin", "image", "command", "args", "resize_policy"})
+_READ_OF_POD = tuple(one.name for one in fields(Pod) if one.name not in _UNREAD_OF_POD)
+_READ_OF_CONTAINER = tuple(one.name for one in fields(Container) if one.name not in _UNREAD_OF_CONTAINER)
+
+
+def pod_likeness(pod: Pod) -> Likeness:
+    """All that rules read of a pod apart from its containers; equal for pods that differ in names and places only."""
+    return (*[_frozen(getattr(pod, name)) for name in _READ_OF_POD], *pod.origin)
+
+
+def container_likeness(container: Container) -> Likeness:
+    """All that rules read of a container; equal for containers that differ in names and places only."""
+    return (*[_frozen(getattr(container, name)) for name in _READ_OF_CONTAINER], *container.origin)
+
+
+def _frozen(value: Any) -> object:
+    """A value that can be hashed; quantities are equal only if they are written alike, since reasons quote them."""
+    if isinstance(value, Quantity):
+        return value.nanos, value.written
+    if isinstance(value, Resources):
+        return _frozen(value.requests), _frozen(value.limits)
+    if isinstance(value, Mapping):
+        return tuple([(name, _frozen(one)) for name, one in value.items()])
+    return value
+
+
+def has_slot(likeness: object) -> bool:
+    """Whether a text among these values looks like a slot."""
+    if isinstance(likeness, tuple):
+        return any(map(has_slot, likeness))
+    return isinstance(likeness, str) and (_BEGIN in likeness or _END in likeness)
+
+
+def names_of(pod: Pod, own: int = 0) -> tuple[str, ...]:
+    """What goes into the slots of a pod like this one; own: the container (of all of them) whose names come first."""
+    found = [*[getattr(pod, name) for name in _NAMES_OF_POD], *pod.origin.values()]
+    for index in _order(pod, own):
+        one = pod.all_containers[index]
+        found += (one.name, *one.origin.values())
+    return tuple(found)
+
+
+def nameless(pod: Pod, own: int = 0) -> Pod:
+    """The pod with slots in the place of its names and places, numbered as `names_of` lists them."""
+    slots = (f"{_BEGIN}{number}{_END}" for number in itertools.count())
+    named = {name: next(slots) for name in _NAMES_OF_POD}
+    origin = dict(zip(pod.origin, slots, strict=False))
+    containers = list(pod.all_containers)
+    for index in _order(pod, own):
+        one = containers[index]
+        containers[index] = replace(one, name=next(slots), origin=dict(zip(one.origin, slots, strict=False)))
+    init, apps = len(pod.init_containers), len(pod.containers)
+    return replace(
+        pod,
+        **named,  # type: ignore[arg-type] # the four texts of _NAMES_OF_POD
+        origin=origin,
+        init_containers=tuple(containers[:init]),
+        containers=tuple(containers[init : init + apps]),
+        ephemeral_containers=tuple(containers[init + apps :]),
+    )
+
+
+def _order(pod: Pod, own: int) -> Iterator[int]:
+    yield from (own, *(index for index in range(len(pod.all_containers)) if index != own))
+
+
+def slots_in(text: str) -> list[str]:
+    """A text cut at its slots: every second part is the number of one."""
+    return _SLOT.split(text)
+
+
+def filled(reason: Reason, names: tuple[str, ...]) -> Reason:
+    """The reason with these names in its slots."""
+    if not names:
+        return reason
+
+    def fill(text: str) -> str:
+        return _SLOT.sub(lambda slot: names[int(slot[1])], text) if _BEGIN in text else text
+
+    return replace(
+        reason,
+        rule=fill(reason.rule),
+        inputs=tuple([Input(fill(one.name), fill(one.value), fill(one.origin)) for one in reason.inputs]),
+        arithmetic=fill(reason.arithmetic),
+        because=tuple([filled(one, names) for one in reason.because]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The files of a cgroup with their reasons, and the reason for a container's oom_score_adj; slots are empty."""
+
+    knobs: Mapping[Knob, Expected]
+    oom_score_adj: Reason = UNEXPLAINED
+
+
+def oom_score_adj_reason(explain: Callable[[], Explanation], names: tuple[str, ...]) -> Reason:
+    """Why a container's processes get their oom_score_adj."""
+    return filled(explain().oom_score_adj, names)
+
+
+class Explained(Mapping[Knob, Expected]):
+    """The files of one cgroup; why they hold what they hold is made when it is asked for.
+
+    names: what goes into the slots of the explanation, none where it has no slots.
+    """
+
+    __slots__ = ("_knobs", "explain", "names")
+
+    def __init__(self, knobs: Mapping[Knob, Expected], explain: Callable[[], Explanation], names: tuple[str, ...]):
+        self._knobs = knobs
+        self.explain = explain
+        self.names = names
+
+    def __getitem__(self, knob: Knob) -> Expected:
+        if knob not in self._knobs:
+            raise KeyError(knob)
+        expected = self.explain().knobs[knob]
+        return replace(expected, reason=filled(expected.reason, self.names)) if self.names else expected
+
+    def __iter__(self) -> Iterator[Knob]:
+        return iter(self._knobs)
+
+    def __len__(self) -> int:
+        return len(self._knobs)
