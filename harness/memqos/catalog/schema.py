@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,14 +63,56 @@ def check(node: Node, kind: str, fields: Fields, place: FieldPath) -> None:
 
     A null counts as a field that was not given, as in Kubernetes.
     """
+    if not _fits(node, kind, fields):
+        _check(node, kind, fields, place)
+
+
+def _fits(node: Node, kind: str, fields: Fields) -> bool:
+    """Whether `_check` surely finds nothing: the places of values, which only errors name, are not made for this."""
+    if isinstance(node, ScalarNode):
+        value, wanted = node.value, _PLAIN.get(kind)
+        if wanted is not None:
+            return value is None or type(value) in wanted
+        return value is None or (kind == "quantity" and isinstance(value, str) and _is_quantity(value))
+    if isinstance(node, MappingNode):
+        return _mapping_fits(node, kind, fields)
+    if kind.startswith("[]"):
+        kind = kind[2:]
+        return all([_fits(item, kind, fields) for item in node.items])  # noqa: C419 - quicker than a generator
+    return kind == "any"
+
+
+def _mapping_fits(node: MappingNode, kind: str, fields: Fields) -> bool:
+    if kind.startswith("map["):
+        kind = kind[4:-1]
+        return all([_fits(entry.value, kind, fields) for entry in node.entries])  # noqa: C419
+    known = fields.get(kind)
+    if known is None:
+        return kind in _ANYTHING
+    for entry in node.entries:
+        if entry.key not in known or not _fits(entry.value, known[entry.key], fields):
+            return False
+    return True
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_quantity(text: str) -> bool:
+    try:
+        quantity_of(ScalarNode(text, text, 0), FieldPath(""))
+    except ManifestError:
+        return False
+    return True
+
+
+def _check(node: Node, kind: str, fields: Fields, place: FieldPath) -> None:
     if isinstance(node, ScalarNode) and node.value is None:
         return
     if kind.startswith("[]"):
         for index, item in enumerate(_sequence(node, place).items):
-            check(item, kind[2:], fields, place.item(index))
+            _check(item, kind[2:], fields, place.item(index))
     elif kind.startswith("map["):
         for entry in _mapping(node, place).entries:
-            check(entry.value, kind[4:-1], fields, place.child(entry.key))
+            _check(entry.value, kind[4:-1], fields, place.child(entry.key))
     elif kind in fields:
         _check_fields(_mapping(node, place), kind, fields, place)
     else:
@@ -81,7 +124,7 @@ def _check_fields(node: MappingNode, kind: str, fields: Fields, place: FieldPath
     for entry in node.entries:
         if entry.key not in known:
             raise _unknown(entry.key, entry.line, list(known), place)
-        check(entry.value, known[entry.key], fields, place.child(entry.key))
+        _check(entry.value, known[entry.key], fields, place.child(entry.key))
 
 
 def _unknown(name: str, line: int, known: list[str], place: FieldPath) -> ManifestError:
@@ -181,3 +224,14 @@ _CHECKS: dict[str, Callable[[Node, FieldPath], None]] = {
     "object": _object,
     "any": _any,
 }
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "bool": (bool,),
+    "number": (int, float),
+    "intOrString": (int, str),
+    "time": (str,),
+    "duration": (str,),
+    "any": (str, int, float, bool),
+}
+"""Types of scalars that need no closer look than at the value's own type."""
+_ANYTHING = ("object", "any")

@@ -159,7 +159,9 @@ class _Builder:
     def parts(self) -> Iterator[Item | Node]:
         """Every document that has content, and the elements of its list before it."""
         for event in self._events():
-            if isinstance(event, yaml.DocumentStartEvent):
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
                 self._anchors, self._root, self._index = {}, None, 0
                 self._begin()
             elif isinstance(event, yaml.DocumentEndEvent):
@@ -168,9 +170,9 @@ class _Builder:
                     yield root
             else:
                 self._take(event)
-                if self._item is not None:
-                    yield self._item
-                    self._item = None
+            if self._item is not None:
+                yield self._item
+                self._item = None
 
     def _begin(self) -> None:
         """Count anew: another object begins."""
@@ -178,9 +180,10 @@ class _Builder:
         self._text.begin()
 
     def _events(self) -> Iterator[yaml.Event]:
-        loader = getattr(yaml, "CLoader", yaml.Loader)
+        loader = getattr(yaml, "CLoader", yaml.Loader)(self._text)
         try:
-            yield from yaml.parse(self._text, Loader=loader)
+            while (event := loader.get_event()) is not None:
+                yield event
         except yaml.YAMLError as error:
             self._text.check()
             raise self._not_yaml(error) from None
@@ -201,14 +204,16 @@ class _Builder:
         )
         return ManifestError.at(f"this is not YAML: {problem}.", file=self._file, line=line, next_step=step)
 
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        node = ScalarNode(resolved(event), event.value, line)
+        if event.anchor:
+            self._anchors[event.anchor] = (node, 1)
+        self._add(node, 1, line=line)
+
     def _take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 0
-        if isinstance(event, yaml.ScalarEvent):
-            node = ScalarNode(resolved(event), event.value, line)
-            if event.anchor:
-                self._anchors[event.anchor] = (node, 1)
-            self._add(node, 1, line=line)
-        elif isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.AliasEvent):
             known = self._anchors.get(event.anchor or "")
             if known is None:
                 raise self._error(f"the alias '*{event.anchor}' has no anchor before it.", line)

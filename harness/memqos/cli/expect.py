@@ -173,7 +173,7 @@ class _Order(Asked):
         """The answer about one plan, as JSON whose long lists are iterators."""
         knob = _knob(self.why)
         whole, plan, sheltered, kubelet = self._one_plan()
-        document = plan_parts(plan, translated_for=self._translated(kubelet))
+        document = plan_parts(plan, translated_for=self._translated(kubelet), slotted=knob is None)
         if sheltered:
             document["protection"] = shelter_document(sheltered)
         if self.throttling:

@@ -10,10 +10,14 @@ from typing import Any
 
 import click
 
+from memqos.engine.answer.json_text import JsonText
 from memqos.engine.plan import Plan
 from memqos.face.text import for_terminal, harmless, takes_colours
 
 __all__ = ["say", "say_document", "say_ignored"]
+
+_AT_ONCE = 1 << 16
+"""Characters of a JSON document that are written at once."""
 
 
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
@@ -30,23 +34,31 @@ def say(text: str, *, err: bool = False, end: str = "\n") -> None:
 
 
 def say_document(document: Mapping[str, Any]) -> None:
-    """Write a JSON object to standard output, a piece at a time: its lists may be iterators, which are not kept."""
+    """Write a JSON object to standard output, some of it at a time: its lists may be iterators, which are not kept."""
+    held: list[str] = []
+    size = 0
+    for piece in _pieces(document):
+        held.append(piece)
+        size += len(piece)
+        if size > _AT_ONCE:
+            click.echo("".join(held), nl=False)
+            held, size = [], 0
+    click.echo("".join(held), nl=False)
+
+
+def _pieces(document: Mapping[str, Any]) -> Iterator[str]:
+    texts = JsonText()
     for number, (name, value) in enumerate(document.items()):
-        click.echo(f"{',' if number else '{'}\n {json.dumps(name)}: ", nl=False)
+        yield f"{',' if number else '{'}\n {json.dumps(name)}: "
         if isinstance(value, Iterator):
             empty = True
             for element in value:
-                click.echo(f"{'[' if empty else ','}\n  {_indented(element, 2)}", nl=False)
+                yield f"{'[' if empty else ','}\n  {texts.text(element, 2)}"
                 empty = False
-            click.echo("[]" if empty else "\n ]", nl=False)
+            yield "[]" if empty else "\n ]"
         else:
-            click.echo(_indented(value, 1), nl=False)
-    click.echo("\n}")
-
-
-def _indented(value: object, depth: int) -> str:
-    # No text in JSON holds a line feed as it is.
-    return json.dumps(value, indent=1).replace("\n", "\n" + depth * " ")
+            yield texts.text(value, 1)
+    yield "\n}\n"
 
 
 def say_ignored(*plans: Plan) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from memqos.engine.cgroup import layout
 from memqos.engine.cgroup.files import CgroupFiles
@@ -25,7 +24,7 @@ from memqos.engine.node.remarks import remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.pod.alike import Explained, Explanation, names_of, oom_score_adj_reason
+from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, names_of
 from memqos.engine.pod.allocated import allocation
 from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
 from memqos.engine.pod.sums import amount, pod_requests
@@ -214,9 +213,7 @@ def _container(pod: Pod, index: int, draft: ContainerDraft, path: CgroupPath, ow
             container=container.name,
         ),
         oom_score_adj=draft.oom_score_adj,
-        explain_oom_score_adj=unexplained
-        if draft.explain is None
-        else partial(oom_score_adj_reason, draft.explain, names),
+        explain_oom_score_adj=unexplained if draft.explain is None else ExplainedScore(draft.explain, names),
         kind=container.kind,
         refusal=draft.refusal,
     )

@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 __all__ = ["ZERO", "Quantity", "QuantityError"]
 
@@ -54,16 +55,7 @@ class Quantity:
         An exponent so large that the value is beyond the cap (or below a nano) is not expanded, so a hostile
         "1e1000000000" costs nothing.
         """
-        if len(text) > _LONGEST:
-            raise QuantityError(f"a quantity of {len(text)} characters is longer than the {_LONGEST} that are accepted")
-        match = _FORM.fullmatch(text)
-        if not match:
-            raise QuantityError(
-                f"'{text}' is not a quantity: write a number and a suffix such as Mi, Gi, M, G, m or e3"
-            )
-        amount = Fraction(match["number"].rstrip(".")) * _scale(match["suffix"], text)
-        nanos = min(math.ceil(amount * _NANOS), _CAP)
-        return cls(-nanos if match["sign"] == "-" else nanos, text)
+        return _parsed(text)
 
     @classmethod
     def of_bytes(cls, count: int) -> Quantity:
@@ -145,3 +137,15 @@ def _scale(suffix: str, text: str) -> Fraction:
 
 
 ZERO = Quantity(0)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Quantity:
+    if len(text) > _LONGEST:
+        raise QuantityError(f"a quantity of {len(text)} characters is longer than the {_LONGEST} that are accepted")
+    match = _FORM.fullmatch(text)
+    if not match:
+        raise QuantityError(f"'{text}' is not a quantity: write a number and a suffix such as Mi, Gi, M, G, m or e3")
+    amount = Fraction(match["number"].rstrip(".")) * _scale(match["suffix"], text)
+    nanos = min(math.ceil(amount * _NANOS), _CAP)
+    return Quantity(-nanos if match["sign"] == "-" else nanos, text)

@@ -28,17 +28,21 @@ memqos.schema.json says the same to programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.json_text import Slotted, Template
 from memqos.engine.answer.loss import Hop, HopHeld, Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
+from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Document, cri_document, translation_document
-from memqos.model.knob import ABSENT
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import ABSENT, Knob
 
 __all__ = [
     "FORMAT",
@@ -53,6 +57,7 @@ __all__ = [
     "remark_document",
 ]
 
+_KEPT = 1024
 FORMAT = 1
 """Raised when a field changes its meaning; new fields do not raise it."""
 
@@ -63,8 +68,12 @@ def plan_document(plan: Plan, *, translated_for: Kubelet | None = None) -> Docum
     return {name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()}
 
 
-def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document:
-    """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room."""
+def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None, slotted: bool = False) -> Document:
+    """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room.
+
+    slotted: whether documents that pods share stand in there as `Slotted`, which `JsonText` writes.
+    """
+    parts = _Slotting() if slotted else _Whole()
     return {
         "memqos_format": FORMAT,
         "release": plan.release,
@@ -72,8 +81,8 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None) -> Document
         "driver": plan.driver.value,
         "cgroup_version": plan.cgroup_version.value,
         "revisions": dict(plan.revisions),
-        "pods": (_pod(pod, translated_for) for pod in plan.pods),
-        "cgroups": (cgroup_document(cgroup) for cgroup in plan.cgroups()),
+        "pods": (_pod(pod, translated_for, parts) for pod in plan.pods),
+        "cgroups": (_cgroup(cgroup, parts) for cgroup in plan.cgroups()),
         "unavailable": {knob.value: reason_document(reason) for knob, reason in plan.unavailable.items()},
         "ignored": [{"field": one.field, "origin": one.origin, "what": one.what} for one in plan.ignored],
         "remarks": [remark_document(one) for one in plan.remarks],
@@ -95,7 +104,54 @@ def remark_document(remark: Remark) -> Document:
     return {"about": remark.about, "origin": remark.origin, "what": remark.what}
 
 
-def _pod(pod: PlannedPod, kubelet: Kubelet | None) -> Document:
+class _Whole:
+    """Documents as they are."""
+
+    def resources(self, resources: ContainerResources) -> object:
+        return cri_document(resources)
+
+    def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
+        return _knobs(knobs)
+
+    def score(self, explain: Callable[[], Reason]) -> object:
+        return reason_document(explain())
+
+
+class _Slotting:
+    """Documents that pods share as `Slotted`: of each value that is shared one template, as long as it is kept."""
+
+    def __init__(self) -> None:
+        self._resources: dict[int, tuple[ContainerResources, Slotted]] = {}
+        self._knobs = lru_cache(maxsize=_KEPT)(_knobs_template)
+        self._scores = lru_cache(maxsize=_KEPT)(_score_template)
+
+    def resources(self, resources: ContainerResources) -> object:
+        if len(self._resources) >= _KEPT:
+            self._resources.clear()
+        # The value is kept with its template: as long as it is there, no other has its id.
+        found = self._resources.get(id(resources))
+        if found is None:
+            found = self._resources[id(resources)] = resources, Slotted(Template(cri_document(resources)))
+        return found[1]
+
+    def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
+        return Slotted(self._knobs(knobs.explain()), knobs.names) if isinstance(knobs, Explained) else _knobs(knobs)
+
+    def score(self, explain: Callable[[], Reason]) -> object:
+        if isinstance(explain, ExplainedScore):
+            return Slotted(self._scores(explain.explain()), explain.names)
+        return reason_document(explain())
+
+
+def _knobs_template(explanation: Explanation) -> Template:
+    return Template(_knobs(explanation.knobs))
+
+
+def _score_template(explanation: Explanation) -> Template:
+    return Template(reason_document(explanation.oom_score_adj))
+
+
+def _pod(pod: PlannedPod, kubelet: Kubelet | None, parts: _Whole | _Slotting) -> Document:
     return {
         "name": pod.name,
         "namespace": pod.namespace,
@@ -103,20 +159,20 @@ def _pod(pod: PlannedPod, kubelet: Kubelet | None) -> Document:
         "qos": pod.qos.value,
         "qos_reason": reason_document(pod.qos_reason),
         "cgroup": str(pod.cgroup.path),
-        "containers": [_container(container, kubelet) for container in pod.containers],
+        "containers": [_container(container, kubelet, parts) for container in pod.containers],
         "sandbox": {
-            "resources": cri_document(pod.sandbox_resources),
-            "overhead": cri_document(pod.sandbox_overhead),
+            "resources": parts.resources(pod.sandbox_resources),
+            "overhead": parts.resources(pod.sandbox_overhead),
         },
     }
 
 
-def _container(container: PlannedContainer, kubelet: Kubelet | None) -> Document:
+def _container(container: PlannedContainer, kubelet: Kubelet | None, parts: _Whole | _Slotting) -> Document:
     found: Document = {
         "name": container.name,
-        "cri": cri_document(container.resources),
+        "cri": parts.resources(container.resources),
         "oom_score_adj": container.oom_score_adj,
-        "oom_score_adj_reason": reason_document(container.oom_score_adj_reason),
+        "oom_score_adj_reason": parts.score(container.explain_oom_score_adj),
     }
     if container.refusal:
         found["refusal"] = container.refusal
@@ -129,14 +185,22 @@ def _container(container: PlannedContainer, kubelet: Kubelet | None) -> Document
 
 def cgroup_document(cgroup: PlannedCgroup) -> Document:
     """One cgroup of a plan, with what is expected of each of its control files."""
+    return _cgroup(cgroup, _Whole())
+
+
+def _cgroup(cgroup: PlannedCgroup, parts: _Whole | _Slotting) -> Document:
     return {
         "level": cgroup.level.value,
         "path": str(cgroup.path),
         "qos": cgroup.qos.value if cgroup.qos else None,
         "pod": cgroup.pod or None,
         "container": cgroup.container or None,
-        "knobs": {knob.value: expected_document(expected) for knob, expected in cgroup.knobs.items()},
+        "knobs": parts.knobs(cgroup.knobs),
     }
+
+
+def _knobs(knobs: Mapping[Knob, Expected]) -> Document:
+    return {knob.value: expected_document(expected) for knob, expected in knobs.items()}
 
 
 def expected_document(expected: Expected) -> Document:

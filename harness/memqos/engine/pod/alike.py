@@ -22,6 +22,7 @@ from memqos.model.quantity import Quantity
 
 __all__ = [
     "Explained",
+    "ExplainedScore",
     "Explanation",
     "Likeness",
     "container_likeness",
@@ -29,8 +30,8 @@ __all__ = [
     "has_slot",
     "nameless",
     "names_of",
-    "oom_score_adj_reason",
     "pod_likeness",
+    "slot",
     "slots_in",
 ]
 
@@ -87,7 +88,7 @@ def names_of(pod: Pod, own: int = 0) -> tuple[str, ...]:
 
 def nameless(pod: Pod, own: int = 0) -> Pod:
     """The pod with slots in the place of its names and places, numbered as `names_of` lists them."""
-    slots = (f"{_BEGIN}{number}{_END}" for number in itertools.count())
+    slots = map(slot, itertools.count())
     named = {name: next(slots) for name in _NAMES_OF_POD}
     origin = dict(zip(pod.origin, slots, strict=False))
     containers = list(pod.all_containers)
@@ -109,6 +110,11 @@ def _order(pod: Pod, own: int) -> Iterator[int]:
     yield from (own, *(index for index in range(len(pod.all_containers)) if index != own))
 
 
+def slot(number: int) -> str:
+    """How a slot is written in a text."""
+    return f"{_BEGIN}{number}{_END}"
+
+
 def slots_in(text: str) -> list[str]:
     """A text cut at its slots: every second part is the number of one."""
     return _SLOT.split(text)
@@ -120,7 +126,7 @@ def filled(reason: Reason, names: tuple[str, ...]) -> Reason:
         return reason
 
     def fill(text: str) -> str:
-        return _SLOT.sub(lambda slot: names[int(slot[1])], text) if _BEGIN in text else text
+        return _SLOT.sub(lambda found: names[int(found[1])], text) if _BEGIN in text else text
 
     return replace(
         reason,
@@ -131,7 +137,7 @@ def filled(reason: Reason, names: tuple[str, ...]) -> Reason:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
     """The files of a cgroup with their reasons, and the reason for a container's oom_score_adj; slots are empty."""
 
@@ -139,9 +145,16 @@ class Explanation:
     oom_score_adj: Reason = UNEXPLAINED
 
 
-def oom_score_adj_reason(explain: Callable[[], Explanation], names: tuple[str, ...]) -> Reason:
-    """Why a container's processes get their oom_score_adj."""
-    return filled(explain().oom_score_adj, names)
+@dataclass(frozen=True, slots=True)
+class ExplainedScore:
+    """Makes the reason for a container's oom_score_adj; names: as of `Explained`."""
+
+    explain: Callable[[], Explanation]
+    names: tuple[str, ...]
+
+    def __call__(self) -> Reason:
+        """The reason, with the names in it."""
+        return filled(self.explain().oom_score_adj, self.names)
 
 
 class Explained(Mapping[Knob, Expected]):
