@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 
-from memqos.catalog.schema import FieldPath, quantity_of
+from memqos.catalog.schema import FieldPath, known_quantity, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.sums import aggregate, supported_at_pod_level
+from memqos.errors import ManifestError
 from memqos.model.pod import Pod, Resources
 from memqos.model.quantity import ZERO, Quantity
 
@@ -29,24 +30,24 @@ class ResourceReader:
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
         for name, request in requests.items():
             limit = limits.get(name)
-            line = self._line(node, "requests", name)
+            paged = name.startswith(PREFIX)
             if limit is None:
-                if name.startswith(PREFIX):
-                    raise place.child("requests", name).error("huge pages need a limit as well as a request.", line)
-                continue
-            if limit.defaulted() < request.defaulted():
-                raise place.child("requests", name).error(
-                    f"the request {request} is above the limit {limit}.", line, got=str(request)
-                )
-            if name.startswith(PREFIX) and request.defaulted() != limit.defaulted():
-                raise place.child("requests", name).error(
-                    f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}.", line
-                )
+                if paged:
+                    raise self._request_error(node, place, name, "huge pages need a limit as well as a request.")
+            elif limit.milli_value < request.milli_value:
+                what = f"the request {request} is above the limit {limit}."
+                raise self._request_error(node, place, name, what, got=str(request))
+            elif paged and request.milli_value != limit.milli_value:
+                what = f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}."
+                raise self._request_error(node, place, name, what)
         return Resources(requests=requests, limits=limits)
 
-    def _line(self, node: MappingNode, part: str, name: str) -> int:
-        section = node.get(part)
-        return section.line_of(name) if isinstance(section, MappingNode) else node.line
+    def _request_error(
+        self, node: MappingNode, place: FieldPath, name: str, what: str, *, got: str | None = None
+    ) -> ManifestError:
+        section = node.get("requests")
+        line = section.line_of(name) if isinstance(section, MappingNode) else node.line
+        return place.child("requests", name).error(what, line, got=got)
 
     def amounts(self, node: Node | None, place: FieldPath, prefix: str) -> dict[str, Quantity]:
         """One resource list: known names, amounts of at least zero, and their lines kept under `prefix.name`."""
@@ -54,15 +55,17 @@ class ResourceReader:
             return {}
         found = {}
         for entry in node.entries:
-            own = place.child(entry.key)
-            _check_resource(entry.key, own, entry.line)
+            if entry.key not in _STANDARD:
+                _check_resource(entry.key, place.child(entry.key), entry.line)
             if isinstance(entry.value, ScalarNode) and entry.value.value is None:
                 # Kubernetes decodes null as the zero quantity.
-                quantity = Quantity.of_bytes(0)
+                quantity = ZERO
             else:
-                quantity = quantity_of(entry.value, own)
+                # The place is for errors alone, and most amounts of a cluster are a few texts.
+                quantity = known_quantity(entry.value) or quantity_of(entry.value, place.child(entry.key))
             if quantity < ZERO:
-                raise own.error(f"an amount must not be negative, got {quantity}.", entry.line, got=str(quantity))
+                what = f"an amount must not be negative, got {quantity}."
+                raise place.child(entry.key).error(what, entry.line, got=str(quantity))
             found[entry.key] = quantity
             self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"
         return found
@@ -70,7 +73,7 @@ class ResourceReader:
 
 def _check_resource(name: str, place: FieldPath, line: int) -> None:
     """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
-    if name in _STANDARD or name.startswith(PREFIX) or "/" in name:
+    if name.startswith(PREFIX) or "/" in name:
         return
     near = difflib.get_close_matches(name[:80], _STANDARD, n=1, cutoff=0.5)
     raise place.error(

@@ -12,7 +12,7 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNod
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["LARGEST", "FieldPath", "Fields", "check", "parse_fields", "quantity_of"]
+__all__ = ["LARGEST", "FieldPath", "Fields", "check", "known_quantity", "parse_fields", "quantity_of"]
 
 LARGEST = 2**63 - 1
 
@@ -73,7 +73,7 @@ def _fits(node: Node, kind: str, fields: Fields) -> bool:
         value, wanted = node.value, _PLAIN.get(kind)
         if wanted is not None:
             return value is None or type(value) in wanted
-        return value is None or (kind == "quantity" and isinstance(value, str) and _is_quantity(value))
+        return value is None or (kind == "quantity" and known_quantity(node) is not None)
     if isinstance(node, MappingNode):
         return _mapping_fits(node, kind, fields)
     if kind.startswith("[]"):
@@ -95,13 +95,17 @@ def _mapping_fits(node: MappingNode, kind: str, fields: Fields) -> bool:
     return True
 
 
+def known_quantity(node: Node) -> Quantity | None:
+    """The quantity in a scalar that is a text; None for one that is not a quantity, and for all others."""
+    return _quantity_in(node.value) if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
+
+
 @functools.lru_cache(maxsize=1024)
-def _is_quantity(text: str) -> bool:
+def _quantity_in(text: str) -> Quantity | None:
     try:
-        quantity_of(ScalarNode(text, text, 0), FieldPath(""))
+        return quantity_of(ScalarNode(text, text, 0), FieldPath(""))
     except ManifestError:
-        return False
-    return True
+        return None
 
 
 def _check(node: Node, kind: str, fields: Fields, place: FieldPath) -> None:
