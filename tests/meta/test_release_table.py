@@ -8,8 +8,8 @@ import pytest
 from memqos.engine.releases.table import RELEASES, STAGES, TWO_VARIANTS, Gate, Novelty, revised_in
 
 ENGINE = Path(__file__).parents[2] / "harness" / "memqos" / "engine"
-REGISTRY = ("release_table.py", "release.py", "gates.py")
-RULES = sorted(path for path in ENGINE.rglob("*.py") if path.name not in REGISTRY)
+REGISTRY = {ENGINE / "releases" / "table.py", ENGINE / "releases" / "release.py", ENGINE / "releases" / "gates.py"}
+RULES = sorted({*ENGINE.rglob("*.py")} - REGISTRY)
 TEXT = "\n".join(path.read_text() for path in RULES)
 
 

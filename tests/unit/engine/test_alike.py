@@ -107,8 +107,10 @@ def test_a_plan_without_reasons_is_streamed_without_them():
 @pytest.mark.parametrize("traits", [{"priority_class_name": slot(0)}, {"overhead": {slot(0): Quantity.parse("1")}}])
 def test_what_looks_like_a_slot_is_kept(traits):
     several = [pod(equal("1", "1Gi"), name=name, **traits) for name in ("a", "b")]
-    found = [one.cgroup.knobs[Knob.CPU_WEIGHT].reason.rule for one in expect(several, kubelet()).pods]
+    planned = expect(several, kubelet()).pods
+    found = [one.cgroup.knobs[Knob.CPU_WEIGHT].reason.rule for one in planned]
     assert ["pod 'a'" in found[0], "pod 'b'" in found[1]] == [True, True]
+    assert "Guaranteed pod gets" in planned[0].containers[0].oom_score_adj_reason.rule
 
 
 def test_a_name_that_looks_like_a_slot_goes_into_its_own():
