@@ -108,12 +108,15 @@ class _Whole:
     """Documents as they are."""
 
     def resources(self, resources: ContainerResources) -> object:
+        """What is sent to a runtime."""
         return cri_document(resources)
 
     def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
+        """The files of a cgroup, with what is expected of each."""
         return _knobs(knobs)
 
     def score(self, explain: Callable[[], Reason]) -> object:
+        """Why a container gets its oom_score_adj."""
         return reason_document(explain())
 
 
@@ -126,6 +129,7 @@ class _Slotting:
         self._scores = lru_cache(maxsize=_KEPT)(_score_template)
 
     def resources(self, resources: ContainerResources) -> object:
+        """What is sent to a runtime."""
         if len(self._resources) >= _KEPT:
             self._resources.clear()
         # The value is kept with its template: as long as it is there, no other has its id.
@@ -135,9 +139,11 @@ class _Slotting:
         return found[1]
 
     def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
+        """The files of a cgroup, with what is expected of each."""
         return Slotted(self._knobs(knobs.explain()), knobs.names) if isinstance(knobs, Explained) else _knobs(knobs)
 
     def score(self, explain: Callable[[], Reason]) -> object:
+        """Why a container gets its oom_score_adj."""
         if isinstance(explain, ExplainedScore):
             return Slotted(self._scores(explain.explain()), explain.names)
         return reason_document(explain())

@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from memqos.engine.plan import Expected, Input, Reason
 from memqos.engine.ruling import UNEXPLAINED
 from memqos.model.knob import Knob
-from memqos.model.pod import Container, Pod, Resources
+from memqos.model.pod import Container, Pod
 from memqos.model.quantity import Quantity
 
 __all__ = [
@@ -40,13 +40,13 @@ Likeness = tuple[object, ...]
 _BEGIN, _END = "\ue000", "\ue001"
 _SLOT = re.compile(f"{_BEGIN}([0-9]+){_END}")
 _NAMES_OF_POD = ("name", "namespace", "uid", "file")
-_UNREAD_OF_POD = frozenset(
-    {*_NAMES_OF_POD, "origin", "controller", "node", "phase", "containers", "init_containers", "ephemeral_containers"}
+_LISTS = frozenset({"containers", "init_containers", "ephemeral_containers"})
+_UNREAD_OF_CONTAINER = frozenset({"name", "image", "command", "args", "resize_policy"})
+# What does not count when pods are compared is not read by a rule about a pod that is planned.
+_READ_OF_POD = tuple(one.name for one in fields(Pod) if one.compare and one.name not in {*_NAMES_OF_POD, *_LISTS})
+_READ_OF_CONTAINER = tuple(
+    one.name for one in fields(Container) if one.compare and one.name not in _UNREAD_OF_CONTAINER
 )
-"""What no rule reads of a pod that is planned, or reads by container."""
-_UNREAD_OF_CONTAINER = frozenset({"name", "origin", "image", "command", "args", "resize_policy"})
-_READ_OF_POD = tuple(one.name for one in fields(Pod) if one.name not in _UNREAD_OF_POD)
-_READ_OF_CONTAINER = tuple(one.name for one in fields(Container) if one.name not in _UNREAD_OF_CONTAINER)
 
 
 def pod_likeness(pod: Pod) -> Likeness:
@@ -63,10 +63,10 @@ def _frozen(value: Any) -> object:
     """A value that can be hashed; quantities are equal only if they are written alike, since reasons quote them."""
     if isinstance(value, Quantity):
         return value.nanos, value.written
-    if isinstance(value, Resources):
-        return _frozen(value.requests), _frozen(value.limits)
     if isinstance(value, Mapping):
         return tuple([(name, _frozen(one)) for name, one in value.items()])
+    if is_dataclass(value):
+        return tuple([_frozen(getattr(value, one)) for one in value.__dataclass_fields__])
     return value
 
 
