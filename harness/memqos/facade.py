@@ -57,6 +57,7 @@ from memqos.errors import (
     NonconformanceError,
     UsageError,
 )
+from memqos.laboratory.bench import Bench, lab
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Absent, Bytes, CpuMax, Knob, KnobValue, Max, Number, Unlimited
 from memqos.model.node import (
@@ -79,6 +80,7 @@ __all__ = [
     "MAX",
     "UNLIMITED",
     "Absent",
+    "Bench",
     "Bytes",
     "CgroupDriver",
     "CgroupPath",
@@ -173,6 +175,7 @@ __all__ = [
     "host_config",
     "judge",
     "knob_reasons",
+    "lab",
     "load_facts",
     "load_manifests",
     "load_pods",

@@ -103,18 +103,25 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "model", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}
     ),
     "face": frozenset({"errors", "clock", "engine", "report", "third:click", "third:rich"}),
+    # Runs on machines without pytest
+    "laboratory": frozenset(
+        {
+            "errors", "version", "clock", "frame", "model", "engine", "probe", "runtime.base", "target.attended",
+            "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place", "report",
+        }
+    ),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims",
-            "config", "known", "baseline", "node", "place", "report", "bundles", "face", "page",
+            "config", "known", "baseline", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
     # What users import: names of what is made elsewhere
-    "facade": frozenset({"errors", "version", "model", "engine", "catalog"}),
+    "facade": frozenset({"errors", "version", "model", "engine", "catalog", "laboratory", "node"}),
     "testing": frozenset({"catalog", "runtime.base", "enactor", "node", "workload", "plugin"}),
     "__init__": frozenset({"facade"}),
     "__main__": frozenset({"cli"}),

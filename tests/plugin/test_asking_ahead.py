@@ -24,7 +24,7 @@ from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
 from memqos.plugin.machines.keeping import leaves
-from memqos.plugin.results.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog
 
 NUMBERS = iter(range(100))
 FIRST = [10.0]

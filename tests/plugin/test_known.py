@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memqos.plugin.collection import listed
+from memqos.laboratory.known_deviations import known_deviations
 
 pytest_plugins = ["pytester"]
 
@@ -55,7 +55,7 @@ def test_it(qos_node, qos_evidence):
 @pytest.fixture(autouse=True)
 def anew():
     """A process has one run, and reads the lists once; here it has several."""
-    listed.known_deviations.cache_clear()
+    known_deviations.cache_clear()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from memqos.config.settings import resolve
 from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, UnfitFileError, UsageError
+from memqos.laboratory.evidence import Folder
 from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace
 from memqos.place.fake import FakePlace
@@ -16,7 +17,6 @@ from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
 from memqos.plugin.machines import keeping
 from memqos.plugin.machines import lane as module
 from memqos.plugin.machines.lane import Lane
-from memqos.plugin.results.evidence import Folder
 
 TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
 FORKY = SystemKey("forky", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)

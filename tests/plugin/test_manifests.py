@@ -1,6 +1,6 @@
 """The files that a plan was made of are kept as they were given."""
 
-from memqos.plugin.results.manifests import LONGEST, manifests_text
+from memqos.laboratory.evidence import LONGEST, manifests_text
 
 
 def plan(*origins):

@@ -22,7 +22,7 @@ from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
-from memqos.plugin.results.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog
 
 NUMBERS = iter(range(100))
 FAULTS = os.environ.get("FAULTS", "")

@@ -13,7 +13,8 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.plugin.collection.citing import about_of, claim_of
-from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, slug
+from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes
+from memqos.report.words import slug
 
 if TYPE_CHECKING:
     from memqos.catalog.kubelets import KubeletCase
@@ -141,7 +142,7 @@ def qos_scene(
 
     Its evidence is that of each of them. `qos_scene(kubelet, "zone 1")`: one of several with this kubelet, by its name.
     """
-    from memqos.plugin.results.evidence import Folder
+    from memqos.laboratory.evidence import Folder
 
     module = request.node
 
@@ -187,8 +188,10 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
-    from memqos.plugin.collection.listed import accepted_by, known_or_not
-    from memqos.plugin.results.evidence import Evidence, Folder
+    from memqos.laboratory.evidence import Folder
+    from memqos.laboratory.known_deviations import known_or_not
+    from memqos.plugin.collection.listed import accepted_by
+    from memqos.plugin.results.evidence import Evidence
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())

@@ -47,7 +47,6 @@ __all__ = [
     "outcome_of_phase",
     "phase_of",
     "plain_id",
-    "slug",
     "told_again",
     "worker_id",
 ]
@@ -126,8 +125,6 @@ NODES = ("qos_node", "qos_fresh_node")
 ASKING = frozenset({"qos_requests", "qos_life", "qos_conversation"})
 """The fixtures by which all tests of a module ask for containers in one pod."""
 
-_LONGEST_NAME = 120
-
 _GROUP = re.compile(r"@[^@\[\]/:]+$")
 
 
@@ -192,8 +189,3 @@ def host_of(process: object) -> str:
     """
     told: dict[str, str] = getattr(process, "workerinput", {})
     return told.get(HOST, "")
-
-
-def slug(text: str) -> str:
-    """A name for a folder: letters, digits and a few signs."""
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_")[-_LONGEST_NAME:]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["how_many", "known_count", "plain"]
+import re
+
+__all__ = ["how_many", "known_count", "plain", "slug"]
+
+_LONGEST_NAME = 120
 
 
 def known_count(number: int) -> str:
@@ -18,3 +22,8 @@ def how_many(number: int, noun: str) -> str:
 def plain(text: str) -> str:
     """A text for a terminal: what a machine said may hold anything."""
     return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+
+
+def slug(text: str) -> str:
+    """A name for a folder: letters, digits and a few signs; of a longer text the last 120 characters."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_")[-_LONGEST_NAME:]

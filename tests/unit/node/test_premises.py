@@ -15,13 +15,14 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import NonconformanceError, UsageError
+from memqos.laboratory.evidence import Folder
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.premises import Premises
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.keys import Notes
-from memqos.plugin.results.evidence import Evidence, Folder
+from memqos.plugin.results.evidence import Evidence
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
 from tests.unit.node.chapters import called, given_to, scene, scenes_of
 from tests.unit.node.fakes import FACTS, FAR, FOUR

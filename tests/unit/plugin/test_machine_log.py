@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from memqos.plugin.results.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog
 from tests.documents import assert_fits
 from tests.unit.node.asked import CATALOGUE, kept_of
 

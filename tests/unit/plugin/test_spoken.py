@@ -2,7 +2,7 @@
 
 import json
 
-from memqos.plugin.results.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog
 from memqos.probe.looks import Spoken
 from tests.documents import misfits
 

@@ -52,6 +52,14 @@ class Finding:
     lost: Loss | None = None
     measured: bool = False
 
+    def __str__(self) -> str:
+        """One line: the verdict, the control file and its cgroup's name, what was observed, and what was expected."""
+        if self.verdict is Verdict.NOT_OBSERVABLE:
+            return f"{self.verdict}: {self.knob} of {self.subject}: {self.why_not}"
+        if self.verdict is Verdict.CONFORMS:
+            return f"{self.verdict}: {self.knob} of {self.subject} is {self.observed}"
+        return f"{self.verdict}: {self.knob} of {self.subject} is {self.observed}, expected {self.expected}"
+
 
 def worst(findings: Iterable[Finding]) -> Verdict:
     """The verdict that decides: one deviation is enough, known or not, and what nobody observed is not proved."""

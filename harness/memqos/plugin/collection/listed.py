@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,22 +14,14 @@ from memqos.clock import utc_now
 from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UnknownNameError
-from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
+from memqos.known import load_known
+from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.collection.citing import claims_below
 from memqos.plugin.keys import SETTINGS_KEY
 from memqos.report.gone import known_gone
 from memqos.report.outcome import TestResult
 
-if TYPE_CHECKING:
-    from memqos.plugin.machines.station import Station
-
-__all__ = ["accepted_by", "check_claims_of_lists", "known_deviations", "known_or_not", "not_seen"]
-
-
-@lru_cache(maxsize=1)
-def known_deviations(lists: tuple[Path, ...] = ()) -> tuple[KnownDeviation, ...]:
-    """The list that is shipped, and these; errors are as of `memqos.known.load_all`."""
-    return load_all([data_root() / "vm" / "known.toml", *lists])
+__all__ = ["accepted_by", "check_claims_of_lists", "not_seen"]
 
 
 def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
@@ -48,15 +38,6 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
 def not_seen(results: Sequence[TestResult], folder: Path, lists: tuple[Path, ...]) -> tuple[str, ...]:
     """What is listed of the runtimes of a run's machines and was looked for in vain; see `report.gone`."""
     return known_gone(results, files.machines(folder), known_deviations(lists))
-
-
-def known_or_not(finding: Finding, claim: str, station: Station | None, lists: tuple[Path, ...] = ()) -> Finding:
-    """The finding of a claim on this station, as known if it is listed for what runs there."""
-    listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
-    if station is None or not listed:
-        return finding
-    runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
-    return amended(finding, claim, listed, runtimes=runtimes, driver=str(station.key.driver))
 
 
 _ACCEPTED = pytest.StashKey[tuple[Accepted, ...]]()

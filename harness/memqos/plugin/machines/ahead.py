@@ -11,6 +11,8 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import AnyRequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.binding import another
 from memqos.node.requests.ahead import ahead_of
@@ -18,10 +20,9 @@ from memqos.node.requests.requesting import Requests
 from memqos.plugin.collection.citing import needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, slug
+from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside
 from memqos.plugin.machines.keeping import leaves
-from memqos.plugin.machines.station import Station
-from memqos.plugin.results.evidence import Folder
+from memqos.report.words import slug
 
 __all__ = ["alike", "asked_ahead", "observable_tests"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from memqos.laboratory.evidence import Folder
 from memqos.place.base import Place
 from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
-from memqos.plugin.results.evidence import Folder
 
 __all__ = ["choose", "is_for_keeps", "keep_chosen", "leaves", "lingers"]
 

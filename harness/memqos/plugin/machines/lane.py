@@ -10,13 +10,75 @@ import pytest
 
 from memqos.config.systems import SystemKey
 from memqos.errors import DamagedOriginError, MachineryError, MemqosError, UnfitFileError
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.station import Station, Stations
+from memqos.model.node import NodeFacts
 from memqos.ownership import end_with_parent
 from memqos.place.base import Place
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.machines.keeping import choose, is_for_keeps
-from memqos.plugin.machines.station import Station, are_of_one_machine, open_station, turned_station
+from memqos.plugin.keys import BUILDS, RESULTS, SETTINGS_KEY, host_of, worker_id
+from memqos.plugin.machines.keeping import choose, is_for_keeps, keep_chosen, leaves, lingers
 
 __all__ = ["Lane"]
+
+_STATIONS = pytest.StashKey[Stations]()
+
+
+class _Owner:
+    """What pytest's settings and this worker's failures decide about machines and pods."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def leaves(self, place: Place) -> bool:
+        """Whether pods stay on this machine; see `keeping.leaves`."""
+        return leaves(self._config, place)
+
+    def lingers(self) -> bool:
+        """Whether pods stay until their node is used again; see `keeping.lingers`."""
+        return lingers(self._config)
+
+    def closes(self, place: Place, folder: Folder) -> None:
+        """Keep the machine if a failure chose it."""
+        keep_chosen(self._config, place, folder)
+
+
+def stations(config: pytest.Config) -> Stations:
+    """This worker's stations."""
+    if _STATIONS not in config.stash:
+
+        def facts(found: NodeFacts) -> NodeFacts:
+            corrected: NodeFacts = config.hook.pytest_memqos_node_facts(facts=found, config=config)
+            return corrected
+
+        config.stash[_STATIONS] = Stations(
+            config.stash[SETTINGS_KEY],
+            results=config.stash[RESULTS],
+            notices=Telling(config),
+            owner=_Owner(config),
+            builds=config.stash[BUILDS],
+            worker=worker_id(config),
+            address=host_of(config),
+            facts=facts,
+        )
+    return config.stash[_STATIONS]
+
+
+def open_station(config: pytest.Config, key: SystemKey) -> contextlib.AbstractContextManager[Station]:
+    """A station on a machine of its own; both are gone when the context ends."""
+    return stations(config).opened(key)
+
+
+def turned_station(
+    config: pytest.Config, station: Station, key: SystemKey
+) -> contextlib.AbstractContextManager[Station]:
+    """A station of another system on this one's machine, which outlives it."""
+    return stations(config).turned(station, key)
+
+
+def are_of_one_machine(config: pytest.Config, one: SystemKey, other: SystemKey) -> bool:
+    """Whether a machine with the one system also has the other."""
+    return stations(config).are_of_one_machine(one, other)
 
 
 class Lane:

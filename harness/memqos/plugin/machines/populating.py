@@ -9,12 +9,13 @@ import pytest
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import SYSTEM_CLOCK
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.population import Population
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import RESULTS, slug
-from memqos.plugin.machines.station import Station
-from memqos.plugin.results.evidence import Folder
+from memqos.plugin.keys import RESULTS
+from memqos.report.words import slug
 
 __all__ = ["populated"]
 

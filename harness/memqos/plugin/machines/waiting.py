@@ -9,11 +9,12 @@ import pytest
 from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
+from memqos.laboratory.evidence import Folder
 from memqos.node.requests.moment import Outcomes, Within
 from memqos.plugin.collection.citing import claim_of
-from memqos.plugin.keys import LANE, RESULTS, slug
+from memqos.plugin.keys import LANE, RESULTS
 from memqos.plugin.machines.ahead import observable_tests
-from memqos.plugin.results.evidence import Folder
+from memqos.report.words import slug
 
 __all__ = ["Verb", "found_together"]
 

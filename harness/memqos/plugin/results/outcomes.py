@@ -27,17 +27,17 @@ from memqos.plugin.keys import (
     is_ours,
     node_fixture,
     phase_of,
-    slug,
 )
 from memqos.plugin.results.text import error_text, failure_text
 from memqos.repetition import is_as_before
 from memqos.report.outcome import Outcome, outcome_of
 from memqos.report.phase import Phase
 from memqos.report.summary import finding_line, known_line
+from memqos.report.words import slug
 
 if TYPE_CHECKING:
+    from memqos.laboratory.station import Station
     from memqos.plugin.machines.lane import Lane
-    from memqos.plugin.machines.station import Station
 
 __all__ = ["Outcomes"]
 

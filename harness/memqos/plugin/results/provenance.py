@@ -1,47 +1,16 @@
-"""What a run leaves at its end beside its results: where it ran, with what, and the files made of its bundle."""
+"""The files that a run writes from its bundle at its end."""
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-import os
-import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from memqos.bundles.reading import Results
 from memqos.page.building import page_html
 from memqos.report import junit, matrix, prow
 from memqos.report.bundle import Bundle
-from memqos.version import __version__
 
-__all__ = ["FILES", "host", "versions"]
-
-_PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
-
-
-def versions() -> dict[str, str]:
-    """Program or package to version, of the host's side."""
-    return {"memqos": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
-
-
-@functools.cache
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def host() -> dict[str, Any]:
-    """The host."""
-    return {
-        "system": platform.system(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-    }
+__all__ = ["FILES"]
 
 
 def _page(bundle: Bundle, folder: Path) -> str:

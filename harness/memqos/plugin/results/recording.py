@@ -15,6 +15,8 @@ from memqos.bundles import files
 from memqos.clock import utc_now
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.host import host, versions
 from memqos.plugin.collection.listed import not_seen
 from memqos.plugin.collection.sharing import GROUPS, OMITTED
 from memqos.plugin.keys import (
@@ -32,7 +34,6 @@ from memqos.plugin.keys import (
 from memqos.plugin.results import provenance
 from memqos.plugin.results.crashes import Crashes, worker_died
 from memqos.plugin.results.ending import Ending
-from memqos.plugin.results.evidence import Folder
 from memqos.plugin.results.publishing import cited, publish, summary_shown
 from memqos.plugin.results.results_folder import for_good, make_folder
 from memqos.plugin.results.roster import Roster
@@ -271,8 +272,8 @@ class Recording:
             exit_code=int(self._code()),
             interrupted=self._ending.interrupted,
             error=self._ending.text,
-            versions=provenance.versions(),
-            host=provenance.host(),
+            versions=versions(),
+            host=host(),
             settings=self._settings.to_json(),
             machines=tuple(files.machines(self._folder)),
             results=tuple(self._results),

@@ -1,0 +1,219 @@
+"""The Python way in: one machine with one runtime, pods admitted on it, and findings about them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from memqos.catalog.kubelet_config import load_settings
+from memqos.catalog.kubelets import KubeletCase
+from memqos.catalog.pods import load_pods
+from memqos.config.settings import Settings, resolve
+from memqos.config.systems import systems_of
+from memqos.config.table import SETTINGS
+from memqos.engine.answer.finding import Finding
+from memqos.engine.releases.release import Release, Variant
+from memqos.errors import UnknownNameError, UsageError
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.known_deviations import known_or_not
+from memqos.laboratory.station import Notices, Station, Stations
+from memqos.model.pod import Pod
+from memqos.node.pods.population import Population
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.place.opening import check_host, check_places, prepare_places
+from memqos.report.words import slug
+
+__all__ = ["Bench", "lab"]
+
+_OF_RUNS = frozenset(
+    {"all", "baseline", "keep_vm", "kubernetes", "last_failed", "results", "shard", "strict_known", "time_budget"}
+)
+"""Settings that choose cases or decide about a whole run of suites; a bench has neither."""
+
+
+class Bench:
+    """A machine with one runtime, for as long as the context of `lab` lasts.
+
+    results: the folder that keeps the evidence: machines/ for the machine, populations/ for each admission.
+    """
+
+    def __init__(self, station: Station, settings: Settings, *, results: Path) -> None:
+        self._station = station
+        self._settings = settings
+        self._pods = contextlib.ExitStack()
+        self._admissions = 0
+        self.results = results
+
+    @property
+    def node(self) -> NodeUnderTest:
+        """The node with all verbs of tests: watch pods, resize them, restart the kubelet."""
+        return self._station.node
+
+    def admit(
+        self,
+        pods: str | Path | Pod | Iterable[str | Path | Pod],
+        *,
+        kubernetes: str,
+        kubelet_config: str | Path | None = None,
+        overrides: Sequence[str] = (),
+        variant: str = Variant.SHIPPED.value,
+    ) -> Population:
+        """Admit pods as a kubelet of this release would, in place of those of an earlier call, and read their cgroups.
+
+        pods: a manifest's path, a `Pod`, or several of them. kubernetes: "1.36". kubelet_config: the path of a
+        KubeletConfiguration; None is an empty one. overrides: fields on top of it, as "featureGates.MemoryQoS=true".
+        variant: "shipped", "documented" or "draft".
+        Raises UsageError for a wrong manifest, configuration or name, MachineryError if the node's cgroups cannot be
+        made. A pod that does not come up is among the population's `failures`.
+        """
+        wanted = _pods_in(pods)
+        kubelet = _kubelet(kubernetes, kubelet_config, overrides, variant)
+        self.node.plan(wanted, kubelet)  # raises for what this kubelet refuses, while the earlier pods still run
+        self.clear()
+        self._admissions += 1
+        folder = Folder(self.results / "populations" / slug(f"{self._admissions}-{kubelet.id}"), shared=True)
+        with contextlib.ExitStack() as stack:
+            self._station.log.go_to(folder)
+            stack.callback(self._station.log.go_to, None)
+            population = stack.enter_context(self.node.admitted(wanted, kubelet))
+            self._pods = stack.pop_all()
+        return population
+
+    def judge(self, population: Population) -> Sequence[Finding]:
+        """Read all cgroups again, and give a finding for every control file of node, QoS classes, pods and containers.
+
+        A deviation that is listed for the versions that run here is *known*. MachineryError for a pod that did not come
+        up, unless the runtime refused a request that it must accept: that is a finding.
+        """
+        reading = self.node.read(population)
+        self._station.log.reading(reading)
+        population = dataclasses.replace(population, reading=reading)
+        found = [("values/node", one) for one in population.judge_node()]
+        classes = [cgroup.qos for cgroup in population.plan.qos if cgroup.qos is not None]
+        found += [("values/qos-class", one) for qos in classes for one in population.judge_class(qos)]
+        found += [("values/pod", one) for pod in population.pods.values() for one in population.judge_pod(pod.pod)]
+        return tuple(known_or_not(one, claim, self._station, self._settings.known) for claim, one in found)
+
+    def capture(self, folder: str | Path) -> None:
+        """Gather what explains a failure in this folder: kernel log, serial console, requests and readings."""
+        self._station.capture(Path(folder))
+
+    def clear(self) -> None:
+        """Remove the pods of the last admission; with none there is nothing to do."""
+        self._pods.close()
+
+
+@contextlib.contextmanager
+def lab(
+    *,
+    profile: str = "trixie",
+    runtime: str = "containerd+runc",
+    results: str | Path | None = None,
+    notices: Notices | None = None,
+    **settings: object,
+) -> Iterator[Bench]:
+    """Boot a machine of this profile with this runtime, and lend it as a bench; all is gone when the context ends.
+
+    results: a folder for the evidence; None keeps none after the context. notices: receives progress; None prints to
+    standard error. settings: those of `memqos run` that describe the machine, in Python's spelling, such as
+    `driver="cgroupfs"`, `topology="big"`, `runtime_binary="./my-runc"` or `target="ssh://root@node7"`. Environment
+    variables and settings files are not read.
+
+    Raises UsageError for a wrong setting, EnvironmentNotAbleError for what this host lacks, MachineryError for what
+    failed. An interrupt ends the context as any exception does.
+    """
+    chosen = _settings({**settings, "profile": profile, "runtime": runtime})
+    shown = notices or _Printed()
+    builds = check_places(chosen)
+    check_host(chosen)
+    system, *more = systems_of(chosen)
+    if more:
+        raise UsageError(
+            "a bench has one profile, one runtime and one driver.",
+            next_step="Open one bench after another, or use `memqos run` for a matrix.",
+        )
+    prepare_places(chosen, progress=shown)
+    with contextlib.ExitStack() as stack:
+        if results is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-lab-")))
+        else:
+            folder = Path(results)
+        owner = _Disposes()
+        stations = Stations(chosen, results=folder, notices=shown, owner=owner, builds=builds)
+        bench = Bench(stack.enter_context(stations.opened(system)), chosen, results=folder)
+        stack.callback(bench.clear)
+        try:
+            yield bench
+        finally:
+            owner.ends = True
+
+
+class _Disposes:
+    """At the end pods stay on a machine that is thrown away, and are removed from one that stays."""
+
+    def __init__(self) -> None:
+        self.ends = False
+
+    def leaves(self, place: Place) -> bool:
+        """Whether pods stay: the machine is about to end with them, or does not answer any more."""
+        return (self.ends and place.is_disposable) or not place.condition.is_usable
+
+    def lingers(self) -> bool:
+        """Pods are removed when the next ones come."""
+        return False
+
+    def closes(self, place: Place, folder: Folder) -> None:
+        """No machine is kept."""
+
+
+class _Printed:
+    """Prints what takes long, and notes, to standard error."""
+
+    def start(self, name: str) -> None:
+        """A step begins."""
+        print(f"memqos: {name} …", file=sys.stderr)  # noqa: T201 - a program without a face of its own
+
+    def done(self, name: str) -> None:
+        """Steps end silently: the next line says what follows."""
+
+    def note(self, text: str) -> None:
+        """A sentence that the reader should know."""
+        print(f"memqos: note: {text}", file=sys.stderr)  # noqa: T201
+
+    def line(self, text: str) -> None:
+        """Something happened."""
+        print(f"memqos: {text}", file=sys.stderr)  # noqa: T201
+
+
+def _settings(given: dict[str, object]) -> Settings:
+    kinds = {setting.key: setting.kind for setting in SETTINGS if setting.key not in _OF_RUNS}
+    words: dict[str, object] = {}
+    for name, value in given.items():
+        if name not in kinds:
+            raise UnknownNameError.of("setting of a bench", name, sorted(kinds), where="memqos.lab")
+        one_text = kinds[name].is_list and not kinds[name].is_repeated and not isinstance(value, str)
+        words[name] = ",".join(map(str, value)) if one_text and isinstance(value, Iterable) else value
+    return resolve(words, {}, option_prefix="")
+
+
+def _pods_in(pods: str | Path | Pod | Iterable[str | Path | Pod]) -> Sequence[Pod]:
+    several = [pods] if isinstance(pods, str | Path | Pod) else [*pods]
+    return [pod for one in several for pod in ([one] if isinstance(one, Pod) else load_pods([one]))]
+
+
+def _kubelet(kubernetes: str, config: str | Path | None, overrides: Sequence[str], variant: str) -> KubeletCase:
+    release = Release.parse(kubernetes)
+    if variant not in {one.value for one in Variant}:
+        raise UnknownNameError.of("variant", variant, [one.value for one in Variant], where="variant")
+    return KubeletCase(
+        id=f"v{release}",
+        purpose="",
+        release=str(release),
+        variant=Variant(variant),
+        settings=load_settings(None if config is None else str(config), overrides),
+    )

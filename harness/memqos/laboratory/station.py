@@ -1,0 +1,246 @@
+"""Stations: a machine with one of its runtimes, the node made of both, and the folder that keeps its evidence.
+
+One machine can have several runtimes. Each of them gets a station of its own, one after another, with its own number,
+so that their evidence stays apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from memqos.clock import SYSTEM_CLOCK, Deadline
+from memqos.config.settings import Settings
+from memqos.config.systems import SystemKey
+from memqos.enactor.admission import patience_with_pods
+from memqos.enactor.patience import Patience
+from memqos.laboratory.evidence import Folder, MachineLog, capture
+from memqos.laboratory.host import host
+from memqos.laboratory.runtimes_in_use import RuntimesInUse, runtimes_in_use
+from memqos.model.node import NodeFacts
+from memqos.node.on_place import node_on
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.place.opening import Places
+from memqos.runtime.base import Runtime
+from memqos.target.attended import attended
+from memqos.target.base import Target
+
+__all__ = ["Notices", "Owner", "Station", "Stations"]
+
+FIRST_WORD_SECONDS = 60.0
+
+
+class Notices(Protocol):
+    """Receives progress: steps that begin and end, notes, and single lines."""
+
+    def start(self, name: str) -> None:
+        """A step begins."""
+        ...
+
+    def done(self, name: str) -> None:
+        """A step ended well."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A sentence that the reader should know."""
+        ...
+
+    def line(self, text: str) -> None:
+        """A line of its own: something happened."""
+        ...
+
+
+class Owner(Protocol):
+    """Decides what happens to pods and machines when a context ends."""
+
+    def leaves(self, place: Place) -> bool:
+        """Whether pods stay on this machine, because it is kept, broken, or about to be thrown away."""
+        ...
+
+    def lingers(self) -> bool:
+        """Whether pods stay until their node is used again."""
+        ...
+
+    def closes(self, place: Place, folder: Folder) -> None:
+        """This machine's context is about to end; folder: where its evidence is."""
+        ...
+
+
+class Station:
+    """A machine with its node and its evidence. key: the system under test.
+
+    runtimes: what runs its containers, by name and version, as reports show them. first: the id of the first station on
+    the same machine; its own id unless given.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 - the word that bundles use
+        key: SystemKey,
+        place: Place,
+        node: NodeUnderTest,
+        log: MachineLog,
+        folder: Folder,
+        runtimes: Sequence[str] = (),
+        first: str = "",
+    ) -> None:
+        self.id = id
+        self.key = key
+        self.place = place
+        self.node = node
+        self.log = log
+        self.folder = folder
+        self.runtimes = runtimes
+        self.first = first or id
+
+    def capture(self, folder: Path) -> None:
+        """Gather what explains a failure in this folder."""
+        capture(self.place, Folder(folder), used=self.log.current)
+
+
+class Stations:
+    """Opens the stations of one process. results: the folder that keeps their evidence, each below machines/ID.
+
+    builds: the SHA-256, when the run began, of each file that the user gave, by its path. worker: the prefix of station
+    ids. address: the host's name where it is another than the run's, else "". facts: corrects what a machine reports
+    about itself.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        results: Path,
+        notices: Notices,
+        owner: Owner,
+        builds: Mapping[str, str],
+        worker: str = "main",
+        address: str = "",
+        facts: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,
+    ) -> None:
+        self._settings = settings
+        self._results = results
+        self._notices = notices
+        self._owner = owner
+        self._worker = worker
+        self._address = address
+        self._facts = facts
+        self._places = Places(settings, progress=notices, builds=builds)
+        self._patience: dict[SystemKey, Patience] = {}
+        """After several pods in a row failed on a system, a pod there gets one attempt instead of all."""
+        self._count = 0
+
+    @contextlib.contextmanager
+    def opened(self, key: SystemKey) -> Iterator[Station]:
+        """A station on a machine of its own; both are gone when the context ends. Errors as of `Places.opened`."""
+        station_id, began = self._next_id(), SYSTEM_CLOCK.now()
+        folder = self._folder(station_id)
+        with self._places.opened(key, folder=folder.path) as place, contextlib.ExitStack() as stack:
+            stack.callback(self._owner.closes, place, folder)
+            station = stack.enter_context(self._connected(key, place, station_id))
+            self._notices.line(f"{station_id}: {key} answers after {SYSTEM_CLOCK.now() - began:.0f} s")
+            yield station
+
+    @contextlib.contextmanager
+    def turned(self, station: Station, key: SystemKey) -> Iterator[Station]:
+        """A station of another system on this one's machine, which outlives it."""
+        station_id = self._next_id()
+        with self._connected(key, station.place, station_id, same_machine_as=station.first) as turned:
+            self._notices.line(f"{station_id}: {key}, on the machine of {station.id}")
+            yield turned
+
+    def are_of_one_machine(self, one: SystemKey, other: SystemKey) -> bool:
+        """Whether a machine with the one system also has the other."""
+        return one.place == other.place and self._places.are_of_one(one, other)
+
+    @contextlib.contextmanager
+    def _connected(
+        self, key: SystemKey, place: Place, station_id: str, *, same_machine_as: str = ""
+    ) -> Iterator[Station]:
+        """Connect to the system's runtime, and learn its versions."""
+        folder = self._folder(station_id)
+        log = MachineLog(folder)
+        deadline = Deadline.after(FIRST_WORD_SECONDS)
+        with (
+            attended(place.target) as target,
+            place.connect(key.runtime, key.driver, record=log.call, deadline=deadline) as runtime,
+        ):
+            version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
+            in_use = runtimes_in_use(version, place.runtimes[key.runtime], self._settings)
+            if in_use.doubt:
+                self._notices.note(in_use.doubt)
+            node = self._node(place, runtime, target=target, log=log, in_use=in_use, key=key)
+            shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
+            folder.write("machine.json", {**self._provenance(station_id, place, node, in_use, key), **shared})
+            try:
+                yield Station(
+                    id=station_id,
+                    key=key,
+                    place=place,
+                    node=node,
+                    log=log,
+                    folder=folder,
+                    runtimes=in_use.shown,
+                    first=same_machine_as,
+                )
+            finally:
+                if told := log.timing.told():
+                    folder.write("timing.json", told)
+                if log.overhead:
+                    folder.write("overhead.json", log.overhead)
+
+    def _node(
+        self,
+        place: Place,
+        runtime: Runtime,
+        *,
+        target: Target,
+        log: MachineLog,
+        in_use: RuntimesInUse,
+        key: SystemKey,
+    ) -> NodeUnderTest:
+        return node_on(
+            place,
+            runtime,
+            target=target,
+            recorder=log,
+            driver=key.driver,
+            runtimes=in_use.runtimes,
+            facts=self._facts(place.facts.node),
+            parallel=self._settings.parallel,
+            leaves=lambda: self._owner.leaves(place),
+            lingers=self._owner.lingers,
+            patience=self._patience.setdefault(key, patience_with_pods()),
+        )
+
+    def _folder(self, station_id: str) -> Folder:
+        return Folder(self._results / "machines" / station_id)
+
+    def _next_id(self) -> str:
+        """A name that no other station of the run has."""
+        number, self._count = self._count, self._count + 1
+        return f"{self._worker}-{number}"
+
+    def _provenance(
+        self, station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey
+    ) -> dict[str, Any]:
+        """The machine's part of a bundle, with its host where that is another than the run's."""
+        elsewhere = {"host": {"address": self._address, "name": platform.node(), **host()}}
+        return {
+            **place.provenance,
+            "id": station_id,
+            "profile": key.profile,
+            "topology": key.topology,
+            "runtime": key.runtime,
+            "driver": key.driver,
+            "kernel": node.facts.kernel,
+            "runtimes": in_use.shown,
+            "cri": in_use.cri.api_version if in_use.cri else "",
+            "facts": node.facts,
+            **(elsewhere if self._address else {}),
+        }
