@@ -1,4 +1,4 @@
-"""`memqos run`: the conformance suites in a machine, as pytest runs them, with memqos's own settings and exit codes."""
+"""`memqos run`: the conformance suites on a machine, run by pytest, with memqos's own settings and exit codes."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from memqos.place.opening import check_host, check_places, prepare_places
 
 __all__ = ["command", "pytest_arguments"]
 
-HELP = """Boot a machine, run real containers in it by the kubelet's rules, and judge what the kernel holds and does.
+HELP = """Boot a machine, run real containers in it by the kubelet's rules, and check what the kernel holds and does.
 
-The first run builds the machine's image (minutes); later ones boot it. Each case ends in one of: conforms, deviates
-(a finding about the system under test), not observable (with the reason), or an error of the machinery. Results are
-kept in results/TIME: bundle.json, junit_01.xml, and the evidence of each failure.
+The first run builds the VM image, which takes minutes; later runs restore it. Each case conforms, deviates (a finding
+about the system under test), is not observable (with the reason), or ends in a machinery error. The results are in
+results/TIME: report.html, bundle.json, junit_01.xml, and the evidence of each failure.
 
-Name a folder of suites of your own, or a chapter, file or test, to run that alone. What is not an option of memqos is
-handed to pytest: --durations, --collect-only ...
+Name a folder with your own suites, a chapter, a file or a test to run only that. Options that memqos does not know go
+to pytest: --durations, --collect-only ...
 
 \b
 Examples:
-  memqos run                                    what is shown within minutes
+  memqos run                                    the default cases, in minutes
   memqos run --all                              everything
-  memqos run -k best-effort                     the cases whose name matches
+  memqos run -k best-effort                     cases whose name matches
   memqos run --kubernetes 1.27,1.36             the rules of two releases
   memqos run --runtime crun --driver cgroupfs   another runtime, another cgroup driver
-  memqos run --runtime runc,oci:crun            the same cases with both, and a matrix of them
-  memqos run --runtime-binary ./my-runc         your runtime in the place of the machine's runc
-  memqos run --runtime-binary ./my-runc --compare runc.dist     what is worse with it than without
-  memqos run --profile bookworm,trixie,forky    the same cases on three systems, and a matrix of them
-  memqos run --profile bookworm --cgroup v1     what holds of cgroup v1
-  memqos run -n auto                            as many machines at a time as are fastest here
+  memqos run --runtime runc,oci:crun            the same cases with both, in one matrix
+  memqos run --runtime-binary ./my-runc         your runtime instead of the machine's runc
+  memqos run --runtime-binary ./my-runc --compare runc.dist     what your runtime makes worse
+  memqos run --profile bookworm,trixie,forky    the same cases on three systems, in one matrix
+  memqos run --profile bookworm --cgroup v1     cgroup v1
+  memqos run -n auto                            the number of machines that is fastest on this host
   memqos run throttling                         one chapter
-  memqos run --target ssh://root@node7          on a machine that is there, and free
-  memqos run suites                             your own suites, in the folder ./suites
+  memqos run --target ssh://root@node7          an existing machine without pods
+  memqos run suites                             your own suites in the folder ./suites
 """
 
 
@@ -184,13 +184,13 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
     "workers": click.Option(
         ["-n", "workers"],
         metavar="N",
-        help="Machines at a time, each with its own memory; auto is as many as are fastest here.",
+        help="Machines at a time, each with its own memory; auto is the fastest number on this host.",
     ),
     "overrides": click.Option(
         ["-o", "--override-ini", "overrides"],
         multiple=True,
         metavar="KEY=VALUE",
-        help="What pytest's file would say; memqos_NAME is the setting NAME.",
+        help="A setting as in a pytest configuration file; memqos_NAME is the setting NAME.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The one table of settings: name, default, environment variable, and what people are told of it.
+"""The one table of settings: name, default, environment variable, and help.
 
 The options of every verb and of the pytest plugin, the keys of files, and the attributes of `Settings` are made from
 this table or tested against it, so they cannot drift apart.
@@ -17,10 +17,10 @@ __all__ = ["OTHER_VARIABLES", "SETTINGS"]
 
 OTHER_VARIABLES: Mapping[str, str] = {
     "MEMQOS_CACHE": "the folder of images and checkpoints",
-    "MEMQOS_DEBIAN_MIRROR": "where an image's packages come from",
-    "MEMQOS_PYTHON": "the Python that `./memqos` takes",
+    "MEMQOS_DEBIAN_MIRROR": "the mirror for an image's packages",
+    "MEMQOS_PYTHON": "the Python that `./memqos` uses",
 }
-"""The ones that are no setting of a run, and what they say."""
+"""Variables that are not settings of a run, with their meaning."""
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -28,21 +28,21 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.WORDS,
         default=("trixie",),
         metavar="NAME[,NAME...]",
-        help="machines to boot: kernel, runtimes and systemd of vm/profiles/NAME.toml; every case runs on each",
+        help="machines to boot: kernel, runtimes and systemd from vm/profiles/NAME.toml; every case runs on each",
     ),
     Setting(
         name="target",
         kind=Kind.WORD,
         metavar="URL",
-        help="use this machine, which is there, instead of booting one: ssh://root@node7:22 or local://; it must be "
-        "free of pods and kubelets, and is left as it was",
+        help="test this existing machine instead of booting a VM: ssh://root@node7:22 or local://; it must have no "
+        "pods and no kubelet, and is restored afterwards",
     ),
     Setting(
         name="topology",
         kind=Kind.NAME_OR_FILE,
         default="two-zones",
         metavar="NAME|FILE",
-        help="CPUs, NUMA zones, memory and swap of fixtures/topologies/NAME.json, or of a file of your own",
+        help="CPUs, NUMA nodes, memory and swap from fixtures/topologies/NAME.json, or from a file of your own",
     ),
     Setting(
         name="cgroup",
@@ -65,15 +65,15 @@ SETTINGS: tuple[Setting, ...] = (
         choices=RUNTIMES,
         metavar="NAME[,NAME...]",
         help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), CRI-O "
-        "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other server of CRI, or oci:runc, which is driven "
-        "directly, with no daemon in between (as oci:runsc, gVisor, is); every case runs with each",
+        "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other CRI server, or oci:runc, oci:crun or oci:runsc "
+        "(gVisor) without a daemon; every case runs with each",
     ),
     Setting(
         name="cri-socket",
         kind=Kind.WORD,
         metavar="PATH",
-        help="speak CRI on this socket in the machine, such as that of a daemon of yours; every name of --runtime with "
-        "a plus sign, but for Docker's, is then of the server that listens there",
+        help="use the CRI server on this socket in the machine; names of --runtime with a plus sign, except Docker's, "
+        "then refer to this server",
     ),
     Setting(
         name="driver",
@@ -88,77 +88,76 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.WORDS,
         default=(),
         metavar="X.Y[,X.Y...]",
-        help="run only the revisions of these releases; all of them if not given",
+        help="test only the revisions of these releases (default: all)",
     ),
     Setting(
         name="all",
         kind=Kind.FLAG,
         default=False,
-        help="run also what a run of whole suites leaves out to be done within minutes; what is named, by a chapter, a "
-        "file or -k, is never left out",
+        help="also run the claims that the default run skips for time; anything you name (a chapter, a file, -k) "
+        "always runs",
     ),
     Setting(
         name="runtime-binary",
         kind=Kind.FILE,
         metavar="PATH",
-        help="put this file in the place of the OCI runtime inside the machine; the image's own stays beside it "
-        "as NAME.dist",
+        help="replace the OCI runtime in the machine with this file; the image's own stays available as NAME.dist",
     ),
     Setting(
         name="runtime-version",
         kind=Kind.RUNTIME,
         metavar="[NAME@]VERSION",
         choices=tuple(map(str, DRIVEN_DIRECTLY)),
-        help="expect what this version of the OCI runtime does, such as 1.3.6 or crun@1.21, whatever the runtime says "
-        "that it is",
+        help="expect the behaviour of this version of the OCI runtime, such as 1.3.6 or crun@1.21, regardless of the "
+        "version that the runtime reports",
     ),
     Setting(
         name="runtime-deb",
         kind=Kind.FILES,
         default=(),
         metavar="PATH",
-        help="install this Debian package in the machine, such as a runtime of yours; may be given several times",
+        help="install this Debian package in the machine, such as your build of a runtime; may be given several times",
     ),
     Setting(
         name="containerd-binary",
         kind=Kind.FILE,
         metavar="PATH",
-        help="put this file in the place of containerd inside the machine; the image's own stays beside it",
+        help="replace containerd in the machine with this file; the image's own stays available",
     ),
     Setting(
         name="containerd-config",
         kind=Kind.FILE,
         metavar="PATH",
-        help="put this file in the place of /etc/containerd/config.toml inside the machine",
+        help="replace /etc/containerd/config.toml in the machine with this file",
     ),
     Setting(
         name="guest-file",
         kind=Kind.PLACED,
         default=(),
         metavar="SRC:DST[:MODE]",
-        help="put this file or folder into the machine before it is saved, such as a daemon that no profile has; may "
-        "be given several times",
+        help="copy this file or folder into the machine before it is saved, such as a daemon that no profile contains; "
+        "may be given several times",
     ),
     Setting(
         name="guest-unit",
         kind=Kind.UNITS,
         default=(),
         metavar="NAME",
-        help="enable and start this systemd unit in the machine before it is saved, once what was brought is there; "
-        "may be given several times",
+        help="enable and start this systemd unit in the machine before it is saved, after all files and packages are "
+        "installed; may be given several times",
     ),
     Setting(
         name="guest-deb",
         kind=Kind.FILES,
         default=(),
         metavar="PATH",
-        help="install this Debian package in the machine, such as what a daemon needs; may be given several times",
+        help="install this Debian package in the machine, such as a daemon's dependency; may be given several times",
     ),
     Setting(
         name="kernel-image",
         kind=Kind.FILE,
         metavar="PATH",
-        help="boot this kernel (bzImage); its modules are not there, so it has to do without them or bring an initrd",
+        help="boot this kernel (bzImage) without modules: its drivers must be built in or in an initrd",
     ),
     Setting(
         name="initrd",
@@ -177,7 +176,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="no-checkpoint",
         kind=Kind.FLAG,
         default=False,
-        help="boot every machine instead of restoring it from its checkpoint; slower, and nothing else should change",
+        help="boot every machine instead of restoring it from its checkpoint; slower, with the same results",
     ),
     Setting(
         name="keep-vm",
@@ -190,54 +189,55 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.FILES,
         default=(),
         metavar="PATH",
-        help="list of deviations that are known to you, with the fields of vm/known.toml, beside which it is read: "
-        "such a deviation is told as known and fails no run; may be given several times",
+        help="your list of known deviations, in the format of vm/known.toml, used in addition to it: such a deviation "
+        "is reported as known and does not fail the run; may be given several times",
     ),
     Setting(
         name="strict-known",
         kind=Kind.FLAG,
         default=False,
-        help="fail the run where a deviation that is listed as known (vm/known.toml, --known) was looked for and is "
-        "not there",
+        help="fail the run if a deviation that is listed as known (vm/known.toml, --known) was tested and did not "
+        "occur",
     ),
     Setting(
         name="baseline",
         kind=Kind.FILE,
         metavar="PATH",
-        help="accept the deviations in this file, each until its day: they are told as known, and fail nothing",
+        help="accept the deviations in this file, each until its date: they are reported as known and do not fail the "
+        "run",
     ),
     Setting(
         name="last-failed",
         kind=Kind.FLAG,
         default=False,
-        help="run only the cases that deviated or ended in an error in the run before, whose results are in the "
-        "folder of --results or the newest in results",
+        help="run only the cases that deviated or ended in an error in the previous run, from the folder of --results "
+        "or the newest folder in results",
     ),
     Setting(
         name="shard",
         kind=Kind.SHARD,
         metavar="K/N",
-        help="run the K-th of N parts of the cases, one for each of N jobs; parts take nearly the same time as far as "
-        "it is known from earlier runs, and are the same wherever the same is known",
+        help="run the K-th of N parts of the cases, one for each of N jobs; the parts are balanced by the times of "
+        "earlier runs, and are the same on all hosts with the same times",
     ),
     Setting(
         name="results",
         kind=Kind.FOLDER,
         metavar="DIR",
-        help="folder for the results; results/TIME in the current folder if not given",
+        help="folder for the results (default: results/TIME in the current folder)",
     ),
     Setting(
         name="parallel",
         kind=Kind.COUNT,
         default=2,
         metavar="N",
-        help="pods that are started, and requests that are judged, at the same time in one machine",
+        help="how many pods start, and how many requests are judged, at the same time in one machine",
     ),
     Setting(
         name="time-budget",
         kind=Kind.DURATION,
         metavar="TIME",
-        help="after this time (20m, 1h30m) no further case is begun; what is left counts as not run, and the run as "
+        help="start no further case after this time (20m, 1h30m); the remaining cases count as not run, and the run as "
         "interrupted",
     ),
 )
