@@ -36,8 +36,9 @@ _OPTIONS = (
         type=click.Choice([variant.value for variant in Variant]),
         default=Variant.SHIPPED.value,
         show_default=True,
-        help="Follow the code, or the text of the enhancement, where the two differ; or the Memory Manager's draft of "
-        "2020, which is the code but for zones.",
+        help="Where several rules exist: the release's own code (shipped), that code with the fixes that came after "
+        "it (mended: memory QoS in a resize under 1.37), the text of the enhancement (documented), or the Memory "
+        "Manager's draft of 2020, which differs in NUMA nodes only (draft).",
     ),
 )
 

@@ -123,10 +123,12 @@ ERRATA = (
     Erratum(
         id="resize-reconciliation",
         source=f"{_KEP}, in-place resize",
-        says="memory.min is worked out anew in the next reconciliation",
-        holds="a resize does not touch the pod's memory.min and memory.low before 1.37",
+        says="memory.min, memory.low and memory.high are worked out anew in the next reconciliation",
+        holds="the pod's own are written in no reconciliation: never up to 1.36, in 1.37.0 only where a resize writes "
+        "the pod's memory limit; those above pods follow within a minute",
         first=27,
-        last=36,
+        last=37,
+        variant=True,
     ),
     Erratum(
         id="livelock-5.9",

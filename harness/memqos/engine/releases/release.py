@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from memqos.engine.releases.table import DRAFTS, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
+from memqos.engine.releases.table import DRAFTS, FIXES, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
 from memqos.errors import UnknownNameError
 
 __all__ = ["Release", "Variant", "revisions"]
@@ -22,11 +22,13 @@ _FORM = re.compile(r"v?1\.(?P<minor>[0-9]{1,3})(?:\.[0-9]+)?(?:[-+][0-9A-Za-z.+-
 class Variant(StrEnum):
     """Which rules to follow where there are several: the kubelet's code, the enhancement's text, or a draft of it.
 
-    DRAFT: what was proposed and never shipped, for the families in DRAFTS; the kubelet's code for all others.
+    MENDED: the code with the fixes that came after the release, for the families in FIXES. DRAFT: what was proposed and
+    never shipped, for the families in DRAFTS. Both are the release's own code for all other families.
     """
 
     DOCUMENTED = "documented"
     SHIPPED = "shipped"
+    MENDED = "mended"
     DRAFT = "draft"
 
 
@@ -67,11 +69,14 @@ class Release:
 def revisions(release: Release, variant: Variant) -> Mapping[Family, str]:
     """The revision of every family in a release, in the words that reasons use: "memory-qos v1.27 shipped"."""
     named: dict[Family, str] = {}
-    code_or_text = Variant.SHIPPED if variant is Variant.DRAFT else variant
+    code_or_text = Variant.DOCUMENTED if variant is Variant.DOCUMENTED else Variant.SHIPPED
     for family in Family:
         newest = max(minor for minor in revised_in(family) if minor <= release.minor)
         first, last = TWO_VARIANTS.get(family, (1, 0))
         suffix = f" {code_or_text}" if first <= release.minor <= last else ""
+        fixed_from, fixed_to = FIXES.get(family, (1, 0))
+        if variant is Variant.MENDED and fixed_from <= release.minor <= fixed_to:
+            suffix = f" {variant}"
         named[family] = f"{family} v1.{newest}{suffix}"
     if variant is Variant.DRAFT:
         named |= DRAFTS

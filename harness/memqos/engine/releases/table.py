@@ -13,6 +13,7 @@ from enum import Enum, StrEnum
 __all__ = [
     "DRAFTS",
     "FIELDS",
+    "FIXES",
     "OPTION_STAGES",
     "POD_FIELDS",
     "RELEASES",
@@ -129,13 +130,20 @@ class Novelty(Enum):
     RESIZE_SANDBOX_FIRST = 36, Family.RESIZE, "the runtime is told first, and may refuse"
     # 1.37
     MEMORY_QOS_BETA = 37, Family.MEMORY_QOS, "kubepods has memory.low, the factor no default, and off resets"
-    RESIZE_MEMORY_QOS = 37, Family.RESIZE, "a memory request that changes writes the pod's protection"
+    RESIZE_MEMORY_QOS = 37, Family.RESIZE, "where a pod's memory limit is written its memory QoS goes along"
     CLAIMS_COUNT = 37, Family.CONFIGURATION, "what DRA allocates of cpu, memory and huge pages counts, by a gate"
     RESIZE_LOSSY_WEIGHT = 37, Family.RESIZE, "a weight that reads back as the wanted one is left alone"
 
 
-TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {Family.MEMORY_QOS: (27, 36), Family.SWAP: (28, 29)}
+TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {
+    Family.MEMORY_QOS: (27, 36),
+    Family.SWAP: (28, 29),
+    Family.RESIZE: (27, 37),
+}
 """Releases in which what is documented differs from what was shipped, first and last minor."""
+
+FIXES: Mapping[Family, tuple[int, int]] = {Family.RESIZE: (37, 37)}
+"""Releases whose code was fixed later, first and last minor: which of their patch releases has the fix is not known."""
 
 DRAFTS: Mapping[Family, str] = {Family.MEMORY_MANAGER: "memory-manager draft 2020"}
 """Families of rules that were drafted otherwise than they were shipped, and what the draft's revision is called."""

@@ -4,10 +4,17 @@ Memory first, then cpu. For each: the pod's limit and then its request where the
 before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
 pod's at every moment. Containers that a resize restarts are stopped before all of it and started after it.
 
-Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, 1.27 to 1.36. Of 1.37 the body
-of `doPodResizeAction` was not seen, only the tests of kubernetes pull request 140262: a memory request that changes
-alone writes the pod's cgroup once, with memory.min or memory.low of the new sum. That this write stands where the one
-for the cpu request stands, after a limit that grows and before one that shrinks, is taken from 1.36.
+Memory QoS of the pod's cgroup (memory.min, memory.low, and memory.high with pod-level limits), by variant:
+
+- shipped: up to 1.36 no resize writes it. 1.37.0 sends it along where the pod's memory limit is written, in that one
+  write; a request that changes alone writes nothing at the pod (kubernetes#142572).
+- mended: the code after 1.37.0. A request that changes alone is one write, before the containers unless the pod
+  protects less than before; a limit that changes takes it along as in 1.37.0.
+- documented: KEP-2570 says that the next reconciliation works it out anew.
+
+Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, 1.27 to 1.36; of 1.37
+kubernetes pull request 140262, of the mended code `readCgroupMemoryQoSConfig` and
+`TestDoPodResizeActionRequestOnlyMemoryResizeUpdatesPodMemoryLow`, which came with it.
 """
 
 from __future__ import annotations
@@ -19,8 +26,9 @@ from memqos.engine.cgroup.cpu import shares_to_weight, weight_to_shares
 from memqos.engine.cgroup.kubelet_writes import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, PlannedPod, Reason
-from memqos.engine.pod.cgroup import PodConfig, pod_config
+from memqos.engine.pod.cgroup import pod_config
 from memqos.engine.pod.container import request_container
+from memqos.engine.releases.release import Variant
 from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Changes, ContainerResize, resources_of
 from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
@@ -28,13 +36,15 @@ from memqos.engine.resize.outcome import ResizeStep, StepKind
 from memqos.engine.ruling import Ruling, Rulings, expected
 from memqos.engine.translate.container_files import made_files, updated_files
 from memqos.model.cri import ContainerResources
-from memqos.model.knob import Absent, Bytes, Knob, Number
+from memqos.model.knob import ABSENT, Absent, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
+from memqos.model.read_back import read_back
 
 __all__ = ["Actuation"]
 
 _SOURCE = "kubelet doPodResizeAction"
+_PROTECTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 
 
 class Actuation:
@@ -58,6 +68,7 @@ class Actuation:
         for resource in ("memory", "cpu"):
             if self._changes.touches(resource) or pod_level:
                 yield from self._resource(resource)
+        yield from self._reconciled()
         for change in self._changes.restarted:
             yield self._restart(StepKind.START_CONTAINER, change, "it starts with its new resources")
 
@@ -79,12 +90,19 @@ class Actuation:
         if limits[1] > limits[0]:
             yield from self._write(resource, self._limit_rulings(resource), "limit", "grows", limits)
         if requests[1] > requests[0]:
-            yield from self._write(resource, self._request_rulings(resource), "request", "grows", requests)
+            yield from self._write(resource, self._request_rulings(), "request", "grows", requests)
+        alone = resource == "memory" and limits[0] == limits[1] and self._mends()
+        protected = self._protected()
+        if alone and protected[1] >= protected[0]:
+            how = "grows" if protected[1] > protected[0] else "changes"
+            yield from self._write(resource, self._config.protection, "request", how, protected)
         for change in self._changes.updated[resource]:
             yield self._update(resource, change)
+        if alone and protected[1] < protected[0]:
+            yield from self._write(resource, self._config.protection, "request", "shrinks", protected)
         shrinking = []
         if requests[1] < requests[0]:
-            shrinking.append((self._request_rulings(resource), "request", requests))
+            shrinking.append((self._request_rulings(), "request", requests))
         if limits[1] < limits[0]:
             shrinking.append((self._limit_rulings(resource), "limit", limits))
         if not self._kubelet.release.has(Novelty.RESIZE_REQUESTS_FIRST):
@@ -102,12 +120,10 @@ class Actuation:
         return now, now if self._config.cpu_quota is None else self._config.cpu_quota
 
     def _requests(self, resource: str) -> tuple[int, int]:
-        """What stands for the pod's request: shares of cpu, bytes of memory from 1.37 on, nothing before."""
+        """What stands for the pod's request: shares of cpu; of memory nothing, in every release."""
         kubelet, config = self._kubelet, self._config
         if resource == "memory":
-            if not kubelet.release.has(Novelty.RESIZE_MEMORY_QOS) or not config.protection:
-                return 0, 0
-            return _protected(self._before, config), config.request
+            return 0, 0
         shares = self._before.cgroup.knobs[kubelet.files.cpu_share].value
         if not kubelet.v2:
             return held_number(shares), config.cpu_shares
@@ -116,17 +132,52 @@ class Actuation:
             return config.cpu_shares, config.cpu_shares
         return weight_to_shares(weight), config.cpu_shares
 
+    def _mends(self) -> bool:
+        """Whether memory QoS of the pod is written by itself: the fix that came after 1.37.0, where it differs."""
+        kubelet = self._kubelet
+        mended = kubelet.variant is Variant.MENDED and kubelet.release.has(Novelty.RESIZE_MEMORY_QOS)
+        return mended and bool(self._outdated())
+
+    def _outdated(self) -> Rulings:
+        """The memory QoS entries of the pod that its cgroup does not hold."""
+        page, held = self._kubelet.node.page_size, self._before.cgroup.knobs
+        return {
+            knob: ruling
+            for knob, ruling in self._config.protection.items()
+            if ruling.written is not ABSENT and read_back(knob, ruling.written, page) != held[knob].value
+        }
+
+    def _protected(self) -> tuple[int, int]:
+        """The memory that the pod's cgroup protects, and that it has to; 0 for none."""
+        page, held = self._kubelet.node.page_size, self._before.cgroup.knobs
+        entries = {knob: self._config.protection[knob] for knob in _PROTECTS if knob in self._config.protection}
+        return (
+            max((held_number(held[knob].value) for knob in entries), default=0),
+            max((held_number(read_back(knob, one.written, page)) for knob, one in entries.items()), default=0),
+        )
+
+    def _reconciled(self) -> Iterator[ResizeStep]:
+        """What the text of KEP-2570 has the next reconciliation write; the kubelet's code has no such step."""
+        kubelet, outdated = self._kubelet, self._outdated()
+        if kubelet.variant is not Variant.DOCUMENTED or not outdated:
+            return
+        rule = "the pod's memory QoS is worked out anew in the next reconciliation"
+        reason = Reason(rule=rule, revision=self._revision, source="KEP-2570 (2026), in-place resize")
+        yield ResizeStep(
+            kind=StepKind.POD_CGROUP, resource="memory", path=self._before.cgroup.path, reason=reason,
+            knobs=_planned(outdated, kubelet),
+        )  # fmt: skip
+
     def _limit_rulings(self, resource: str) -> Rulings:
         config, kubelet = self._config, self._kubelet
         if resource == "memory":
             limit = Ruling(Bytes(config.memory or 0), lambda: _bare("the pod's memory limit", kubelet))
-            return {kubelet.files.memory_limit: limit}
+            along = kubelet.release.has(Novelty.RESIZE_MEMORY_QOS) and kubelet.variant is not Variant.DOCUMENTED
+            return {kubelet.files.memory_limit: limit, **(config.protection if along else {})}
         return quota_rulings(kubelet, config.cpu_quota or NO_LIMIT, config.cpu_period or kubelet.cfs_period)
 
-    def _request_rulings(self, resource: str) -> Rulings:
+    def _request_rulings(self) -> Rulings:
         config, kubelet = self._config, self._kubelet
-        if resource == "memory":
-            return config.protection
         shares = share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
         if kubelet.v2 or kubelet.release.has(Novelty.RESIZE_THROUGH_LIBCONTAINER) or config.cpu_period is None:
             return shares
@@ -138,7 +189,7 @@ class Actuation:
         self, resource: str, rulings: Rulings, what: str, how: str, numbers: tuple[int, int]
     ) -> Iterator[ResizeStep]:
         kubelet = self._kubelet
-        side = "before" if how == "grows" else "after"
+        side = "after" if how == "shrinks" else "before"
         through = kubelet.release.has(Novelty.RESIZE_THROUGH_LIBCONTAINER)
         unit = {"memory": "bytes", "cpu": "µs of quota" if what == "limit" else "shares"}[resource]
         reason = Reason(
@@ -242,11 +293,6 @@ def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:
 
 def _bare(rule: str, kubelet: Kubelet) -> Reason:
     return Reason(rule=rule, revision=kubelet.revisions[Family.SUMS], source="kubelet cm.ResourceConfigForPod")
-
-
-def _protected(before: PlannedPod, config: PodConfig) -> int:
-    """The memory that the pod's cgroup protects now."""
-    return max(held_number(before.cgroup.knobs[knob].value) for knob in config.protection)
 
 
 def _planned(rulings: Mapping[Knob, Ruling], kubelet: Kubelet) -> dict[Knob, Expected]:

@@ -1,14 +1,16 @@
 """What releases, runtimes and the cgroup version change in the steps of a resize."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize import ResizeOutcome, StepKind
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, ReservationPolicy, SwapBehavior
-from tests.unit.engine.pods import NODE, container, pod
+from tests.unit.engine.pods import NODE, container, pod, resources
 from tests.unit.engine.resize.plans import GROWN, MI, OLD, ON, POD, UPDATE, one, planned, told, wrote
 
 
@@ -45,24 +47,89 @@ def test_quotas_that_were_rounded_up():
     assert "the pod's cpu limit shrinks" in last.reason.rule
 
 
-def test_memory_qos_follows_a_resize_from_137_on():
-    """128Mi more of request in a Burstable pod: up to 1.36 the pod keeps its old protection, 1.37 writes it."""
-    old, new = (pod(container({"cpu": "1", "memory": size})) for size in ("256Mi", "400Mi"))
-    settings = replace(
-        ON, feature_gates={"MemoryQoS": True}, memory_reservation_policy=ReservationPolicy.TIERED
-    )  # fmt: skip
-    before, after = (planned(old, new, release, settings=settings) for release in ("1.36", "1.37"))
-    assert told(before) == [(UPDATE, "memory", "c")]
-    assert before.after.pods[0].cgroup.knobs[Knob.MEMORY_LOW].value == Bytes(256 * MI)
-    assert before.after.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_LOW].value == Bytes(400 * MI)
-    assert told(after) == [(POD, "memory", ""), (UPDATE, "memory", "c")]
-    [write] = [step for step in after.resizes[0].steps if step.kind is StepKind.POD_CGROUP]
-    assert wrote(write, Knob.MEMORY_LOW, Knob.MEMORY_MAX) == {"memory.low": "419430400"}
-    assert after.after.pods[0].cgroup.knobs[Knob.MEMORY_LOW].value == Bytes(419430400)
+TIERED = replace(ON, feature_gates={"MemoryQoS": True}, memory_reservation_policy=ReservationPolicy.TIERED)
+
+
+def burstable(memory, limit=None):
+    return pod(container({"cpu": "1", "memory": memory}, {"memory": limit} if limit else {}))
+
+
+def protects(old, new, release, variant, settings=TIERED):
+    """The steps, what the pod's writes say of memory, and what the pod's memory.low is in the end."""
+    plan = planned(old, new, release, settings=settings, variant=variant)
+    writes = [
+        wrote(step, Knob.MEMORY_MAX, Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH)
+        for step in plan.resizes[0].steps if step.kind is StepKind.POD_CGROUP
+    ]  # fmt: skip
+    return told(plan), writes, str(plan.after.pods[0].cgroup.knobs[Knob.MEMORY_LOW].value)
+
+
+# kubernetes#142572, measured on v1.37.0: 268435456 stays. The write of 419430400 is that of
+# TestDoPodResizeActionRequestOnlyMemoryResizeUpdatesPodMemoryLow, which came with the code after 1.37.0.
+@pytest.mark.parametrize(("release", "variant", "steps", "writes", "low"), [
+    ("1.36", Variant.SHIPPED, [(UPDATE, "memory", "c")], [], "268435456"),
+    ("1.37", Variant.SHIPPED, [(UPDATE, "memory", "c")], [], "268435456"),
+    ("1.36", Variant.MENDED, [(UPDATE, "memory", "c")], [], "268435456"),
+    ("1.37", Variant.MENDED, [(POD, "memory", ""), (UPDATE, "memory", "c")], [{"memory.low": "419430400"}],
+     "419430400"),
+    ("1.36", Variant.DOCUMENTED, [(UPDATE, "memory", "c"), (POD, "memory", "")], [{"memory.low": "419430400"}],
+     "419430400"),
+    ("1.37", Variant.DOCUMENTED, [(UPDATE, "memory", "c"), (POD, "memory", "")], [{"memory.low": "419430400"}],
+     "419430400"),
+])  # fmt: skip
+def test_a_memory_request_alone(release, variant, steps, writes, low):
+    old, new = burstable("256Mi"), burstable("400Mi")
+    assert protects(old, new, release, variant) == (steps, writes, low)
+    plan = planned(old, new, release, settings=TIERED, variant=variant)
+    assert plan.after.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_LOW].value == Bytes(419430400)
     # The classes above follow in their own time, in every release.
-    assert before.after.node.knobs[Knob.MEMORY_MIN].value == Bytes(400 * MI)
-    shrunk = planned(new, old, "1.37", settings=settings)
-    assert told(shrunk) == [(UPDATE, "memory", "c"), (POD, "memory", "")]
+    assert plan.after.node.knobs[Knob.MEMORY_MIN].value == Bytes(419430400)
+
+
+def test_less_protection_is_written_after_the_containers():
+    old, new = burstable("400Mi"), burstable("256Mi")
+    assert protects(old, new, "1.37", Variant.MENDED) == (
+        [(UPDATE, "memory", "c"), (POD, "memory", "")], [{"memory.low": "268435456"}], "268435456"
+    )  # fmt: skip
+
+
+# One write, where that of the limit stands, whatever the request does.
+@pytest.mark.parametrize("variant", [Variant.SHIPPED, Variant.MENDED])
+@pytest.mark.parametrize(("old", "new", "first", "write"), [
+    (("256Mi", "512Mi"), ("400Mi", "1Gi"), POD, {"memory.max": "1073741824", "memory.low": "419430400"}),
+    (("400Mi", "512Mi"), ("256Mi", "1Gi"), POD, {"memory.max": "1073741824", "memory.low": "268435456"}),
+    (("256Mi", "1Gi"), ("400Mi", "512Mi"), UPDATE, {"memory.max": "536870912", "memory.low": "419430400"}),
+])  # fmt: skip
+def test_a_limit_takes_the_protection_along(variant, old, new, first, write):
+    steps, writes, low = protects(burstable(*old), burstable(*new), "1.37", variant)
+    assert (sorted(steps), steps[0][0]) == ([(UPDATE, "memory", "c"), (POD, "memory", "")], first)
+    assert (writes, low) == ([write], write["memory.low"])
+    # Before 1.37 the limit goes alone, and the text has the reconciliation write what is protected.
+    assert protects(burstable(*old), burstable(*new), "1.36", Variant.SHIPPED)[1] == [
+        {"memory.max": write["memory.max"]}
+    ]
+    _, documented, last = protects(burstable(*old), burstable(*new), "1.37", Variant.DOCUMENTED)
+    assert documented == [{"memory.max": write["memory.max"]}, {"memory.low": write["memory.low"]}]
+    assert last == write["memory.low"]
+
+
+def test_memory_high_of_a_pod_is_in_the_same_write():
+    """A pod-level request that changes alone: memory.high = request + (limit - request) * 0.5."""
+    settings = replace(ON, feature_gates={"MemoryQoS": True}, throttling_factor=Fraction(1, 2))
+
+    def of(request):
+        return pod(container(), resources=resources({"cpu": "1", "memory": request}, {"memory": "512Mi"}))
+
+    assert protects(of("128Mi"), of("256Mi"), "1.37", Variant.SHIPPED, settings)[1] == []
+    steps, writes, _ = protects(of("128Mi"), of("256Mi"), "1.37", Variant.MENDED, settings)
+    assert (steps, writes) == ([(POD, "memory", "")], [{"memory.high": "402653184"}])
+
+
+def test_nothing_is_mended_where_nothing_is_protected():
+    off = replace(ON, feature_gates={"MemoryQoS": False})
+    for settings in (off, replace(ON, feature_gates={"MemoryQoS": True})):
+        steps, writes, _ = protects(burstable("256Mi"), burstable("400Mi"), "1.37", Variant.MENDED, settings)
+        assert (steps, writes) == ([(UPDATE, "memory", "c")], [])
 
 
 # Limits that appear. cgroup v2 says "max", which the kubelet reads as -1: below every limit. v1 says a huge number.

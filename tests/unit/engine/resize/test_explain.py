@@ -24,7 +24,7 @@ def test_text():
         "",
         "pod default/p: InProgress",
         "  the resize fits beside the other pods",
-        "    source   resize v1.27; kubelet allocation.manager, canResizePod",
+        "    source   resize v1.27 shipped; kubelet allocation.manager, canResizePod",
     ]
     assert lines[11:18] == [
         "  1. pod cgroup (memory) of the pod",
