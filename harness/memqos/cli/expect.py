@@ -63,6 +63,8 @@ with its reasons.
   memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
   memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
   memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
+  memqos expect pod.yaml --kubernetes 1.34 --resize wanted.yaml --state web/app=crash-looping
+  memqos expect pod.yaml --kubernetes 1.37 --kubelet-config a.yaml --diff-config b.yaml --running --resize wanted.yaml
   kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
   memqos expect -R deploy/ --kubernetes 1.36 --replicas 1 --replicas web=3
   helm template web ./chart | memqos expect - --kubernetes 1.36
@@ -82,6 +84,13 @@ with its reasons.
 @click.option("--diff-config", metavar="FILE", help="Print what changes from --kubelet-config to this one.")
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
+@click.option(
+    "--state",
+    multiple=True,
+    metavar="[NAMESPACE/]POD/CONTAINER=STATE",
+    help="What a container does when --resize comes: running (the default, unless the pod's status says otherwise), "
+    "exited, or crash-looping. May be repeated.",
+)
 @click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
 @click.option("--pod", multiple=True, metavar="[NAMESPACE/]NAME", help="Show this pod alone; * and ? are wildcards.")
 @click.option("--container", multiple=True, metavar="NAME", help="Show the containers of this name alone.")
@@ -227,41 +236,48 @@ class _Order(Asked):
 
     def resizes(self) -> str:
         """The answer about pods that change while they run."""
-        from memqos.cli.expect_resize import resizes_text
+        from memqos.cli.expect_resize import ResizeQuestion, resizes_text
 
         knob = _knob(self.why)
         pods = self._pods()
-        kubelet = self._kubelet()
-        return resizes_text(
-            pods,
-            self.manifests.load([self.resize or ""]),
-            kubelet,
-            usage_of(self.usage, self._planned(pods, kubelet)),
-            knob=knob,
-            as_json=self.as_json,
+        kubelets, names = self._two_kubelets() if self.diff or self.diff_config else ((self._kubelet(),), ())
+        question = ResizeQuestion(
+            pods=pods,
+            desired=self.manifests.load([self.resize or ""]),
+            kubelet=kubelets[-1],
+            plans=tuple(self._planned(pods, kubelet) for kubelet in kubelets),
+            names=names,
+            usage=self.usage,
+            states=self.state,
         )
+        return resizes_text(question, knob=knob, as_json=self.as_json)
 
     def changes(self) -> str:
         """The answer about two plans."""
         from memqos.cli.expect_changes import changes_text
 
         pods = self._pods()
+        kubelets, names = self._two_kubelets()
+        plans = [self._planned(pods, kubelet) for kubelet in kubelets]
+        say_ignored(*plans)
+        plans = [self._chosen(plan) for plan in plans]
+        return changes_text(plans, names, running=self.running, as_json=self.as_json)
+
+    def _two_kubelets(self) -> tuple[tuple[Kubelet, ...], tuple[str, ...]]:
+        """Those before and after the change, and what they are called."""
         releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
         settings = {config: self.kubelet.settings(config) for config in dict.fromkeys(configs)}
         node, runtimes = self.node.facts(), self.runtime.runtimes()
-        kubelets = [
+        kubelets = tuple(
             self.kubelet.kubelet(settings[config], node=node, release=release, runtimes=runtimes)
             for release, config in zip(releases, configs, strict=True)
-        ]
-        plans = [self._planned(pods, kubelet) for kubelet in kubelets]
-        say_ignored(*plans)
-        plans = [self._chosen(plan) for plan in plans]
-        names = [
-            f"{plan.release} with {config or 'no configuration file'}" if self.diff_config else plan.release
-            for plan, config in zip(plans, configs, strict=True)
-        ]
-        return changes_text(plans, names, running=self.running, as_json=self.as_json)
+        )
+        names = tuple(
+            f"{kubelet.release} with {config or 'no configuration file'}" if self.diff_config else str(kubelet.release)
+            for kubelet, config in zip(kubelets, configs, strict=True)
+        )
+        return kubelets, names
 
     def _planned(self, pods: tuple[Pod, ...], kubelet: Kubelet) -> Plan:
         """The plan; ManifestError for a pod whose cgroups the rules cannot tell: no plan leaves its values out."""

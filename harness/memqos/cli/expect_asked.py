@@ -35,6 +35,7 @@ class Asked:
     hz: int | None
     oom: bool
     usage: tuple[str, ...]
+    state: tuple[str, ...]
     diff: tuple[str, str] | None
     diff_config: str | None
     running: bool
@@ -67,10 +68,14 @@ class Asked:
             raise click.UsageError(
                 "--translate, --protection, --throttling and --oom are about one plan: leave the differences out."
             )
-        if self.resize and (self.diff or self.diff_config or of_one_plan):
-            raise click.UsageError("--resize is an answer of its own: leave differences and translations out.")
+        if self.resize and of_one_plan:
+            raise click.UsageError("--resize is an answer of its own: leave translations and the others out.")
+        if self.resize and (self.diff or self.diff_config) and not self.running:
+            raise click.UsageError("--resize after --diff or --diff-config needs --running: the pods run through both.")
         if self.resize and (self.pod or self.container):
             raise click.UsageError("--resize is about the pods of two manifests: leave --pod and --container out.")
+        if self.state and not self.resize:
+            raise click.UsageError("--state is for --resize.")
         if self.usage and not (self.protection or self.oom or self.resize):
             raise click.UsageError("--usage is for --protection, --oom and --resize.")
         if self.hz is not None and not self.throttling:

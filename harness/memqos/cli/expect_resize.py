@@ -4,33 +4,75 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from memqos.cli.container_usage import said_of_containers, usage_of
+from memqos.engine.answer.difference import differences, differences_document, differences_text
+from memqos.engine.answer.succession import succession
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.resize import Usage, resize_pods
+from memqos.engine.plan import Plan
+from memqos.engine.resize import Activity, Usage, resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
 from memqos.model.pod import Pod
 
-__all__ = ["resizes_text"]
+__all__ = ["ResizeQuestion", "resizes_text"]
 
 
-def resizes_text(
-    pods: tuple[Pod, ...],
-    desired: tuple[Pod, ...],
-    kubelet: Kubelet,
-    used: Mapping[tuple[str, str], int],
-    *,
-    knob: Knob | None,
-    as_json: bool,
-) -> str:
-    """The answer about pods of this kubelet that change while they run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeQuestion:
+    """Pods that change while they run, under this kubelet.
 
-    used: bytes by pod's uid and container's name. knob: the one that is explained, None for all of it.
+    plans: what it plans for them; before that the plan of the kubelet that made them, if that was another one. names:
+    what the two kubelets are called. usage, states: as the options say them.
     """
-    found = resize_pods(pods, desired, kubelet, usage=_pod_usage(used, pods))
+
+    pods: tuple[Pod, ...]
+    desired: tuple[Pod, ...]
+    kubelet: Kubelet
+    plans: tuple[Plan, ...]
+    names: tuple[str, ...] = ()
+    usage: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+
+
+def resizes_text(question: ResizeQuestion, *, knob: Knob | None, as_json: bool) -> str:
+    """The answer; knob: the one that is explained, None for all of it.
+
+    Raises UnknownNameError for a container or a state that is none.
+    """
+    pods = question.pods
+    first, *later = question.plans
+    standing = succession(first, later[0]) if later else None
+    found = resize_pods(
+        pods,
+        question.desired,
+        question.kubelet,
+        usage=_pod_usage(usage_of(question.usage, first), pods),
+        activities=_activities(question.states, first),
+        standing=standing,
+    )
+    changed = differences(first, standing) if standing is not None else ()
     if as_json:
-        return json.dumps(resize_document(found), indent=1)
-    return resize_text(found) if knob is None else resize_reasons(found, knob)
+        document = resize_document(found)
+        if standing is not None:
+            document["succession"] = differences_document(changed, *question.names)["changes"]
+        return json.dumps(document, indent=1)
+    if knob is not None:
+        return resize_reasons(found, knob)
+    head = [differences_text(changed, *question.names)] if standing is not None else []
+    return "\n\n".join([*head, resize_text(found)])
+
+
+def _activities(texts: tuple[str, ...], plan: Plan) -> dict[str, dict[str, Activity]]:
+    """What containers do, by pod uid and name."""
+    found: dict[str, dict[str, Activity]] = {}
+    for (uid, name), word in said_of_containers(texts, plan, "--state"):
+        if word not in list(Activity):
+            raise UnknownNameError.of("state of a container", word, list(Activity), where="--state")
+        found.setdefault(uid, {})[name] = Activity(word)
+    return found
 
 
 def _pod_usage(used: Mapping[tuple[str, str], int], pods: tuple[Pod, ...]) -> dict[str, Usage]:

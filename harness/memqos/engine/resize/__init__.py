@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from memqos.engine.resize.entry import resize_pods, standing_after
-from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.engine.resize.outcome import Activity, Left, Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
 
-__all__ = ["Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage", "resize_pods", "standing_after"]
+__all__ = [
+    "Activity",
+    "Left",
+    "Resize",
+    "ResizeOutcome",
+    "ResizePlan",
+    "ResizeStep",
+    "StepKind",
+    "Usage",
+    "resize_pods",
+    "standing_after",
+]

@@ -71,6 +71,9 @@ class Actuation:
         yield from self._reconciled()
         for change in self._changes.restarted:
             yield self._restart(StepKind.START_CONTAINER, change, "it starts with its new resources")
+        for change in self._changes.started:
+            rule = "it did not run, so that the resize passed it over; it is made again with its new resources"
+            yield self._restart(StepKind.START_CONTAINER, change, rule)
 
     def _restart(self, kind: StepKind, change: ContainerResize, rule: str) -> ResizeStep:
         name = change.container.name

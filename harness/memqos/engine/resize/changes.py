@@ -14,11 +14,13 @@ from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Gate, Novelty
 from memqos.engine.resize.forbidden import RESIZABLE
+from memqos.engine.resize.outcome import Activity
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity
 
-__all__ = ["Amounts", "Changes", "ContainerResize", "changes_of", "changes_pod_level", "resources_of"]
+__all__ = ["Amounts", "Changes", "ContainerResize", "changes_of", "changes_pod_level", "comes_back", "resources_of"]
 
+_ALL_RUN: Mapping[str, Activity] = {}
 _LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = 2, 10
 
 
@@ -50,24 +52,36 @@ class ContainerResize:
 class Changes:
     """restarted: containers that are stopped first and started last; updated: resource to containers, in their order.
 
+    started: containers that did not run and are made again after the resize. The kubelet passes over those that do not
+    run: they bring about no write at the pod (kubernetes#138760). Those that stay ended are in none of these.
+
     The order of updates: what is lowered before what is raised, the one named last first among what is lowered.
     """
 
     restarted: tuple[ContainerResize, ...] = ()
     updated: Mapping[str, tuple[ContainerResize, ...]]
+    started: tuple[ContainerResize, ...] = ()
 
     def touches(self, resource: str) -> bool:
         """Whether the pod's share of this resource is looked at again: a restart makes the kubelet look at both."""
         return bool(self.updated.get(resource) or self.restarted)
 
 
-def changes_of(old: Pod, new: Pod, kubelet: Kubelet) -> Changes:
-    """What changes from `old`, which runs, to `new`; init containers that are no sidecars have ended long ago."""
+def changes_of(old: Pod, new: Pod, kubelet: Kubelet, activities: Mapping[str, Activity] = _ALL_RUN) -> Changes:
+    """What changes from `old`, which runs, to `new`; init containers that are no sidecars have ended long ago.
+
+    activities: by name, of the containers that do not run.
+    """
     restarted: list[ContainerResize] = []
+    started: list[ContainerResize] = []
     updated: dict[str, list[ContainerResize]] = {"memory": [], "cpu": []}
     for was, now in zip(old.init_containers + old.containers, new.init_containers + new.containers, strict=True):
         change = _change(was, now, old, new, kubelet)
         if change is None:
+            continue
+        activity = activities.get(now.name, Activity.RUNNING)
+        if activity is not Activity.RUNNING:
+            started += [change] if comes_back(activity, now, new) else []
             continue
         kinds = {resource: _kind(change, resource, kubelet) for resource in RESIZABLE}
         if any(kinds[one] and now.resize_policy.get(one) is ResizePolicy.RESTART_CONTAINER for one in RESIZABLE):
@@ -78,7 +92,18 @@ def changes_of(old: Pod, new: Pod, kubelet: Kubelet) -> Changes:
                 updated[resource].append(change)
             elif direction < 0:
                 updated[resource].insert(0, change)
-    return Changes(restarted=tuple(restarted), updated={name: tuple(found) for name, found in updated.items()})
+    return Changes(
+        restarted=tuple(restarted),
+        updated={name: tuple(found) for name, found in updated.items()},
+        started=tuple(started),
+    )
+
+
+def comes_back(activity: Activity, container: Container, pod: Pod) -> bool:
+    """Whether a container that does not run is started again; a sidecar always is."""
+    if container.kind is ContainerKind.SIDECAR or pod.restart_policy == "Always":
+        return True
+    return activity is Activity.CRASH_LOOPING and pod.restart_policy != "Never"
 
 
 def changes_pod_level(old: Pod, new: Pod, kubelet: Kubelet) -> bool:

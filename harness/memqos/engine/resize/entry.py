@@ -13,15 +13,25 @@ from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation
 from memqos.engine.resize.allocation import ResizeDecision, pending_order, resize_decision
-from memqos.engine.resize.changes import changes_of, changes_pod_level
+from memqos.engine.resize.changes import changes_of, changes_pod_level, comes_back
 from memqos.engine.resize.hindrance import hindrance
-from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.engine.resize.left import left_behind
+from memqos.engine.resize.outcome import (
+    Activity,
+    Resize,
+    ResizeOutcome,
+    ResizePlan,
+    ResizeStep,
+    StepKind,
+    Usage,
+)
 from memqos.errors import UsageError
-from memqos.model.pod import Pod
+from memqos.model.pod import ContainerState, Pod
 
 __all__ = ["resize_pods", "standing_after"]
 
 _NO_USAGE: Mapping[str, Usage] = {}
+_NO_ACTIVITIES: Mapping[str, Mapping[str, Activity]] = {}
 
 
 def resize_pods(
@@ -30,6 +40,8 @@ def resize_pods(
     kubelet: Kubelet,
     *,
     usage: Mapping[str, Usage] = _NO_USAGE,
+    activities: Mapping[str, Mapping[str, Activity]] = _NO_ACTIVITIES,
+    standing: Plan | None = None,
 ) -> ResizePlan:
     """What this kubelet makes of a change of these pods, all of which run with the resources that they name.
 
@@ -37,12 +49,15 @@ def resize_pods(
 
     desired: pods of the same namespaces and names with the resources that are wanted; pods that are not among them
     stay as they are. usage: by pod uid, the memory in use, which limits that shrink are held against; a use that is
-    not given stops nothing.
+    not given stops nothing. activities: by pod uid and name, the containers that do not run, or other than the pod's
+    status says. standing: what the node holds before, if that is not what a plan of these pods has: after a change of
+    the configuration, say.
 
     Raises what `expect` raises, and UsageError for a desired pod that does not run.
     """
+    idle = {pod.uid: {**_activities(pod), **activities.get(pod.uid, {})} for pod in pods}
     pods = [replace(allocated(pod, kubelet), status=None) for pod in pods]
-    before = expect(pods, kubelet)
+    before = standing or expect(pods, kubelet)
     running = {pod.uid for pod in before.pods}
     admitted = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
     pairs = [(admitted[uid], seen_by(pod, kubelet)) for uid, pod in _matched(admitted, desired)]
@@ -50,12 +65,40 @@ def resize_pods(
     found = []
     for old, new in pending_order(pairs, kubelet):
         others = [pod for pod in taken.values() if pod.uid != old.uid]
-        one = _Case(old=old, new=new, before=before.pod(old.uid), usage=usage.get(old.uid, Usage()), kubelet=kubelet)
+        one = _Case(
+            old=old, new=new, before=before.pod(old.uid), usage=usage.get(old.uid, Usage()),
+            activities=idle.get(old.uid, {}), kubelet=kubelet,
+        )  # fmt: skip
         found.append(one.resize(resize_decision(old, new, others, kubelet)))
         if found[-1].outcome.allocates:
             taken[old.uid] = new
-    after = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
-    return ResizePlan(resizes=tuple(found), before=before, after=_carried_out(before, after, found))
+    fresh = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
+    after = _carried_out(before, fresh, found)
+    told = []
+    for resize in found:
+        if resize.outcome is ResizeOutcome.IN_PROGRESS:
+            new = taken[resize.uid]
+            ended = {
+                one.name
+                for one in new.all_containers
+                if (activity := idle[resize.uid].get(one.name, Activity.RUNNING)) is not Activity.RUNNING
+                and not comes_back(activity, one, new)
+            }
+            told.append(replace(resize, left=left_behind(resize, new, after, fresh, ended=ended)))
+        else:
+            told.append(resize)
+    return ResizePlan(resizes=tuple(told), before=before, after=after)
+
+
+def _activities(pod: Pod) -> dict[str, Activity]:
+    """The containers that do not run, as the pod's status says."""
+    found = {}
+    for one in pod.status.containers.values() if pod.status is not None else ():
+        if one.state is ContainerState.TERMINATED:
+            found[one.name] = Activity.EXITED
+        elif one.state is ContainerState.WAITING and one.restarts:
+            found[one.name] = Activity.CRASH_LOOPING
+    return found
 
 
 def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tuple[str, Pod]]:
@@ -81,13 +124,14 @@ class _Case:
     new: Pod
     before: PlannedPod
     usage: Usage
+    activities: Mapping[str, Activity]
     kubelet: Kubelet
 
     def resize(self, decision: ResizeDecision) -> Resize:
         """What becomes of it, once the kubelet has decided."""
         outcome, message, steps = decision.outcome, decision.message, tuple[ResizeStep, ...]()
         if outcome is ResizeOutcome.IN_PROGRESS:
-            changes = changes_of(self.old, self.new, self.kubelet)
+            changes = changes_of(self.old, self.new, self.kubelet, self.activities)
             qos = pod_qos(self.new, pod_level=self.kubelet.pod_level)
             message = hindrance(
                 self.new, qos=qos, before=self.before, changes=changes, usage=self.usage, kubelet=self.kubelet

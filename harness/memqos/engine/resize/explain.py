@@ -2,13 +2,15 @@
 
 The document: memqos_format, release, resizes (in the kubelet's order), changes (what the files and messages of the
 tree are before and after, as `memqos expect --diff` has them). A resize: name, namespace, uid, outcome, message,
-reason, steps. A step: kind, resource, cgroup (path), container, cri (the message), knobs (written, value, reason),
-reason; fields that are empty are left out.
+reason, steps, left (what it leaves behind: subject, cgroup, knob, holds, anew, cause, upstream). A step: kind,
+resource, cgroup (path), container, cri (the message), knobs (written, value, reason), reason; fields that are empty are
+left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document, differences_text
@@ -28,6 +30,7 @@ def resize_text(plan: ResizePlan) -> str:
         lines += ["", _head(one), *reason_lines(one.reason, indent="  ")]
         for number, step in enumerate(one.steps, start=1):
             lines += [f"  {number}. {_title(step)}", f"     {step.reason.rule}", *_said(step)]
+        lines += _left(one)
     changed = differences_text(differences(plan.before, plan.after), "before", "after")
     return "\n".join([*lines, "", changed])
 
@@ -65,6 +68,7 @@ def resize_document(plan: ResizePlan) -> dict[str, Any]:
                 "message": one.message,
                 "reason": reason_document(one.reason),
                 "steps": [_step(step) for step in one.steps],
+                "left": [{field.name: getattr(left, field.name) for field in fields(left)} for left in one.left],
             }
             for one in plan.resizes
         ],
@@ -91,6 +95,15 @@ def _said(step: ResizeStep) -> Iterator[str]:
     if step.knobs:
         written = [f"{knob}={one.shown if one.undecided else one.written}" for knob, one in step.knobs.items()]
         yield f"       writes {'; '.join(written)}"
+
+
+def _left(resize: Resize) -> Iterator[str]:
+    if resize.left:
+        yield "  left behind:"
+    for one in resize.left:
+        yield f"    {one.knob} of {one.subject} stays {one.holds}; made anew it has {one.anew}"
+        if one.cause:
+            yield f"      {one.cause} ({one.upstream})"
 
 
 def _step(step: ResizeStep) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 
-__all__ = ["Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage"]
+__all__ = ["Activity", "Left", "Resize", "ResizeOutcome", "ResizePlan", "ResizeStep", "StepKind", "Usage"]
 
 
 class ResizeOutcome(StrEnum):
@@ -54,6 +54,35 @@ class Usage:
     containers: Mapping[str, int] = field(default_factory=dict)
 
 
+class Activity(StrEnum):
+    """What a container does when its pod is resized.
+
+    EXITED: it has ended; CRASH_LOOPING: it failed, and waits to be started again.
+    """
+
+    RUNNING = "running"
+    EXITED = "exited"
+    CRASH_LOOPING = "crash-looping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A value that a resize leaves behind, though the pod's new size has another one.
+
+    subject: what a reader calls the cgroup. knob: a control file, or oom_score_adj. holds: what it keeps; anew: what a
+    pod of the new size, made anew, has. cause: why no step writes it; "" if that is not known. upstream: where that is
+    reported, "" if nowhere.
+    """
+
+    subject: str
+    cgroup: str
+    knob: str
+    holds: str
+    anew: str
+    cause: str = ""
+    upstream: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeStep:
     """One step, in the kubelet's order.
@@ -76,7 +105,10 @@ class ResizeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """One pod's resize. message: in the words of the kubelet or API server, "" where they say nothing."""
+    """One pod's resize. message: in the words of the kubelet or API server, "" where they say nothing.
+
+    left: what it leaves behind once it is carried out.
+    """
 
     name: str
     namespace: str
@@ -85,6 +117,7 @@ class Resize:
     reason: Reason
     message: str = ""
     steps: tuple[ResizeStep, ...] = ()
+    left: tuple[Left, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

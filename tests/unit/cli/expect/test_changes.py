@@ -84,7 +84,7 @@ def test_resize_below_what_is_used(told, resizing, used, outcome):
     assert document["resizes"][0]["outcome"] == outcome
 
 
-@pytest.mark.parametrize("more", [("--diff-config", "x.yaml"), ("--protection",)])
+@pytest.mark.parametrize("more", [("--translate", "all"), ("--protection",)])
 def test_resize_is_an_answer_of_its_own(told, resizing, more):
     code, _, err = told(*resizing, "--kubernetes", "1.36", *more)
     assert code == 4
