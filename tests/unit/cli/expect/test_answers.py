@@ -130,7 +130,7 @@ def test_errata_need_no_pod(told):
     code, out, err = told("--errata")
     assert (code, err) == (0, "")
     assert "best-effort-high (1.27 to 1.36)" in out
-    assert len(json.loads(told("--errata", "--json")[1])["errata"]) == 15
+    assert len(json.loads(told("--errata", "--json")[1])["errata"]) == 16
 
 
 def test_zones_of_containers_and_refusals(told):
