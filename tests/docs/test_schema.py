@@ -75,6 +75,16 @@ def test_translations_and_protection(printed, runtime):
     assert misfits(document, "plan") != []
 
 
+def test_analyses(printed):
+    cases = Path(__file__).parents[1] / "cases" / "throttle-series"
+    for name in ("factor-0.9-no-end", "factor-1.0", "factor-0.6-end"):
+        assert misfits(printed("analyze", cases / f"{name}.csv"), "analysis") == []
+    document = printed("analyze", cases / "8gi-alone.csv", "--memory-high", "max")
+    assert misfits(document, "analysis") == []
+    document["runs"][0]["verdict"] = "fine"
+    assert misfits(document, "analysis") != []
+
+
 def test_differences_errata_and_audits(printed):
     assert misfits(printed("expect", *PODS, "--diff", "1.22", "1.36", "--set", "featureGates.MemoryQoS=true"),
                   "differences") == []  # fmt: skip

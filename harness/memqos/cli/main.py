@@ -32,6 +32,7 @@ PAGES: dict[str, str] = {
     "baseline": "Write a file that accepts what deviated in a run, until a day.",
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a node that runs pods, or a recorded one: which control file deviates, and why.",
+    "analyze": "Analyse a benchmark's series above memory.high: sleeps, thrashes, killed, or ended otherwise.",
     "record": "Read a node that runs pods into a file, to be judged by audit.",
     "report": "Make a report of a run's results: one file to look at.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
@@ -43,8 +44,11 @@ PAGES: dict[str, str] = {
 _PURE = (["expect"], ["audit"])
 """Verbs that read, answer and end. What they make has no cycles, and looking for some took half of their time."""
 
+OTHER_SPELLINGS = {"analyse": "analyze"}
+"""Verbs that are also known by another spelling."""
 
-def _page(verb: str) -> click.Command:
+
+def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
     """The command of a verb; its page is imported only now."""
     match verb:
         case "run":
@@ -57,6 +61,8 @@ def _page(verb: str) -> click.Command:
             from memqos.cli.expect import command
         case "audit":
             from memqos.cli.audit import command
+        case "analyze":
+            from memqos.cli.analyze import command
         case "record":
             from memqos.cli.record import command
         case "report":
@@ -92,9 +98,10 @@ class Verbs(KnownVerbs):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
         """The page of a verb, or None for a word that is none."""
-        if cmd_name not in PAGES:
+        verb = OTHER_SPELLINGS.get(cmd_name, cmd_name)
+        if verb not in PAGES:
             return None
-        command = _page(cmd_name)
+        command = _page(verb)
         _with_debug(command)
         return command
 

@@ -1,0 +1,294 @@
+"""What a container did above its memory.high, stretch by stretch: it slept, it thrashed its text, or neither.
+
+Sleeping and thrashing both count `high` and both go on for long. What tells them apart is growth: a task that sleeps
+keeps between 64 pages and one of each pass, a task that thrashes keeps none. So a stretch thrashes where memory stands
+still over so many passes that one page kept in four of them would have been seen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
+from memqos.engine.cgroup.throttle_samples import Setup, Span
+
+__all__ = ["Course", "Segment", "segments"]
+
+_ANON_PAGES = 16
+"""So many pages may anonymous memory move by and yet stand still: a program's stack and its allocator."""
+
+_LEAST_SECONDS = 5.0
+_IDLE_SECONDS = 10.0
+_FEWEST_PASSES = 5
+_TOO_FAST = 0.8
+_ALSO_WAITS = 1.5
+_FAULTS_A_SECOND = 1.0
+
+
+class Course(StrEnum):
+    """What a container did for a while.
+
+    BELOW: it was not above memory.high, or has none. IDLE: above it, and charged for nothing. RECLAIMS: what is above
+    it could be reclaimed, or is too little for a sleep. SLEEPS, THRASHES: as the module says. UNKNOWN: not observable.
+    """
+
+    BELOW = "below memory.high"
+    IDLE = "idle"
+    RECLAIMS = "reclaims"
+    SLEEPS = "sleeps"
+    THRASHES = "thrashes"
+    UNKNOWN = "not observable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of one course. start, end: seconds; first, last: memory.current there, in bytes.
+
+    over: how far above memory.high, as a part of it, on the average of its passes. passes: how many there were. kept:
+    pages by which memory.current grew in each; seconds_a_pass: how long each took; model: how long the kernel has each
+    sleep, in seconds; ratio: measured over model. Each is None where there are fewer than five passes, or no sleep is
+    due. majfaults: pgmajfault a second; None where the series does not have it. why: what the verdict rests on.
+    """
+
+    course: Course
+    start: float
+    end: float
+    first: int
+    last: int
+    over: float
+    passes: float
+    kept: float | None
+    seconds_a_pass: float | None
+    model: float | None
+    ratio: float | None
+    majfaults: float | None
+    why: str
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.end - self.start
+
+
+def segments(between: Sequence[Span], setup: Setup) -> list[Segment]:
+    """The stretches of one life, in order and without gaps.
+
+    A stretch of sleep ends where the sleep that the model has for a pass has doubled or halved.
+    """
+    flat = _flat(between, setup)
+    found: list[tuple[Course, list[Span]]] = []
+    at = 0
+    for first, last in [*flat, (len(between), len(between))]:
+        found += _other(between[at:first], setup)
+        if first < last:
+            found.append((Course.THRASHES, list(between[first:last])))
+        at = last
+    return [_segment(course, part, setup) for course, part in found]
+
+
+# ---- standing still
+
+
+def _flat(between: Sequence[Span], setup: Setup) -> list[tuple[int, int]]:
+    """The stretches in which memory stands still though passes go on, each from one span up to another.
+
+    By anonymous memory where every sample has it, else by memory.current.
+    """
+    if setup.high is None or not between:
+        return []
+    samples = [between[0].first, *(one.last for one in between)]
+    anon = [one.anon for one in samples if one.anon is not None]
+    known = len(anon) == len(samples)
+    amounts = anon if known else [one.usage for one in samples]
+    band = _ANON_PAGES * setup.page_size if known else _usage_band(setup, setup.high.count)
+    fewest = 4 * band // setup.page_size
+    passes = [0.0]
+    for one in between:
+        passes.append(passes[-1] + one.passes)
+    found: list[tuple[int, int]] = []
+    for first, last in _windows(amounts, band):
+        if passes[last] - passes[first] < fewest or samples[last].at - samples[first].at < _LEAST_SECONDS:
+            continue
+        goes_on = bool(found) and found[-1][1] == first
+        found.append((found.pop()[0] if goes_on else first, last))
+    return found
+
+
+def _usage_band(setup: Setup, high: int) -> int:
+    """Bytes that memory.current may move by and yet stand still.
+
+    It has what is charged ahead, of which several CPUs may hold a batch each and give it back; the text that comes and
+    goes; and the series knows it to its resolution only.
+    """
+    coarse = 2 * setup.resolution if setup.resolution > 1 else 0
+    return 4 * CHARGE_BATCH * setup.page_size + coarse + high // 4096
+
+
+def _windows(amounts: Sequence[int], band: int) -> Iterator[tuple[int, int]]:
+    """The longest stretches of samples whose amounts are within a band, first to last, none of which overlap."""
+    low: deque[int] = deque()
+    high: deque[int] = deque()
+    first = 0
+    for at, amount in enumerate(amounts):
+        while low and amounts[low[-1]] >= amount:
+            low.pop()
+        while high and amounts[high[-1]] <= amount:
+            high.pop()
+        low.append(at)
+        high.append(at)
+        if amounts[high[0]] - amounts[low[0]] > band:
+            if at - 1 > first:
+                yield first, at - 1
+            first = at - 1
+            low, high = _from(amounts, first, at)
+            if amounts[high[0]] - amounts[low[0]] > band:
+                first = at
+                low, high = deque([at]), deque([at])
+    if len(amounts) - 1 > first:
+        yield first, len(amounts) - 1
+
+
+def _from(amounts: Sequence[int], first: int, at: int) -> tuple[deque[int], deque[int]]:
+    """The indices of the least and the largest of two amounts, as the window goes on from them."""
+    if amounts[first] >= amounts[at]:
+        return deque([at]), deque([first, at])
+    return deque([first, at]), deque([at])
+
+
+# ---- everything else
+
+
+def _other(between: Sequence[Span], setup: Setup) -> list[tuple[Course, list[Span]]]:
+    """Stretches without any that stands still: by course, and sleep by how long the model has each pass sleep."""
+    labelled = _idle_marked([(*_label(one, setup), one) for one in between])
+    found: list[tuple[Course, int, list[Span]]] = []
+    for (course, octave), group in groupby(labelled, key=lambda one: one[:2]):
+        part = [one for *_, one in group]
+        if found and _is_one(found[-1][0], found[-1][2], course, part):
+            found[-1] = (found[-1][0], octave, [*found[-1][2], *part])
+        else:
+            found.append((course, octave, part))
+    return [(course, part) for course, _, part in found]
+
+
+def _is_one(before: Course, first: Sequence[Span], after: Course, then: Sequence[Span]) -> bool:
+    """Whether two stretches beside each other are one: too short to be told apart, as where usage goes up and down."""
+    if {before, after} - {Course.SLEEPS, Course.RECLAIMS}:
+        return False
+    if before is after:
+        return _few(first) or _few(then)
+    return _few(then) and sum(one.seconds for one in then) < _LEAST_SECONDS
+
+
+def _few(part: Sequence[Span]) -> bool:
+    return sum(one.passes for one in part) < _FEWEST_PASSES
+
+
+def _label(one: Span, setup: Setup) -> tuple[Course, int]:
+    if setup.high is None or (one.passes <= 0 and min(one.first.usage, one.last.usage) <= setup.high.count):
+        return Course.BELOW, 0
+    if not one.sleep or one.grown > CHARGE_BATCH * setup.page_size * max(one.passes, 0) + setup.resolution:
+        # What grew by more than its passes paid for was below the floor for a part of the time.
+        return Course.RECLAIMS, 0
+    return Course.SLEEPS, (int(one.sleep * 100)).bit_length()
+
+
+def _idle_marked(labelled: Sequence[tuple[Course, int, Span]]) -> list[tuple[Course, int, Span]]:
+    """The same, with stretches above memory.high in which nothing was charged for longer than any sleep."""
+    found: list[tuple[Course, int, Span]] = []
+    for quiet, group in groupby(labelled, key=lambda one: one[0] is not Course.BELOW and one[2].passes <= 0):
+        part = list(group)
+        if quiet and sum(one.seconds for *_, one in part) > _IDLE_SECONDS:
+            part = [(Course.IDLE, 0, one) for *_, one in part]
+        found += part
+    return found
+
+
+def _segment(course: Course, part: Sequence[Span], setup: Setup) -> Segment:
+    first, last = part[0].first, part[-1].last
+    passes = sum(one.passes for one in part)
+    seconds = last.at - first.at
+    many = passes >= _FEWEST_PASSES
+    slept = sum(one.passes * one.sleep for one in part)
+    over = (
+        sum(one.passes * (setup.over(one.first.usage) + setup.over(one.last.usage)) / 2 for one in part) / passes
+        if passes > 0
+        else setup.over((first.usage + last.usage) // 2)
+    )
+    faults = (
+        None
+        if first.majfaults is None or last.majfaults is None
+        else max(0, last.majfaults - first.majfaults) / seconds
+    )
+    ratio = seconds / slept if many and slept else None
+    judged, why = _judged(course, part, setup, ratio=ratio, faults=faults)
+    return Segment(
+        course=judged,
+        start=first.at,
+        end=last.at,
+        first=first.usage,
+        last=last.usage,
+        over=over,
+        passes=passes,
+        kept=(last.usage - first.usage) / setup.page_size / passes if many else None,
+        seconds_a_pass=seconds / passes if many else None,
+        model=slept / passes if many and slept else None,
+        ratio=ratio,
+        majfaults=faults,
+        why=why,
+    )
+
+
+def _judged(
+    course: Course, part: Sequence[Span], setup: Setup, *, ratio: float | None, faults: float | None
+) -> tuple[Course, str]:
+    """The course, and what it rests on."""
+    match course:
+        case Course.BELOW:
+            return course, "no memory.high is exceeded"
+        case Course.IDLE:
+            return course, "above memory.high, and no pass: nothing is charged, so nothing sleeps"
+        case Course.RECLAIMS:
+            return course, "above memory.high by too little for a sleep, or by what can be reclaimed"
+        case Course.THRASHES:
+            return _still(part, setup, faults)
+        case _:
+            return _asleep(ratio)
+
+
+def _asleep(ratio: float | None) -> tuple[Course, str]:
+    if ratio is None:
+        return Course.SLEEPS, f"fewer than {_FEWEST_PASSES} passes: too few to be held against the model"
+    if ratio < _TOO_FAST:
+        return Course.UNKNOWN, (
+            f"a pass takes {ratio:.2f} of what the model has one task sleep: several tasks sleep side by side, or "
+            "memory.high, the levels or HZ are not those of the series"
+        )
+    if ratio > _ALSO_WAITS:
+        return Course.SLEEPS, f"each pass takes {ratio:.2f} of its sleep: the program also does or awaits other things"
+    return Course.SLEEPS, f"each pass takes {ratio:.2f} of what the kernel has it sleep"
+
+
+def _still(part: Sequence[Span], setup: Setup, faults: float | None) -> tuple[Course, str]:
+    """What stands still while passes go on: text is thrashed, page cache is reclaimed, or it cannot be told."""
+    samples = [part[0].first, *(one.last for one in part)]
+    floor = setup.floor or 0
+    mean = sum(one.usage for one in samples) / len(samples)
+    if mean < floor:
+        return Course.RECLAIMS, "usage stands still above memory.high where no sleep is due: page cache is reclaimed"
+    if faults is None:
+        return Course.THRASHES, (
+            "a reading: usage stands still while passes go on; the series has no pgmajfault that would show it"
+        )
+    if faults < _FAULTS_A_SECOND:
+        return Course.UNKNOWN, "usage stands still while passes go on, and pgmajfault does not grow: it is not the text"
+    anon = [one.anon for one in samples if one.anon is not None]
+    if len(anon) == len(samples):
+        moved = max(anon) - min(anon)
+        stands = "to the byte" if not moved else f"within {moved} bytes"
+        return Course.THRASHES, f"anon stands still {stands} while pgmajfault grows by {faults:.1f} a second"
+    return Course.THRASHES, f"usage stands still while pgmajfault grows by {faults:.1f} a second"
