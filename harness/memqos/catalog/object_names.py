@@ -9,7 +9,7 @@ from memqos.catalog.node_values import mapping, text
 from memqos.catalog.schema import FieldPath
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 
-__all__ = ["Identity", "check_label", "controller_of", "identity_of", "uid_of"]
+__all__ = ["Identity", "check_label", "controller_of", "identity_of", "out_of_a_cluster", "uid_of"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -27,20 +27,52 @@ class Identity:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-def identity_of(kind: str, meta: MappingNode, place: FieldPath) -> Identity:
-    """The names in an object's metadata; ManifestError for one that is missing, or that Kubernetes does not take."""
-    name, namespace = text(meta, "name"), text(meta, "namespace") or "default"
+def identity_of(
+    kind: str, meta: MappingNode, place: FieldPath, namespace: str = "", *, scoped: bool = True
+) -> Identity:
+    """The names in an object's metadata.
+
+    namespace: for an object that names none ("" is "default"), as kubectl's --namespace. scoped: whether its kind has
+    a namespace. Raises ManifestError for a name that is missing, or that Kubernetes does not take, and for an object of
+    another namespace than the one asked for.
+    """
+    name, own = text(meta, "name"), text(meta, "namespace")
+    if scoped and namespace and own and own != namespace:
+        raise place.child("namespace").error(
+            f'the namespace from the provided object "{own[:80]}" does not match the namespace "{namespace}".',
+            meta.line_of("namespace"),
+            got=own[:80],
+            next_step=f"Give --namespace={own[:80]}, or leave it out.",
+        )
+    namespace = own or namespace or "default"
     if not name and (prefix := text(meta, "generateName")):
         # What the API server would append is random; the plan needs a name that stays.
         name = f"{prefix}00000"
     if not name:
         raise place.child("name").error(f"a {kind} needs a name.", meta.line)
     _check(name, _SUBDOMAIN, _LONGEST_SUBDOMAIN, place.child("name"), meta.line_of("name"))
+    if not scoped:
+        return Identity(kind, "", name)
     _check(namespace, _LABEL, _LONGEST_LABEL, place.child("namespace"), meta.line_of("namespace"))
     return Identity(kind, namespace, name)
+
+
+def out_of_a_cluster(node: MappingNode) -> bool:
+    """Whether an API server stores the object already: it has what only a server writes.
+
+    That is a status with content, a creationTimestamp or a resourceVersion. A uid alone may be a person's own; a pod
+    with both a uid and a priority is one that was admitted.
+    """
+    meta, spec = mapping(node, "metadata"), mapping(node, "spec")
+    return bool(
+        mapping(node, "status").entries
+        or text(meta, "creationTimestamp")
+        or text(meta, "resourceVersion")
+        or (text(meta, "uid") and spec.get("priority") is not None)
+    )
 
 
 def uid_of(meta: MappingNode, place: FieldPath) -> str:

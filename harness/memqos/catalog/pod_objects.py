@@ -1,4 +1,4 @@
-"""The objects in a manifest's file: documents of their own, and elements of lists; which of them make pods."""
+"""The objects in a manifest's file: documents of their own, and elements of lists; which make pods, or change them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from memqos.catalog.cluster_objects import CLUSTER_KINDS
 from memqos.catalog.node_values import text
 from memqos.catalog.schema import FieldPath
 from memqos.catalog.workloads import KINDS
@@ -15,6 +16,7 @@ __all__ = ["Found", "objects_in"]
 
 _LIST = "List"
 _VERSIONS = {"Pod": ("v1",), **{kind: one.versions for kind, one in KINDS.items()}}
+_READ = {**_VERSIONS, **CLUSTER_KINDS}
 _GROUPS = {"", "apps", "batch", "extensions"}
 """Those that objects with pods are in, or were in."""
 
@@ -31,16 +33,22 @@ _OTHERS = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object of this kind; "" for a document that is no object."""
+    """An object of this kind and API version; "" for a document that is no object, and where a list leaves it out."""
 
     kind: str
     node: MappingNode
     place: FieldPath
+    version: str = ""
 
     @property
     def makes_pods(self) -> bool:
         """Whether it is a pod, or has a template of pods."""
         return self.kind in _VERSIONS
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is a pod, makes pods, or is read by admission."""
+        return self.kind in _READ
 
 
 _NO_OBJECT = MappingNode((), 0)
@@ -88,7 +96,7 @@ def _opened(node: MappingNode, place: FieldPath, nameless: Found | None) -> Iter
     """An object, or those in a list. nameless: an element of it that was taken for a pod."""
     kind, version = _word(node, "kind", place), _word(node, "apiVersion", place)
     if not kind.endswith(_LIST):
-        yield Found(_known(kind, version, node, place), node, place)
+        yield Found(_known(kind, version, node, place), node, place, version)
         return
     items = node.get("items")
     if isinstance(items, ScalarNode) and items.value is None:
@@ -127,11 +135,11 @@ def _word(node: MappingNode, name: str, place: FieldPath) -> str:
 
 def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
     """What this kind is called here; ManifestError if its version, one that memqos knows whole, has no such kind."""
-    versions = _VERSIONS.get(kind, ())
+    versions = _READ.get(kind, ())
     if version in versions:
         return kind
     spot, line = place.child("kind"), node.line_of("kind")
-    if versions and version.rpartition("/")[0] in _GROUPS:
+    if kind in _VERSIONS and version.rpartition("/")[0] in _GROUPS:
         step = f"The API version of a {kind} is {versions[0]}."
         raise spot.error(f"there is no {kind} in {version}.", line, got=kind, next_step=step)
     if version in _OTHERS and kind not in _OTHERS[version]:

@@ -7,17 +7,20 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from memqos.catalog.cluster_objects import ClusterObject, gathered
 from memqos.catalog.data import data_root
 from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.manifests import Manifest, PassedOver, manifests_in
 from memqos.catalog.object_names import Identity
+from memqos.catalog.other_objects import OtherKind, other_kinds
 from memqos.catalog.workloads import KINDS, Replicas
 from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.model.cluster import NO_OBJECTS, ClusterObjects
 from memqos.model.pod import Pod
 
 __all__ = ["Manifests", "load_manifests", "load_pod_catalog", "load_pods", "read_text"]
@@ -32,12 +35,15 @@ _AS_WRITTEN = Replicas()
 class Manifests:
     """What files hold: the pods; how many objects that make none were passed over, by kind; workloads of no pods.
 
-    The kind "" is that of documents in folders that are no objects.
+    The kind "" is that of documents in folders that are no objects. beside: the objects that admission reads; pods that
+    the API server does not store yet have them in their `submission`. others: what was passed over, with its effect.
     """
 
     pods: tuple[Pod, ...]
     passed_over: Mapping[str, int]
     idle: tuple[Identity, ...]
+    beside: ClusterObjects = NO_OBJECTS
+    others: tuple[OtherKind, ...] = field(default=())
 
 
 def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
@@ -74,25 +80,36 @@ def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
 
 
 def load_manifests(
-    paths: Iterable[str | Path], *, replicas: Replicas = _AS_WRITTEN, recursive: bool = False
+    paths: Iterable[str | Path],
+    *,
+    replicas: Replicas = _AS_WRITTEN,
+    recursive: bool = False,
+    namespace: str = "",
+    recommendations: bool = False,
+    beside: ClusterObjects = NO_OBJECTS,
 ) -> Manifests:
     """The pods of several files and folders, in the order given; a file may hold all the objects of a cluster.
 
     Of a folder the files are read that kubectl reads (.json, .yaml, .yml), by name; recursive: those in folders below
-    it too. replicas: how many pods of a workload are planned, where that is not what its manifest says.
+    it too. replicas: how many pods of a workload are planned, where that is not what its manifest says. namespace: for
+    objects that name none, as kubectl's --namespace. recommendations: whether what a VerticalPodAutoscaler recommends
+    is applied to new pods. beside: objects for admission that other files hold, for files that have none themselves.
 
     Raises UsageError for a file that cannot be read, a folder without such a file, and where nothing has a pod;
     UnknownNameError for replicas of a workload that is not there; ManifestError for what Kubernetes would refuse, also
     when the same object is given twice.
     """
     found: list[Manifest] = []
-    passed_over: Counter[str] = Counter()
+    objects: list[ClusterObject] = []
+    passed_over: Counter[tuple[str, str]] = Counter()
     refused: list[ManifestError] = []
     for path, strict in _files(paths, recursive=recursive):
         try:
-            for one in _read(path, replicas, strict=strict):
+            for one in _read(path, replicas, strict=strict, namespace=namespace):
                 if isinstance(one, PassedOver):
-                    passed_over[one.kind] += 1
+                    passed_over[one.kind, one.version] += 1
+                elif isinstance(one, ClusterObject):
+                    objects.append(one)
                 else:
                     found.append(one)
         except ManifestError as error:
@@ -102,14 +119,35 @@ def load_manifests(
     if refused:
         raise _of_all(refused)
     if not found:
-        kinds = ", ".join(sorted(filter(None, passed_over))[:_MOST_NAMED])
+        named = {kind for kind, _ in passed_over} | {one.identity.kind for one in objects}
+        kinds = ", ".join(sorted(filter(None, named))[:_MOST_NAMED])
         raise UsageError(
             "there is no pod in what was given, nor an object that makes pods" + (f": {kinds}." if kinds else "."),
             next_step=f"Give a Pod, {', '.join(KINDS)}, or a List of them.",
         )
     _check_named(replicas, found)
     idle = tuple(one.identity for one in found if not one.pods)
-    return Manifests(pods=distinct(found), passed_over=passed_over, idle=idle)
+    counts: Counter[str] = Counter()
+    for (kind, _), count in passed_over.items():
+        counts[kind] += count
+    cluster = gathered(objects, recommendations=recommendations) if objects else beside
+    return Manifests(
+        pods=_submitted(distinct(found), cluster),
+        passed_over=counts,
+        idle=idle,
+        beside=cluster,
+        others=tuple(other_kinds(passed_over)),
+    )
+
+
+def _submitted(pods: tuple[Pod, ...], beside: ClusterObjects) -> tuple[Pod, ...]:
+    """The pods, those that are new with what they are admitted beside."""
+    if beside == NO_OBJECTS:
+        return pods
+    return tuple(
+        pod if pod.submission is None else replace(pod, submission=replace(pod.submission, beside=beside))
+        for pod in pods
+    )
 
 
 def _of_all(refused: Sequence[ManifestError]) -> ManifestError:
@@ -151,11 +189,13 @@ def _in_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
         )
 
 
-def _read(path: str | Path, replicas: Replicas, *, strict: bool) -> Iterator[Manifest | PassedOver]:
+def _read(
+    path: str | Path, replicas: Replicas, *, strict: bool, namespace: str
+) -> Iterator[Manifest | ClusterObject | PassedOver]:
     name = "standard input" if str(path) == STDIN else str(path)
     empty = strict
     with _opened(path, "a manifest") as file:
-        for one in manifests_in(file, name, replicas, strict=strict):
+        for one in manifests_in(file, name, replicas, strict=strict, namespace=namespace):
             empty = False
             yield one
     if empty:

@@ -82,7 +82,7 @@ def command(
     if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
     manifests = (*pods, *files)
-    given = manifest.load(manifests) if manifests else None
+    given = manifest.load(manifests).pods if manifests else None
     if target and not manifests:
         raise UsageError("a node does not say what its pods were asked for.", where="--target", next_step=_PODS)
     recorded = _tree(target, tree, () if kubelet_config else kubelet.overrides, cri_socket=cri_socket)

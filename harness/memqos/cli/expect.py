@@ -12,11 +12,12 @@ from typing import Any
 
 import click
 
+from memqos.catalog.pods import Manifests
 from memqos.cli.cluster import pods_of_one_node
 from memqos.cli.container_usage import usage_of
 from memqos.cli.expect_asked import Asked
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
-from memqos.cli.manifest_options import ManifestOptions, manifest_options
+from memqos.cli.manifest_options import ManifestOptions, manifest_options, others_document
 from memqos.cli.narrowing import narrowed
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
@@ -47,8 +48,9 @@ HELP = """Print what every control file must hold for the pods in FILE… under 
 
 FILE is what kubectl takes, in YAML or JSON: Pods, and objects that make pods (Deployment, StatefulSet, DaemonSet,
 ReplicaSet, ReplicationController, Job, CronJob, PodTemplate), one or several, in a List or not; a folder of such files;
-or - for standard input. Other objects are passed over. Nothing is run: the values come from the reference engine, each
-with its reasons.
+or - for standard input. New pods are planned as the API server stores them: PriorityClass, LimitRange, RuntimeClass,
+ResourceQuota, Namespace and VerticalPodAutoscaler objects beside them are applied; notes name objects that are not.
+Nothing is run: the values come from the reference engine, each with its reasons.
 
 \b
   memqos expect pod.yaml --kubernetes 1.36
@@ -68,6 +70,7 @@ with its reasons.
   kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
   memqos expect -R deploy/ --kubernetes 1.36 --replicas 1 --replicas web=3
   helm template web ./chart | memqos expect - --kubernetes 1.36
+  memqos expect limits.yaml web.yaml vpa.yaml --kubernetes 1.36 --namespace team-a --vpa
   memqos expect pods.yaml --kubernetes 1.36 --pod 'team-a/web-*' --container app
   memqos expect --errata
 """
@@ -169,7 +172,7 @@ class _Order(Asked):
     def plan_text(self) -> str:
         """The answer about one plan, for people."""
         knob = _knob(self.why)
-        whole, plan, sheltered, kubelet = self._one_plan()
+        whole, plan, sheltered, kubelet = self._one_plan(self._manifests())
         if knob is not None:
             return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
         parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
@@ -181,8 +184,10 @@ class _Order(Asked):
     def plan_parts(self) -> dict[str, Any]:
         """The answer about one plan, as JSON whose long lists are iterators."""
         knob = _knob(self.why)
-        whole, plan, sheltered, kubelet = self._one_plan()
+        found = self._manifests()
+        whole, plan, sheltered, kubelet = self._one_plan(found)
         document = plan_parts(plan, translated_for=self._translated(kubelet), slotted=knob is None)
+        document["passed_over"] = others_document(found.others)
         if sheltered:
             document["protection"] = shelter_document(sheltered)
         if self.throttling:
@@ -193,9 +198,9 @@ class _Order(Asked):
             document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
         return document
 
-    def _one_plan(self) -> tuple[Plan, Plan, tuple[Sheltered, ...], Kubelet]:
-        """The whole plan, what was chosen of it, and who made it."""
-        pods = self._pods()
+    def _one_plan(self, found: Manifests) -> tuple[Plan, Plan, tuple[Sheltered, ...], Kubelet]:
+        """The whole plan, what was chosen of it, and the kubelet that made it."""
+        pods = self._pods(found)
         kubelet = self._kubelet()
         if self._translated(kubelet) is not None:
             _need_releases(kubelet.runtimes)
@@ -239,11 +244,12 @@ class _Order(Asked):
         from memqos.cli.expect_resize import ResizeQuestion, resizes_text
 
         knob = _knob(self.why)
-        pods = self._pods()
+        found = self._manifests()
+        pods = self._pods(found)
         kubelets, names = self._two_kubelets() if self.diff or self.diff_config else ((self._kubelet(),), ())
         question = ResizeQuestion(
             pods=pods,
-            desired=self.manifests.load([self.resize or ""]),
+            desired=self.manifests.load([self.resize or ""], found.beside).pods,
             kubelet=kubelets[-1],
             plans=tuple(self._planned(pods, kubelet) for kubelet in kubelets),
             names=names,
@@ -256,7 +262,7 @@ class _Order(Asked):
         """The answer about two plans."""
         from memqos.cli.expect_changes import changes_text
 
-        pods = self._pods()
+        pods = self._pods(self._manifests())
         kubelets, names = self._two_kubelets()
         plans = [self._planned(pods, kubelet) for kubelet in kubelets]
         say_ignored(*plans)
@@ -289,8 +295,11 @@ class _Order(Asked):
                 raise ManifestError.at(what, file=pod.file, field="spec.resourceClaims", next_step=step)
         return plan
 
-    def _pods(self) -> tuple[Pod, ...]:
-        pods = pods_of_one_node(self.manifests.load(self.files), self.node_name)
+    def _manifests(self) -> Manifests:
+        return self.manifests.load(self.files)
+
+    def _pods(self, found: Manifests) -> tuple[Pod, ...]:
+        pods = pods_of_one_node(found.pods, self.node_name)
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
     def _kubelet(self) -> Kubelet:

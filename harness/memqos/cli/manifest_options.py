@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import click
 
+from memqos.catalog.other_objects import Effect, OtherKind
 from memqos.catalog.pods import Manifests, load_manifests
 from memqos.catalog.workloads import MOST_PODS, Replicas
 from memqos.cli.terminal import say
 from memqos.errors import UsageError
-from memqos.model.pod import Pod
+from memqos.model.cluster import NO_OBJECTS, ClusterObjects
 
-__all__ = ["ManifestOptions", "manifest_options"]
+__all__ = ["ManifestOptions", "manifest_options", "others_document"]
 
 _REPLICAS = re.compile(r"(?:(?:([^/=]+)/)?([^/=]+)=)?([0-9]{1,9})", re.ASCII)
 _MOST_NAMED = 12
+_BUILT_IN = {"default", "kube-system", "kube-public", "kube-node-lease"}
+"""The namespaces that every API server makes."""
 
 _OPTIONS = (
     click.option("-R", "--recursive", is_flag=True, help="Read the folders below a folder of manifests too."),
@@ -30,6 +34,18 @@ _OPTIONS = (
         "has on the node; else all of its spec.replicas. May be repeated. A DaemonSet has one pod per node, a Job or "
         "CronJob as many as run at a time.",
     ),
+    click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAME",
+        help="The namespace of objects that name none, as for kubectl; else default.",
+    ),
+    click.option(
+        "--vpa",
+        is_flag=True,
+        help="Give new pods what a VerticalPodAutoscaler beside them recommends in its status, as its webhook does.",
+    ),
 )
 
 
@@ -39,13 +55,26 @@ class ManifestOptions:
 
     recursive: bool = False
     replicas: tuple[str, ...] = ()
+    namespace: str = ""
+    vpa: bool = False
 
-    def load(self, paths: Iterable[str]) -> tuple[Pod, ...]:
-        """The pods in these files and folders; errors as `load_manifests`. Notes say what was passed over."""
-        found = load_manifests(paths, replicas=_replicas(self.replicas), recursive=self.recursive)
-        _say_passed_over(found.passed_over)
+    def load(self, paths: Iterable[str], beside: ClusterObjects = NO_OBJECTS) -> Manifests:
+        """What these files and folders hold; errors as `load_manifests`. Notes say what was passed over.
+
+        beside: objects for admission out of other files.
+        """
+        found = load_manifests(
+            paths,
+            replicas=_replicas(self.replicas),
+            recursive=self.recursive,
+            namespace=self.namespace,
+            recommendations=self.vpa,
+            beside=beside,
+        )
+        _say_others(found.others)
         _say_idle(found)
-        return found.pods
+        _say_of_pods(found)
+        return found
 
 
 def _replicas(texts: Iterable[str]) -> Replicas:
@@ -64,12 +93,47 @@ def _replicas(texts: Iterable[str]) -> Replicas:
     return Replicas(every=every, named=named)
 
 
-def _say_passed_over(kinds: Mapping[str, int]) -> None:
-    if not kinds:
-        return
-    texts = [f"{kind or 'without apiVersion and kind'} ({count})" for kind, count in sorted(kinds.items())]
-    more = f" and {len(texts) - _MOST_NAMED} more kinds" if len(texts) > _MOST_NAMED else ""
-    say(f"memqos: note: passed over, since they make no pods: {', '.join(texts[:_MOST_NAMED])}{more}.", err=True)
+_HEADS = {
+    Effect.NONE: "passed over, since they make no pods and change none",
+    Effect.CHANGES_PODS: "not applied, though pods may be changed by it",
+    Effect.MAKES_PODS: "passed over, though it may make pods",
+    Effect.COUNTS_PODS: "passed over, though it may change how many pods there are",
+    Effect.REFUSES_PODS: "passed over, though it may refuse pods",
+    Effect.SETS_NODE: "passed over, since it is about nodes",
+    Effect.UNKNOWN: "passed over, though it may make or change pods",
+}
+
+
+def _say_others(others: Iterable[OtherKind]) -> None:
+    """A note for each effect, and why the kinds have it."""
+
+    def rank(one: OtherKind) -> tuple[int, str]:
+        return list(Effect).index(one.effect), one.why
+
+    for (_, why), group in groupby(sorted(others, key=rank), key=rank):
+        kinds = list(group)
+        texts = [f"{one.kind or 'without apiVersion and kind'} ({one.count})" for one in kinds]
+        more = f" and {len(texts) - _MOST_NAMED} more kinds" if len(texts) > _MOST_NAMED else ""
+        tail = f": {why}" if why else ""
+        say(f"memqos: note: {_HEADS[kinds[0].effect]}: {', '.join(texts[:_MOST_NAMED])}{more}{tail}.", err=True)
+
+
+def others_document(others: Iterable[OtherKind]) -> list[dict[str, object]]:
+    """The same as JSON."""
+    return [{"kind": one.kind, "count": one.count, "effect": one.effect.value, "why": one.why} for one in others]
+
+
+def _say_of_pods(found: Manifests) -> None:
+    """Notes on pods that are being deleted, and on namespaces that are not among those given."""
+    deleting = [f"{pod.namespace}/{pod.name}" for pod in found.pods if pod.deleted and not pod.has_ended]
+    if deleting:
+        what = "planned: a pod that is being deleted keeps its cgroups until its containers have stopped"
+        say(f"memqos: note: {', '.join(deleting[:_MOST_NAMED])}: {what}.", err=True)
+    known = {one.name for one in found.beside.namespaces}
+    strange = sorted({pod.namespace for pod in found.pods if pod.submission is not None} - known - _BUILT_IN)
+    if known and strange:
+        what = "not among the Namespaces that were given: the API server refuses pods of a namespace that is not there"
+        say(f"memqos: note: namespace {', '.join(strange[:_MOST_NAMED])}: {what}.", err=True)
 
 
 def _say_idle(found: Manifests) -> None:

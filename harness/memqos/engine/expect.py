@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from memqos.engine.admission.entry import admitted
 from memqos.engine.cgroup import layout
 from memqos.engine.cgroup.files import CgroupFiles
 from memqos.engine.cgroup.unavailable import unavailable
@@ -46,7 +47,9 @@ def expect(
     table: ZoneTable | None = None,
     fit: bool = False,
 ) -> Plan:
-    """The expected tree of this kubelet's node with these pods, all of them running that the kubelet admits.
+    """The expected tree of this kubelet's node with these pods, all of them running that are admitted.
+
+    A pod with a `submission` is new: the API server's admission of this release changes or refuses it first.
 
     The plan lists pods by namespace, name and uid. Their order matters to admission only: they come as they are given.
     The Memory Manager (policy Static) refuses some, perhaps, and adds cpuset.mems to what is planned for containers.
@@ -69,21 +72,23 @@ def expect(
     check_configuration(kubelet)
     room = node_room(kubelet) if fit else None
     given = tuple(pods)
+    admission = admitted(given, kubelet)
 
     def planned(some: Iterable[Pod]) -> Plan:
         placement = place([seen_by(pod, kubelet) for pod in some], kubelet, table, room=room)
         return _Planner(kubelet, placement, reasons=reasons).plan(sorted(placement.pods, key=_by_name))
 
-    if all(pod.status is None for pod in given):
-        plan = planned(given)
+    if all(pod.status is None for pod in admission.pods):
+        plan = planned(admission.pods)
     else:
-        allocations = [allocation(pod, kubelet) for pod in given]
+        allocations = [allocation(pod, kubelet) for pod in admission.pods]
         plan = unsettled(planned(one.states[0] for one in allocations), allocations, planned, kubelet)
     by_name = sorted(given, key=_by_name)
     return replace(
         plan,
+        refusals=(*admission.refusals, *plan.refusals),
         ignored=ignored(by_name, kubelet),
-        remarks=remarks(by_name, kubelet),
+        remarks=(*admission.remarks, *remarks(by_name, kubelet)),
         unmodelled=unmodelled_pods(given, kubelet),
     )
 

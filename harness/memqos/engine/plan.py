@@ -25,6 +25,7 @@ __all__ = [
     "PlannedPod",
     "Reason",
     "Refusal",
+    "RefusedBy",
     "Remark",
 ]
 
@@ -154,9 +155,17 @@ class PlannedPod:
     sandbox_overhead: ContainerResources = field(default_factory=ContainerResources)
 
 
+class RefusedBy(StrEnum):
+    """What keeps a pod off the node: the kubelet, the API server, or the scheduler, which does not bind it."""
+
+    KUBELET = "kubelet"
+    API_SERVER = "API server"
+    SCHEDULER = "scheduler"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pod (uid) that the kubelet does not admit: its own reason name, and the rule that refused.
+    """A pod (uid) that is not admitted: the reason name of what refuses it (by), its message, and the rule.
 
     name: "namespace/name" where it is known.
     """
@@ -166,6 +175,7 @@ class Refusal:
     message: str
     reason: Reason
     name: str = ""
+    by: RefusedBy = RefusedBy.KUBELET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memqos.model.quantity import Quantity
+from memqos.model.cluster import NO_OBJECTS, ClusterObjects
+from memqos.model.quantity import ResourceList
 
 __all__ = [
     "CRITICAL_PRIORITY",
@@ -21,10 +22,8 @@ __all__ = [
     "ResizePolicy",
     "ResourceList",
     "Resources",
+    "Submission",
 ]
-
-ResourceList = Mapping[str, Quantity]
-"""Resource name (cpu, memory, hugepages-2Mi …) to amount; a name that is missing was not given: not zero."""
 
 CRITICAL_PRIORITY = 2_000_000_000
 """The lowest priority that makes a pod critical (scheduling.SystemCriticalPriority)."""
@@ -144,6 +143,20 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What the API server's admission reads of a new pod beside its other fields, and the objects it admits it beside.
+
+    preemption_policy: `spec.preemptionPolicy`, "" if absent. has_deadline: whether `spec.activeDeadlineSeconds` is set.
+    counted: whether what the pod uses is part of the quotas' `status.used`, as of a workload out of a cluster.
+    """
+
+    beside: ClusterObjects = NO_OBJECTS
+    preemption_policy: str = ""
+    has_deadline: bool = False
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """One pod. `init_containers` holds regular init containers and sidecars in spec order.
 
@@ -157,6 +170,9 @@ class Pod:
     generation: `metadata.generation`, None if it is missing: 1 for a pod whose spec has never changed (1.33 and later).
     deleted: whether `metadata.deletionTimestamp` is set. restart_policy: `spec.restartPolicy`.
     status: what the kubelet reports; None for a manifest that has not been in a cluster.
+    submission: what admission reads of a pod that the API server has not stored yet; None for one that it stores.
+    os: `spec.os.name`; os_label: its label kubernetes.io/os; "" where absent.
+    not_on_linux: the node selector or affinity that no Linux node matches, as text; "" if there is none.
     """
 
     name: str
@@ -170,6 +186,11 @@ class Pod:
     claims: tuple[str, ...] = ()
     priority: int | None = None
     priority_class_name: str = ""
+    runtime_class_name: str = ""
+    os: str = ""
+    os_label: str = ""
+    not_on_linux: str = ""
+    scheduling_gates: tuple[str, ...] = ()
     static: bool = False
     controller: Controller | None = field(default=None, compare=False)
     node: str = field(default="", compare=False)
@@ -178,6 +199,7 @@ class Pod:
     deleted: bool = field(default=False, compare=False)
     restart_policy: str = field(default="Always", compare=False)
     status: PodStatus | None = field(default=None, compare=False)
+    submission: Submission | None = field(default=None, compare=False)
     file: str = field(default="", compare=False)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["ZERO", "Quantity", "QuantityError"]
+__all__ = ["ZERO", "Quantity", "QuantityError", "ResourceList"]
 
 _NANOS = 10**9
 _NANOS_IN_A_MILLI = 10**6
 _CAP = (2**63 - 1) * _NANOS
 _LONGEST = 128
+_KIBI = 1024
 _FORM = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[a-zA-Z]*|[eE][+-]?[0-9]+)")
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -96,6 +98,18 @@ class Quantity:
         """The same, rounded up to whole milli units, as API defaulting leaves every quantity of a pod."""
         return Quantity(self.milli_value * _NANOS_IN_A_MILLI, self.written)
 
+    def canonical(self) -> str:
+        """As an API server prints it, in the family of suffixes that it was written in: "1Gi" for "1024Mi".
+
+        A computed amount, and a binary one that is small or not whole, gets a decimal suffix. Source: apimachinery
+        `Quantity.CanonicalizeBytes`.
+        """
+        if self.written.endswith("i") and self.is_whole and abs(self.value) >= _KIBI:
+            return _scaled(self.value, _KIBI, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+        if not self.nanos:
+            return "0"
+        return _scaled(self.nanos, 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E"))
+
     def __add__(self, other: Quantity) -> Quantity:
         return Quantity(self.nanos + other.nanos)
 
@@ -123,6 +137,15 @@ class Quantity:
         return f"{self.milli_value}m" if self.is_whole_millis else f"{self.nanos}n"
 
 
+def _scaled(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
+    """A whole amount in the largest unit that it is a multiple of; the units are a factor `step` apart."""
+    power = 0
+    while amount % step == 0 and power < len(suffixes) - 1:
+        amount //= step
+        power += 1
+    return f"{amount}{suffixes[power]}"
+
+
 def _scale(suffix: str, text: str) -> Fraction:
     """The factor of a suffix or of a decimal exponent."""
     if suffix in _SUFFIXES:
@@ -137,6 +160,9 @@ def _scale(suffix: str, text: str) -> Fraction:
 
 
 ZERO = Quantity(0)
+
+ResourceList = Mapping[str, Quantity]
+"""Resource name (cpu, memory, hugepages-2Mi …) to amount; a name that is missing was not given: not zero."""
 
 
 @lru_cache(maxsize=4096)

@@ -94,7 +94,12 @@ def test_whole_pod():
     assert app.origin["requests.memory"] == "p.yaml:25"
     assert app.origin["requests.cpu"] == "p.yaml:28, from the limit"
     assert pod.overhead["memory"].value == 10485760
-    assert pod.origin == {"overhead.memory": "p.yaml:10", "resources.limits.memory": "p.yaml:12"}
+    assert pod.origin == {
+        "overhead.memory": "p.yaml:10",
+        "priority": "p.yaml:8",
+        "priorityClassName": "p.yaml:9",
+        "resources.limits.memory": "p.yaml:12",
+    }
     assert pod.resources.limits["memory"].value == 2 << 30
     assert pod.resources.requests == {}
 

@@ -4,7 +4,7 @@ A plan is what `memqos expect --json` prints and what is kept as plan.json.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
 cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
-release does not know), refusals.
+release does not know), refusals (of the kubelet, the API server or the scheduler: by).
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
@@ -93,6 +93,7 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None, slotted: bo
                 "reason_name": refusal.reason_name,
                 "message": refusal.message,
                 "reason": reason_document(refusal.reason),
+                "by": refusal.by.value,
             }
             for refusal in plan.refusals
         ],

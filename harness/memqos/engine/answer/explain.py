@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
 from memqos.engine.pod.hugepages import UNBOUNDED
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
@@ -115,7 +115,8 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
             if container.refusal:
                 lines.append(f"    {_REFUSED}: {container.refusal}")
     for refusal in plan.refusals:
-        lines += ["", f"pod {refusal.name or refusal.pod} is refused: {refusal.reason_name}: {refusal.message}"]
+        by = "" if refusal.by is RefusedBy.KUBELET else f" by the {refusal.by}"
+        lines += ["", f"pod {refusal.name or refusal.pod} is refused{by}: {refusal.reason_name}: {refusal.message}"]
         lines += reason_lines(refusal.reason, indent="  ")
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.fit import Room, pod_needs
+from memqos.engine.node.predicates import predicate_refusal, scheduling_refusal
 from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
@@ -53,14 +54,20 @@ def place(
     manager = (
         _Draft(kubelet, table) if manages and kubelet.variant is Variant.DRAFT else _Static(kubelet, policies, table)
     )
-    if not manages and room is None:
-        return Placement(pods=tuple(pods))
     running, refusals = [], []
     admitted: dict[str, Admitted | DraftAdmitted] = {}
     for pod in pods:
+        unscheduled = scheduling_refusal(pod, kubelet)
+        if unscheduled is not None:
+            refusals.append(unscheduled)
+            continue
         outcome = manager.admit(pod) if manages else None
         if isinstance(outcome, Refusal):
             refusals.append(replace(outcome, name=f"{pod.namespace}/{pod.name}"))
+            continue
+        rejected = predicate_refusal(pod, kubelet)
+        if rejected is not None:
+            refusals.append(rejected)
             continue
         if room is not None:
             needs = pod_needs(pod, kubelet)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memqos.engine.admission.entry import admitted
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod, Refusal
 from memqos.engine.pod.allocated import allocated
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
@@ -56,13 +57,14 @@ def resize_pods(
     Raises what `expect` raises, and UsageError for a desired pod that does not run.
     """
     idle = {pod.uid: {**_activities(pod), **activities.get(pod.uid, {})} for pod in pods}
-    pods = [replace(allocated(pod, kubelet), status=None) for pod in pods]
+    pods = [replace(allocated(pod, kubelet), status=None) for pod in admitted(pods, kubelet).pods]
     before = standing or expect(pods, kubelet)
-    running = {pod.uid for pod in before.pods}
-    admitted = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in running}
-    pairs = [(admitted[uid], seen_by(pod, kubelet)) for uid, pod in _matched(admitted, desired)]
-    taken = dict(admitted)
-    found = []
+    planned = {pod.uid for pod in before.pods}
+    running = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in planned}
+    wanted = admitted([replace(pod, uid=uid) for uid, pod in _matched(running, desired)], kubelet)
+    pairs = [(running[pod.uid], seen_by(pod, kubelet)) for pod in wanted.pods]
+    taken = dict(running)
+    found = [_refused(running[one.pod], one) for one in wanted.refusals]
     for old, new in pending_order(pairs, kubelet):
         others = [pod for pod in taken.values() if pod.uid != old.uid]
         one = _Case(
@@ -114,6 +116,14 @@ def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tup
                 next_step=f"Running pods: {known}.",
             )
         yield old.uid, replace(pod, uid=old.uid, static=old.static, status=None)
+
+
+def _refused(old: Pod, refusal: Refusal) -> Resize:
+    """A resize that an admission plugin refuses: LimitRanger and ResourceQuota see it as they see a new pod."""
+    return Resize(
+        name=old.name, namespace=old.namespace, uid=old.uid, outcome=ResizeOutcome.FORBIDDEN, message=refusal.message,
+        reason=refusal.reason,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

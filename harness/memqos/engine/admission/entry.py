@@ -1,0 +1,156 @@
+"""The entry: new pods as the API server stores them, those that it refuses, and what cannot be known of either.
+
+The order is that of the API server: plugins that change a pod (LimitRanger, Priority, RuntimeClass, webhooks), then
+validation, then plugins that only refuse (LimitRanger again, ResourceQuota last). NamespaceLifecycle is the first of
+all. Plugins that concern neither resources nor priority (ServiceAccount, DefaultTolerationSeconds, PodSecurity …)
+change no value and are left out. Source: pkg/kubeapiserver/options `AllOrderedPlugins`; apiserver `Store.Create`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from memqos.engine.admission.denial import Denial, forbidden
+from memqos.engine.admission.limit_ranger import check_limits, contested_defaults, with_limit_range_defaults
+from memqos.engine.admission.priority import admit_priority
+from memqos.engine.admission.resource_quota import QuotaUse
+from memqos.engine.admission.runtime_class import admit_runtime_class
+from memqos.engine.admission.validation import check_resources
+from memqos.engine.admission.vertical_pod_autoscaler import (
+    autoscaler_of,
+    targets,
+    what_it_may_change,
+    with_recommendation,
+)
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Input, Refusal, Remark
+from memqos.engine.releases.defaulting import seen_by
+from memqos.model.cluster import ClusterObjects, LimitRange
+from memqos.model.pod import Pod, Submission
+
+__all__ = ["Admission", "admitted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The pods that are stored, in the order given; those that are refused; and what is left open.
+
+    undetermined: pods (uids) some of whose values are left to chance, and why: they have one of the possible values.
+    """
+
+    pods: tuple[Pod, ...]
+    refusals: tuple[Refusal, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    undetermined: Mapping[str, str] = field(default_factory=dict)
+
+
+def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
+    """Admit new pods in the order given; pods that are stored already, and static ones, stay as they are.
+
+    kubelet: its release is taken for the API server's, and its gates for those
+    of the same name there.
+    """
+    given = tuple(pods)
+    if all(_is_stored(pod) for pod in given):
+        return Admission(pods=given)
+    stored, refusals, remarks = [], [], dict[Remark, None]()
+    undetermined: dict[str, str] = {}
+    for beside, group in groupby(given, key=_beside):
+        server = _Server(beside, kubelet)
+        for pod in group:
+            if _is_stored(pod):
+                server.quotas.count(pod)
+                stored.append(pod)
+                continue
+            outcome = server.admit(seen_by(pod, kubelet))
+            if isinstance(outcome, Denial):
+                refusals.append(outcome.refusal(pod))
+                continue
+            stored.append(outcome)
+            remarks |= dict.fromkeys(server.remarks(pod))
+            if contested := server.contested(pod):
+                undetermined[pod.uid] = "; ".join(one.what for one in contested)
+                remarks |= dict.fromkeys(contested)
+    return Admission(
+        pods=tuple(stored),
+        refusals=tuple(refusals),
+        remarks=tuple(remarks),
+        undetermined=undetermined,
+    )
+
+
+def _is_stored(pod: Pod) -> bool:
+    return pod.submission is None or pod.static
+
+
+def _beside(pod: Pod) -> ClusterObjects | None:
+    return pod.submission.beside if pod.submission else None
+
+
+class _Server:
+    """The API server of one cluster: the objects it has, and what its quotas have counted."""
+
+    def __init__(self, beside: ClusterObjects | None, kubelet: Kubelet) -> None:
+        self._beside = beside or ClusterObjects()
+        self._kubelet = kubelet
+        self.quotas = QuotaUse(self._beside.resource_quotas, kubelet)
+        self._ranges: dict[str, list[LimitRange]] = {}
+        for one in self._beside.limit_ranges:
+            self._ranges.setdefault(one.namespace, []).append(one)
+
+    def admit(self, pod: Pod) -> Pod | Denial:
+        """The pod as it is stored, or why it is not."""
+        submission = pod.submission or Submission()
+        refused = self._terminating(pod)
+        if refused is not None:
+            return refused
+        ranges = self._ranges.get(pod.namespace, ())
+        changed = self._changed(with_limit_range_defaults(pod, ranges), submission, ranges)
+        if isinstance(changed, Denial):
+            return changed
+        denial = (
+            (check_resources(changed, self._kubelet) if changed.containers != pod.containers else None)
+            or check_limits(changed, ranges, self._kubelet)
+            or self.quotas.admit(changed, submission)
+        )
+        return denial or replace(changed, submission=None)
+
+    def _changed(self, pod: Pod, submission: Submission, ranges: Sequence[LimitRange]) -> Pod | Denial:
+        outcome = admit_priority(pod, submission)
+        if isinstance(outcome, Denial):
+            return outcome
+        outcome = admit_runtime_class(outcome, submission)
+        if isinstance(outcome, Denial) or not submission.beside.recommendations:
+            return outcome
+        autoscaler = autoscaler_of(pod, submission.beside)
+        return outcome if autoscaler is None else with_recommendation(outcome, autoscaler, ranges)
+
+    def _terminating(self, pod: Pod) -> Denial | None:
+        for one in self._beside.namespaces:
+            if one.name == pod.namespace and one.terminating:
+                error = f"unable to create new content in namespace {one.name} because it is being terminated"
+                rule = "a namespace that is being deleted takes no new pods"
+                named = Input("Namespace", one.name, one.origin)
+                return forbidden(pod, error, plugin="plugin NamespaceLifecycle", rule=rule, inputs=(named,))
+        return None
+
+    def contested(self, pod: Pod) -> list[Remark]:
+        """Defaults of an admitted pod that are left to chance."""
+        about = f"LimitRanges of namespace {pod.namespace}"
+        return [Remark(about, "", what) for what in contested_defaults(pod, self._ranges.get(pod.namespace, ()))]
+
+    def remarks(self, pod: Pod) -> Iterator[Remark]:
+        """What is not known of an admitted pod."""
+        submission = pod.submission or Submission()
+        for quota, what in self.quotas.unknown(pod, submission):
+            yield Remark(f"ResourceQuota {quota.namespace}/{quota.name}", quota.origin, what)
+        if pod.ephemeral_containers:
+            what = "the API server takes ephemeral containers only for a pod that runs; they are planned as added later"
+            yield Remark(f"pod {pod.namespace}/{pod.name}", pod.file, what)
+        for one in self._beside.autoscalers:
+            applied = self._beside.recommendations and one.recommendations is not None
+            if not applied and targets(one, pod):
+                about = f"VerticalPodAutoscaler {one.namespace}/{one.name}"
+                yield Remark(about, one.origin, what_it_may_change(one))

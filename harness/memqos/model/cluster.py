@@ -1,0 +1,184 @@
+"""Objects of a cluster that decide what the API server makes of a new pod: plain values, after API defaulting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memqos.model.quantity import ResourceList
+
+__all__ = [
+    "NO_OBJECTS",
+    "ClusterObjects",
+    "ContainerPolicy",
+    "LimitRange",
+    "LimitRangeItem",
+    "LimitType",
+    "Namespace",
+    "PriorityClass",
+    "QuotaScope",
+    "Recommendation",
+    "ResourceQuota",
+    "RuntimeClass",
+    "UpdateMode",
+    "VerticalPodAutoscaler",
+]
+
+
+class LimitType(StrEnum):
+    """What an item of a LimitRange limits, spelled as in `spec.limits[].type`."""
+
+    CONTAINER = "Container"
+    POD = "Pod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClass:
+    """A scheduling.k8s.io/v1 PriorityClass; preemption_policy is "PreemptLowerPriority" or "Never"."""
+
+    name: str
+    value: int
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRangeItem:
+    """One of `spec.limits`, after the API's own defaulting: `default` from max, `default_request` from default and min.
+
+    origin: field ("default.memory") to where it was written ("limits.yaml:7").
+    """
+
+    type: LimitType
+    default: ResourceList = field(default_factory=dict)
+    default_request: ResourceList = field(default_factory=dict)
+    min: ResourceList = field(default_factory=dict)
+    max: ResourceList = field(default_factory=dict)
+    max_limit_request_ratio: ResourceList = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRange:
+    """A v1 LimitRange, its items of the types in LimitType alone: no other type concerns pods."""
+
+    name: str
+    namespace: str
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeClass:
+    """A node.k8s.io/v1 RuntimeClass; overhead: `overhead.podFixed`, None where it has no `overhead`."""
+
+    name: str
+    handler: str
+    overhead: ResourceList | None = None
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaScope:
+    """One of a quota's scopes, as in `scopeSelector.matchExpressions`: operator In, NotIn, Exists or DoesNotExist."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuota:
+    """A v1 ResourceQuota. hard: `status.hard`, else `spec.hard`; used: `status.used`, None if there is no status."""
+
+    name: str
+    namespace: str
+    hard: ResourceList
+    used: ResourceList | None = None
+    scopes: tuple[QuotaScope, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """A v1 Namespace; terminating: whether it is being deleted."""
+
+    name: str
+    terminating: bool = False
+    origin: str = ""
+
+
+class UpdateMode(StrEnum):
+    """When a VerticalPodAutoscaler applies what it recommends, spelled as in `spec.updatePolicy.updateMode`."""
+
+    OFF = "Off"
+    INITIAL = "Initial"
+    RECREATE = "Recreate"
+    AUTO = "Auto"
+    IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
+    IN_PLACE = "InPlace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPolicy:
+    """One of `spec.resourcePolicy.containerPolicies`; container "*" is the one for all that have none of their own."""
+
+    container: str
+    min_allowed: ResourceList = field(default_factory=dict)
+    max_allowed: ResourceList = field(default_factory=dict)
+    controls_limits: bool = True
+    off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One of `status.recommendation.containerRecommendations`: the target, and where it was written by resource."""
+
+    container: str
+    target: ResourceList
+    origin: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticalPodAutoscaler:
+    """An autoscaling.k8s.io VerticalPodAutoscaler.
+
+    kind, target: `spec.targetRef`. created: metadata.creationTimestamp, "" if it has none.
+    recommendations: None where its status has none. boosts: whether it has a startupBoost, which is about cpu alone.
+    """
+
+    name: str
+    namespace: str
+    kind: str
+    target: str
+    update_mode: UpdateMode = UpdateMode.RECREATE
+    policies: tuple[ContainerPolicy, ...] = ()
+    recommendations: tuple[Recommendation, ...] | None = None
+    created: str = ""
+    boosts: bool = False
+    origin: str = ""
+
+    def policy(self, container: str) -> ContainerPolicy | None:
+        """The policy of a container, else the one for all containers; None if there is neither."""
+        named = {one.container: one for one in reversed(self.policies)}
+        return named.get(container, named.get("*"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObjects:
+    """What was given beside the pods, in the order given.
+
+    recommendations: whether a VerticalPodAutoscaler's recommendation is applied to new pods.
+    """
+
+    priority_classes: tuple[PriorityClass, ...] = ()
+    limit_ranges: tuple[LimitRange, ...] = ()
+    runtime_classes: tuple[RuntimeClass, ...] = ()
+    resource_quotas: tuple[ResourceQuota, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    autoscalers: tuple[VerticalPodAutoscaler, ...] = ()
+    recommendations: bool = False
+
+
+NO_OBJECTS = ClusterObjects()
