@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from memqos.catalog.node_values import mapping, text, text_list, whole
 from memqos.catalog.object_names import Identity, check_label, identity_of
+from memqos.catalog.pod_placement import not_on_linux
 from memqos.catalog.pod_resources import ResourceReader
 from memqos.catalog.schema import FieldPath, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
@@ -240,7 +241,8 @@ def _runtime_class(node: MappingNode, place: FieldPath, identity: Identity) -> R
         fixed = reader.amounts(overhead.get("podFixed"), place.child("overhead", "podFixed"), "overhead")
         amounts = {name: amount.defaulted() for name, amount in fixed.items()}
     lines = {name.removeprefix("overhead."): line for name, line in reader.lines.items()}
-    return RuntimeClass(name=identity.name, handler=handler, overhead=amounts, origin=lines)
+    excluding = not_on_linux(mapping(node, "scheduling")).replace("spec.", "scheduling.")
+    return RuntimeClass(name=identity.name, handler=handler, overhead=amounts, not_on_linux=excluding, origin=lines)
 
 
 def _amounts(node: MappingNode, name: str, place: FieldPath) -> dict[str, Quantity]:

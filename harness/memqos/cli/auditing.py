@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.in_creation import unmade_unseen
+from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure
@@ -20,7 +21,7 @@ from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Plan, PlannedCgroup, Remark
+from memqos.engine.plan import Plan, PlannedCgroup, RefusedBy, Remark
 from memqos.errors import ExitCode, UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver
@@ -80,6 +81,8 @@ def judged(question: Question) -> Audit:
     nodes = {pod.node for pod in found.present if pod.node}
     elsewhere = {pod.uid for pod in found.absent if _is_elsewhere(pod, nodes)} - ended
     present = [pod for pod in found.present if pod.uid not in ended]
+    doubts = _doubts(present, question.kubelet)
+    present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in present]
     absent = [pod for pod in found.absent if pod.uid not in ended | elsewhere]
     # Pods that are not there must be refused, or are missing: what they would have changed is not in the tree.
     plan = _plan(question, (*present, *absent))
@@ -90,6 +93,7 @@ def judged(question: Question) -> Audit:
     planned = {pod.uid for pod in plan.pods}
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
+    plan = replace(plan, unmodelled={**plan.unmodelled, **doubts})
     population = recorded_population(question.tree, plan, (*present, *absent), found.ids)
     findings = population.judge(unsure=_unsure(question, len(strangers), plan.unmodelled))
     return Audit(
@@ -144,6 +148,18 @@ def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
     if pod.controller is not None:
         return True
     return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
+
+
+def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
+    """Pods (uids) that run and whose values the given objects leave open, with the reason."""
+    outcome = admitted(running, kubelet)
+    found = dict(outcome.undetermined)
+    for refusal in outcome.refusals:
+        found[refusal.pod] = (
+            f"the API server refuses it beside the objects that were given ({refusal.message}), and it runs: the "
+            "cluster has other objects"
+        )
+    return found
 
 
 def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str]) -> Unsure:
@@ -216,8 +232,14 @@ def _missing_pod(pod: Pod, *, several: bool) -> Finding:
 
 
 def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator[Finding]:
-    """Pods that are refused: those which run nevertheless deviate. unsure: why the refusals themselves are not sure."""
+    """Pods that the kubelet refuses: those which run nevertheless deviate.
+
+    unsure: why the refusals themselves are not sure. What the API server or the scheduler refuses is no finding about
+    the node; a pod that runs has lost its scheduling gates since.
+    """
     for refusal in plan.refusals:
+        if refusal.by is not RefusedBy.KUBELET:
+            continue
         runs = refusal.pod in running
         verdict = Verdict.DEVIATES if runs else Verdict.CONFORMS
         yield Finding(

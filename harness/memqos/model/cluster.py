@@ -71,11 +71,15 @@ class LimitRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """A node.k8s.io/v1 RuntimeClass; overhead: `overhead.podFixed`, None where it has no `overhead`."""
+    """A node.k8s.io/v1 RuntimeClass; overhead: `overhead.podFixed`, None where it has no `overhead`.
+
+    not_on_linux: its `scheduling.nodeSelector` by operating system, "" where Linux nodes match.
+    """
 
     name: str
     handler: str
     overhead: ResourceList | None = None
+    not_on_linux: str = ""
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 

@@ -205,7 +205,7 @@ def test_several_documents_and_comments():
         # what kustomize prints
         apiVersion: v1
         kind: Namespace
-        metadata: {name: n}
+        metadata: {name: once}
         ---
         ---
         apiVersion: batch/v1

@@ -1,7 +1,8 @@
 """The plugin RuntimeClass: a new pod's overhead, which is that of its class and nothing else.
 
 Source: plugin/pkg/admission/runtimeclass `setOverhead`, `validateOverhead`. The same in 1.22 to 1.37, with the gate
-PodOverhead, which is on by default from 1.18 and gone from 1.26. What a class says of scheduling changes no value.
+PodOverhead, which is on by default from 1.18 and gone from 1.26. Of a class's scheduling only the operating system is
+read: the rest changes no value.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def admit_runtime_class(pod: Pod, submission: Submission) -> Pod | Denial:
             rule="the RuntimeClass that a new pod names must exist; give its manifest beside the pod's",
             inputs=(Input("runtimeClassName", name, pod.origin.get("runtimeClassName", "")),),
         )
+    if found is not None and found.not_on_linux:
+        pod = replace(pod, not_on_linux=f"{found.not_on_linux} of RuntimeClass {found.name}")
     if found is None or found.overhead is None:
         if not pod.overhead:
             return pod

@@ -63,7 +63,10 @@ def _reason(
 def _critical_reason(pod: Pod, kubelet: Kubelet) -> Reason:
     priority = "static pod" if pod.static else f"priority {pod.priority} >= {CRITICAL_PRIORITY}"
     given = Input("priorityClassName", f"{_NODE_CRITICAL} ({priority})", pod.origin.get("priorityClassName", ""))
-    return _reason(kubelet, f"a node critical pod gets {GUARANTEED_ADJ} whatever its class", (given,))
+    inputs = [given]
+    if pod.priority is not None:
+        inputs.append(Input("priority", str(pod.priority), pod.origin.get("priority", "given")))
+    return _reason(kubelet, f"a node critical pod gets {GUARANTEED_ADJ} whatever its class", tuple(inputs))
 
 
 def _burstable(pod: Pod, container: Container, kubelet: Kubelet) -> OomScore:

@@ -69,11 +69,11 @@ def nothing(case: SwapCase, rule: str) -> SwapSetting:
     return SwapSetting("", 0, lambda: swap_reason(case, rule))
 
 
-def no_swap(case: SwapCase, rule: str) -> SwapSetting:
+def no_swap(case: SwapCase, rule: str, *, inputs: tuple[Input, ...] = ()) -> SwapSetting:
     """The container must not swap: memory.swap.max 0, or on cgroup v1 memory+swap no larger than memory."""
 
     def why() -> Reason:
-        return swap_reason(case, rule)
+        return swap_reason(case, rule, inputs=inputs)
 
     if case.kubelet.v2:
         return SwapSetting("0", 0, why)

@@ -7,11 +7,16 @@ and locked on in 1.34 with the same results. Source: KEP-2400; kubelet 1.30 `con
 
 from __future__ import annotations
 
+from memqos.engine.plan import Input
 from memqos.engine.releases.table import Novelty
 from memqos.engine.swap.base import SwapCase, SwapSetting, limited, no_swap, nothing, without_share
 from memqos.model.node import SwapBehavior
+from memqos.model.pod import Pod
 
 __all__ = ["decide", "swaps"]
+
+
+_CRITICAL = "containers of a critical pod (static, mirror, or of critical priority) never swap"
 
 
 def decide(case: SwapCase) -> SwapSetting:
@@ -19,7 +24,9 @@ def decide(case: SwapCase) -> SwapSetting:
     if not case.kubelet.node.swap_controller:
         return nothing(case, "the node has no swap controller, so the kubelet sends nothing")
     why_not = _without(case)
-    return no_swap(case, why_not) if why_not else limited(case)
+    if not why_not:
+        return limited(case)
+    return no_swap(case, why_not, inputs=_priority(case.pod) if why_not is _CRITICAL else ())
 
 
 def swaps(case: SwapCase) -> bool:
@@ -37,5 +44,12 @@ def _without(case: SwapCase) -> str:
     if not kubelet.v2:
         return "LimitedSwap does not exist on cgroup v1: no container may swap"
     if kubelet.release.has(Novelty.CRITICAL_WITHOUT_SWAP) and case.pod.is_critical:
-        return "containers of a critical pod (static, mirror, or of critical priority) never swap"
+        return _CRITICAL
     return ""
+
+
+def _priority(pod: Pod) -> tuple[Input, ...]:
+    """The priority that makes a pod critical; nothing for a static pod, which is so without one."""
+    if pod.priority is None:
+        return ()
+    return (Input("priority", str(pod.priority), pod.origin.get("priority", "given")),)
