@@ -6,6 +6,7 @@ of an environment that has it, starts without the engine.
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import load_facts
+from memqos.catalog.other_objects import Effect, OtherKind
 from memqos.catalog.pods import Manifests, load_manifests, load_pods
 from memqos.catalog.recognising import Recognised, recognise
 from memqos.catalog.recorded_trees import RecordedContainer, RecordedTree, load_tree
@@ -36,6 +37,7 @@ from memqos.engine.plan import (
     PlannedPod,
     Reason,
     Refusal,
+    RefusedBy,
 )
 from memqos.engine.releases.release import Release, Variant
 from memqos.engine.resize.entry import resize_pods
@@ -58,6 +60,21 @@ from memqos.errors import (
     UsageError,
 )
 from memqos.laboratory.bench import Bench, lab
+from memqos.model.cluster import (
+    ClusterObjects,
+    ContainerPolicy,
+    LimitRange,
+    LimitRangeItem,
+    LimitType,
+    Namespace,
+    PriorityClass,
+    QuotaScope,
+    Recommendation,
+    ResourceQuota,
+    RuntimeClass,
+    UpdateMode,
+    VerticalPodAutoscaler,
+)
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Absent, Bytes, CpuMax, Knob, KnobValue, Max, Number, Unlimited
 from memqos.model.node import (
@@ -70,8 +87,8 @@ from memqos.model.node import (
     SwapBehavior,
 )
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Container, ContainerKind, Controller, Pod, QosClass, ResizePolicy, ResourceList, Resources
-from memqos.model.quantity import Quantity
+from memqos.model.pod import Container, ContainerKind, Controller, Pod, QosClass, ResizePolicy, Resources, Submission
+from memqos.model.quantity import Quantity, ResourceList
 from memqos.model.reading import CgroupReading, FileText, Reading
 from memqos.version import __version__
 
@@ -86,9 +103,11 @@ __all__ = [
     "CgroupPath",
     "CgroupReading",
     "CgroupVersion",
+    "ClusterObjects",
     "Container",
     "ContainerIds",
     "ContainerKind",
+    "ContainerPolicy",
     "ContainerResources",
     "ContainerTranslation",
     "ContainerUsage",
@@ -96,6 +115,7 @@ __all__ = [
     "CpuMax",
     "Difference",
     "DockerTranslation",
+    "Effect",
     "Effective",
     "EnvironmentNotAbleError",
     "ExitCode",
@@ -111,31 +131,40 @@ __all__ = [
     "KubeletSettings",
     "Layout",
     "Level",
+    "LimitRange",
+    "LimitRangeItem",
+    "LimitType",
     "MachineryError",
     "ManifestError",
     "Manifests",
     "Max",
     "MemqosError",
+    "Namespace",
     "NodeFacts",
     "NonconformanceError",
     "NumaZone",
     "Number",
     "OciResources",
     "OciTranslation",
+    "OtherKind",
     "Plan",
     "PlannedCgroup",
     "PlannedContainer",
     "PlannedPod",
     "Pod",
+    "PriorityClass",
     "Protected",
     "QosClass",
     "Quantity",
+    "QuotaScope",
     "Reading",
     "Reason",
     "Recognised",
+    "Recommendation",
     "RecordedContainer",
     "RecordedTree",
     "Refusal",
+    "RefusedBy",
     "Release",
     "Replicas",
     "ReservationPolicy",
@@ -145,7 +174,9 @@ __all__ = [
     "ResizePolicy",
     "ResizeStep",
     "ResourceList",
+    "ResourceQuota",
     "Resources",
+    "RuntimeClass",
     "RuntimeHost",
     "RuntimeName",
     "RuntimeWrites",
@@ -155,14 +186,17 @@ __all__ = [
     "Shortage",
     "Slowed",
     "StepKind",
+    "Submission",
     "SwapBehavior",
     "Traits",
     "Unlimited",
     "Unsure",
+    "UpdateMode",
     "Usage",
     "UsageError",
     "Variant",
     "Verdict",
+    "VerticalPodAutoscaler",
     "Victim",
     "ZoneTable",
     "__version__",

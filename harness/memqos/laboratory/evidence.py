@@ -34,7 +34,7 @@ _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "wor
 LONGEST = 64 << 10
 """A longer file is named and not kept: no manifest is."""
 
-_ORIGIN = re.compile(r"^(?P<file>.+\.(?:ya?ml|json)):\d+$")
+_ORIGIN = re.compile(r"^(?P<file>.+?\.(?:ya?ml|json)):\d+(?:[ ,].*)?$")
 
 
 class Folder:

@@ -218,7 +218,7 @@ def test_a_vertical_pod_autoscaler_is_a_note_or_applied(told, planned, file):
     applied = planned(path, "--kubernetes", "1.36", "--vpa")
     # 400Mi, which is what the policy allows, and a limit of twice as much, as it was.
     assert values(applied, "web-1", "app")["memory.max"] == "838860800"
-    assert applied["notes"] == []
+    assert not [one for one in applied["remarks"] if "Autoscaler" in one["about"]]
 
 
 def test_what_is_passed_over_is_told_with_its_effect(told, planned, file):
