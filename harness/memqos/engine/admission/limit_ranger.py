@@ -16,7 +16,7 @@ from memqos.engine.admission.denial import Denial, aggregate_error, forbidden
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input
 from memqos.engine.pod.sums import aggregate
-from memqos.engine.releases.release import Release
+from memqos.engine.releases.table import Novelty
 from memqos.model.cluster import LimitRange, LimitRangeItem, LimitType
 from memqos.model.pod import Container, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
@@ -24,7 +24,6 @@ from memqos.model.quantity import Quantity
 __all__ = ["check_limits", "contested_defaults", "with_limit_range_defaults"]
 
 _PLUGIN = "plugin LimitRanger"
-_SUMS_ADD_UP = Release(28)
 _AT_POD_LEVEL = ("cpu", "memory")
 _MAX_MILLI_VALUE = (2**63 - 1) // 1000
 
@@ -129,7 +128,7 @@ def _broken(pod: Pod, item: LimitRangeItem, kubelet: Kubelet) -> Iterator[_Broke
 def _of_pod(pod: Pod, kubelet: Kubelet) -> Resources:
     """What counts for type Pod: sums over containers, and pod-level values; no overhead."""
     requests, limits = aggregate(pod), aggregate(pod, limits=True)
-    if kubelet.release < _SUMS_ADD_UP:
+    if not kubelet.release.has(Novelty.LIMIT_RANGE_SUMS):
         requests, limits = _named_by_all(pod, "requests", requests), _named_by_all(pod, "limits", limits)
     if kubelet.pod_level and pod.resources is not None:
         requests |= _pod_level(pod.resources.requests)

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal, RefusedBy
-from memqos.engine.releases.release import Release
-from memqos.engine.releases.table import Family
+from memqos.engine.releases.gates import enabled, stage
+from memqos.engine.releases.table import Family, Gate
 from memqos.model.pod import Pod
 
 __all__ = ["predicate_refusal", "scheduling_refusal"]
 
 _LINUX = "linux"
-_OS_CHECKED = Release(23)
-_OS_FIELD = Release(24)
-_GATES = Release(27)
 _PREDICATES = "kubelet lifecycle predicateAdmitHandler"
 
 
 def predicate_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
     """Why the kubelet rejects a pod that is not for Linux; None for every other pod."""
-    release = kubelet.release
-    if pod.os_label not in {"", _LINUX} and release >= _OS_CHECKED:
+    if pod.os_label not in {"", _LINUX} and stage(Gate.IDENTIFY_POD_OS, kubelet.release):
         return _rejected(
             pod,
             kubelet,
@@ -34,7 +30,7 @@ def predicate_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
             Input("metadata.labels[kubernetes.io/os]", pod.os_label, pod.file),
         )
-    if pod.os not in {"", _LINUX} and release >= _OS_FIELD:
+    if pod.os not in {"", _LINUX} and _on(Gate.IDENTIFY_POD_OS, kubelet):
         return _rejected(
             pod,
             kubelet,
@@ -51,6 +47,10 @@ def predicate_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
             Input("node selector", pod.not_on_linux, pod.file),
         )
     return None
+
+
+def _on(gate: Gate, kubelet: Kubelet) -> bool:
+    return enabled(gate, kubelet.release, kubelet.settings.feature_gates)
 
 
 def _rejected(pod: Pod, kubelet: Kubelet, reason_name: str, message: str, given: Input) -> Refusal:
@@ -70,7 +70,7 @@ def _rejected(pod: Pod, kubelet: Kubelet, reason_name: str, message: str, given:
 
 def scheduling_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
     """Why no kubelet has the pod: its scheduling gates; None without them, and for a static pod."""
-    if not pod.scheduling_gates or pod.static or kubelet.release < _GATES:
+    if not pod.scheduling_gates or pod.static or not _on(Gate.SCHEDULING_READINESS, kubelet):
         return None
     return Refusal(
         pod=pod.uid,

@@ -76,6 +76,7 @@ class Novelty(Enum):
     REQUESTED_HUGE_PAGES = 27, Family.LIMITS_DECLARED, "a pod's huge pages are its requests, with overhead"
     # 1.28
     PROPORTIONAL_SWAP = 28, Family.SWAP, "LimitedSwap gives a share of the swap by the memory request"
+    LIMIT_RANGE_SUMS = 28, Family.DEFAULTS, "for a LimitRange of type Pod all requests add up, sidecars' too"
     OOM_GROUP = 28, Family.CONTAINER, "an OOM kill takes the whole container"
     DROP_INS = 28, Family.CONFIGURATION, "--config-dir is there, if an environment variable asks for it"
     # 1.29
@@ -172,6 +173,8 @@ class Gate(StrEnum):
     RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
     DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
     DRA_NODE_RESOURCES = "DRANodeAllocatableResources"
+    IDENTIFY_POD_OS = "IdentifyPodOS"
+    SCHEDULING_READINESS = "PodSchedulingReadiness"
 
 
 class Maturity(StrEnum):
@@ -273,6 +276,17 @@ STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
         GateStage(28, Maturity.ALPHA, default=False),
         GateStage(31, Maturity.BETA, default=True),
         GateStage(34, Maturity.GA, default=True, locked=True),
+    ),
+    Gate.IDENTIFY_POD_OS: (
+        GateStage(23, Maturity.ALPHA, default=False),
+        GateStage(24, Maturity.BETA, default=True),
+        GateStage(25, Maturity.GA, default=True, locked=True),
+        GateStage(27, Maturity.REMOVED, default=True, locked=True),
+    ),
+    Gate.SCHEDULING_READINESS: (
+        GateStage(26, Maturity.ALPHA, default=False),
+        GateStage(27, Maturity.BETA, default=True),
+        GateStage(30, Maturity.GA, default=True, locked=True),
     ),
     Gate.DRA_NODE_RESOURCES: (GateStage(36, Maturity.ALPHA, default=False),),
 }
