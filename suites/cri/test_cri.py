@@ -143,6 +143,13 @@ def test_exec_is_charged(qos_conversation, qos_evidence):
 
 
 @pytest.mark.behaviour
+@pytest.mark.claim("cri/exec-is-alike")
+def test_exec_is_alike(qos_conversation, qos_evidence):
+    """A program by ExecSync runs in the container's cgroup, with the container's oom_score_adj."""
+    qos_evidence.settle(qos_conversation.exec_is_alike())
+
+
+@pytest.mark.behaviour
 @pytest.mark.claim("cri/exec-is-bound")
 def test_exec_is_bound(qos_conversation, qos_evidence):
     """A program by ExecSync that takes more than the limit is killed alone."""

@@ -72,13 +72,13 @@ def test_update_after_runtime_restart(restarted, qos_evidence):
 
 @pytest.mark.claim("lifecycle/stays")
 def test_stays(qos_life, qos_catalog, qos_evidence):
-    """No value changes by itself in the seconds after a container was created and updated."""
+    """Nothing changes by itself in the seconds after a container was created and updated."""
     qos_evidence.settle(qos_life.left_alone(qos_catalog.request("update-unified-high")))
 
 
 @pytest.mark.claim("lifecycle/exec")
 def test_exec(qos_life, qos_catalog, qos_evidence):
-    """No value changes when a program is run in a container."""
+    """A program that is run in a container changes no value, and runs in its cgroup with its oom_score_adj."""
     qos_evidence.settle(qos_life.exec_in_it(qos_catalog.request("everything")))
 
 
@@ -90,8 +90,8 @@ def test_stats(qos_life, qos_catalog, qos_evidence):
 
 @pytest.mark.claim("lifecycle/container-restart")
 def test_container_restart(qos_life, qos_catalog, qos_evidence):
-    """A container that was killed and made anew has every value, and none of the counts of the one before."""
-    qos_evidence.settle(qos_life.made_again(qos_catalog.request("everything")))
+    """A container that was killed and made anew has every value, after an update too, and no count of before."""
+    qos_evidence.settle(qos_life.made_again(qos_catalog.request("update-everything")))
 
 
 @pytest.mark.claim("lifecycle/drift")

@@ -290,6 +290,12 @@ def goes_elsewhere(cgroup):
     write("/sys/fs/cgroup/cgroup.procs", read(cgroup.entered))
 
 
+def leaves(cgroup):
+    """All processes of the container moved out of its cgroup."""
+    for pid in read(f"{cgroup.path}/cgroup.procs").split():
+        write("/sys/fs/cgroup/cgroup.procs", pid)
+
+
 def elsewhere(spec):
     """Another parent than was asked for."""
     given = spec["linux"].get("cgroupsPath", "")
@@ -401,6 +407,7 @@ WAYS = {
     "exec resets": Way(after={"exec": writes("memory.high", "max")}),
     "exec goes elsewhere": Way(after={"exec": goes_elsewhere}),
     "exec turns pressure off": Way(after={"exec": writes("cgroup.pressure", "0")}),
+    "leaves its cgroup": Way(after={"start": later(leaves, 1)}),
     "changes the unit": Way(after={"start": changes_the_unit}),
     "leaves the cgroup": Way(after={"delete": makes_it_again}),
     "leaves a process": Way(after={"delete": leaves_a_process}),

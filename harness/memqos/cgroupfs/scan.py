@@ -24,9 +24,11 @@ __all__ = [
     "files_command",
     "first_of",
     "first_process_command",
+    "named_processes_command",
     "parse_files",
     "parse_first_process",
     "parse_listed",
+    "parse_named_processes",
     "text_of",
 ]
 
@@ -38,6 +40,15 @@ for file; do
   pid=$(sort -n "$file" 2>/dev/null | head -n 1)
   [ -n "$pid" ] && value=$(cat "/proc/$pid/$name" 2>/dev/null) && printf '%s\\0%s\\n' "$file" "$value"
 done
+exit 0
+"""
+
+_NAMED_PROCESSES_SCRIPT = """\
+name=$1; file=$2; program=$3
+while read -r pid; do
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$program" ] && value=$(cat "/proc/$pid/$name" 2>/dev/null) \\
+    && printf '%s %s\\n' "$pid" "$value"
+done <"$file" 2>/dev/null
 exit 0
 """
 
@@ -67,6 +78,17 @@ def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
 def first_process_command(name: str, lists: Sequence[str]) -> tuple[str, ...]:
     """The command that reads this file of /proc of the first process of each of these cgroup.procs."""
     return ("sh", "-c", _FIRST_PROCESS_SCRIPT, "memqos-first", name, *lists)
+
+
+def named_processes_command(name: str, list_: str, program: str) -> tuple[str, ...]:
+    """The command that reads this file of /proc of each process of a cgroup.procs that runs this program."""
+    return ("sh", "-c", _NAMED_PROCESSES_SCRIPT, "memqos-named", name, list_, program)
+
+
+def parse_named_processes(stdout: bytes) -> dict[int, str]:
+    """What `named_processes_command` printed: the text by the number of the process."""
+    lines = (line.partition(" ") for line in stdout.decode("utf-8", "surrogateescape").splitlines())
+    return {int(pid): text for pid, _, text in lines}
 
 
 def parse_first_process(stdout: bytes) -> dict[str, str]:

@@ -89,6 +89,11 @@ class CgroupTree:
         result = self._run(scan.first_process_command(name, list(lists)), deadline)
         return {lists[file]: text for file, text in scan.parse_first_process(result.stdout).items()}
 
+    def read_named_processes(self, path: CgroupPath, name: str, program: str, *, deadline: Deadline) -> dict[int, str]:
+        """A file of /proc, such as oom_score_adj, of each process of a cgroup that runs a program of this name."""
+        argv = scan.named_processes_command(name, self.hierarchy.file(path, "cgroup.procs"), program)
+        return scan.parse_named_processes(self._run(argv, deadline).stdout)
+
     def cgroup_of(self, pid: int, *, deadline: Deadline) -> CgroupPath:
         """The cgroup of a process, as the target's own root sees it; TargetError if there is no such process."""
         where = f"/proc/{pid}/cgroup"

@@ -15,7 +15,7 @@ from memqos.enactor.steering import Steering
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
 from memqos.model.pod import Container, ContainerKind, Pod
 from memqos.runtime.base import (
     ContainerHandle,
@@ -31,6 +31,8 @@ POD_SECONDS = 180.0
 """From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
 
 REMOVAL_SECONDS = 120.0
+HEARING_SECONDS = 30.0
+"""How long a runtime may take to notice that a container was killed, before it is asked to end it."""
 
 LOGS = "/var/log/pods"
 """Where the kubelet lets a runtime keep containers' output."""
@@ -216,15 +218,23 @@ class Admission:
     def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         for name, handle in list(admitted.containers.items()):
             # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
-            wait(
-                f"the runtime knows that '{name}' has ended",
-                lambda handle=handle: self.runtime.status(handle, deadline=deadline),  # type: ignore[misc]
-                until=lambda status: status.state is not ContainerState.RUNNING,
-                deadline=deadline,
-            )
+            try:
+                self._heard_of_its_end(name, handle, deadline.sooner(HEARING_SECONDS))
+            except DeadlineError:
+                # What is not in its cgroup was not killed there: only the runtime knows where it is.
+                self.runtime.stop(handle, grace=0, deadline=deadline)
+                self._heard_of_its_end(name, handle, deadline)
             self.runtime.remove(handle, deadline=deadline)
             del admitted.containers[name]
         admitted.early.clear()
+
+    def _heard_of_its_end(self, name: str, handle: ContainerHandle, deadline: Deadline) -> None:
+        wait(
+            f"the runtime knows that '{name}' has ended",
+            lambda: self.runtime.status(handle, deadline=deadline),
+            until=lambda status: status.state is not ContainerState.RUNNING,
+            deadline=deadline,
+        )
 
 
 def _sandbox_spec(planned: PlannedPod) -> SandboxSpec:

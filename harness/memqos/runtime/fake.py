@@ -209,10 +209,17 @@ class FakeRuntime:
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> tuple[int, bytes, bytes]:
-        """Nothing runs here: whatever is asked for ends with 0 and says nothing."""
-        if self._known(container, "ExecSync").state is not ContainerState.RUNNING:
+        """Nothing runs here: whatever is asked for ends with 0 and says nothing, and was seen in the cgroup."""
+        known = self._known(container, "ExecSync")
+        if known.state is not ContainerState.RUNNING:
             raise _error("ExecSync", "the container does not run")
+        holder = self._layout.container(known.cgroup.parent, container.id)
+        self._cgroups.run_beside(holder, self._score_of_exec(known.resources))
         return 0, b"", b""
+
+    def _score_of_exec(self, resources: ContainerResources) -> int:
+        """What it gives a further process of a container that was asked for so."""
+        return resources.oom_score_adj
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:  # noqa: ARG002
         """End it by TERM, or by KILL without grace."""

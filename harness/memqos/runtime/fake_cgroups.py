@@ -7,6 +7,7 @@ memory: memory.current is 0 and no event ever happens, unless a test says so wit
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -95,6 +96,8 @@ class FakeCgroups:
             root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{zones}\n"}
         self._cgroups: dict[CgroupPath, dict[str, str]] = {ROOT: root}
         self._scores: dict[CgroupPath, int] = {}
+        self._beside: dict[CgroupPath, tuple[int, int]] = {}
+        self._numbers = itertools.count(2)
 
     @property
     def mounts(self) -> dict[str, FakeFiles]:
@@ -106,11 +109,18 @@ class FakeCgroups:
         return {
             scan.files_command(())[0]: self._scan_files,
             scan.first_process_command("oom_score_adj", ()): self._first_processes,
+            scan.named_processes_command("oom_score_adj", "", "")[:5]: self._named_processes,
         }
 
     def run_in(self, path: CgroupPath, oom_score_adj: int) -> None:
         """Let a process with this oom_score_adj be in a cgroup, as its first and only one."""
         self._scores[path] = oom_score_adj
+        if path in self._cgroups:
+            self._cgroups[path]["cgroup.procs"] = "1\n"
+
+    def run_beside(self, path: CgroupPath, oom_score_adj: int) -> None:
+        """Let a second process with this oom_score_adj come to a cgroup, in the place of the last that came."""
+        self._beside[path] = (next(self._numbers), oom_score_adj)
 
     def make(self, path: CgroupPath) -> None:
         """Make a cgroup and those above it; one that is there stays as it is."""
@@ -225,6 +235,13 @@ class FakeCgroups:
         places = {self.hierarchy.file(path, "cgroup.procs"): path for path in inhabited}
         lines = [f"{file}\0{self._scores[places[file]]}\n" for file in argv[5:] if file in places]
         return 0, "".join(lines).encode(), b""
+
+    def _named_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+        """Whatever program is asked about, all of them run it."""
+        path = self._split(argv[5])[0]
+        several = [(1, self._scores[path])] if path in self._scores and path in self._cgroups else []
+        several += [self._beside[path]] if several and path in self._beside else []
+        return 0, "".join(f"{pid} {score}\n" for pid, score in several).encode(), b""
 
     def _below(self, root: CgroupPath) -> Iterator[CgroupPath]:
         return (path for path in tuple(self._cgroups) if path == root or path.below(root))

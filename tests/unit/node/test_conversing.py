@@ -64,7 +64,7 @@ class Speaks(Asked):
 
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         if str(64 * MIB) not in argv:
-            return 0, b"", b""
+            return self.fake.exec(handle, argv, deadline=deadline)
         path = self.path(handle)
         if self.cgroups.text(path, "memory.oom.group").strip() == "1":
             self.kill(handle)
@@ -98,6 +98,7 @@ VERBS: Mapping[str, Verb] = {
     "pod-stats": lambda it: it.pod_uses("usage", "working set", "rss"),
     "oom-killed-is-told": lambda it: it.hog_is_told(),
     "exec-is-charged": lambda it: it.exec_is_charged(),
+    "exec-is-alike": lambda it: it.exec_is_alike(),
     "exec-is-bound": lambda it: it.exec_is_bound(),
     "oom-group-kills-all": lambda it: it.group_is_killed(),
     "update-below-use": lambda it: it.limited_below_use(),
@@ -250,6 +251,19 @@ class ExecsElsewhere(Speaks):
         return 0, b"", b""
 
 
+class ScoresExecs(Speaks):
+    """What it starts in a container has a score of its own."""
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.fake._score_of_exec = lambda _: 0  # type: ignore[method-assign]
+        return super().exec(handle, argv, deadline=deadline)
+
+
+class FailsToExec(Speaks):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        return 126, b"", b""
+
+
 class KillsAll(Speaks):
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         self.cgroups.show(
@@ -263,6 +277,7 @@ class KillsTheContainerToo(Speaks):
 
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         self.cgroups.remove(self.path(handle))
+        self.fake.finish(handle, exit_code=137)
         return 137, b"", b""
 
 
@@ -322,6 +337,9 @@ class OtherCode(Speaks):
         (OtherCode, "oom-killed-is-told", {"exit code"}),
         (OtherCode, "oom-group-kills-all", {"exit code"}),
         (ExecsElsewhere, "exec-is-charged", {"memory.peak"}),
+        (ExecsElsewhere, "exec-is-alike", {"cgroup.procs of exec"}),
+        (ScoresExecs, "exec-is-alike", {"oom_score_adj of exec"}),
+        (FailsToExec, "exec-is-alike", set()),
         (ExecsElsewhere, "exec-is-bound", {"exec", "memory.events oom_kill"}),
         (KillsAll, "exec-is-bound", {"memory.events oom_kill"}),
         (KillsTheContainerToo, "exec-is-bound", {"memory.events oom_kill", "state"}),

@@ -107,7 +107,7 @@ VERBS: Mapping[str, Verb] = {
     "stays": lambda it: it.left_alone(CATALOGUE.request("update-unified-high")),
     "exec": lambda it: it.exec_in_it(EVERYTHING),
     "stats": lambda it: it.asked_for_stats(EVERYTHING),
-    "container-restart": lambda it: it.made_again(EVERYTHING),
+    "container-restart": lambda it: it.made_again(CATALOGUE.request("update-everything")),
     "drift": lambda it: it.written_by_others(CATALOGUE.request("unified-high")),
     "leaves-no-cgroups": lambda it: it.left_by_few("cgroups"),
     "leaves-no-mounts": lambda it: it.left_by_few("mounts"),
@@ -375,7 +375,29 @@ class ForgetsItsSpecification(Lives):
 class ResetsOnExec(Lives):
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
         self.cgroups.put(self.path(handle), "memory.high", "max")
-        return 0, b"", b""
+        return self.fake.exec(handle, argv, deadline=deadline)
+
+
+class ScoresExecs(Lives):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
+        self.fake._score_of_exec = lambda _: 0  # type: ignore[method-assign]
+        return self.fake.exec(handle, argv, deadline=deadline)
+
+
+class ForgetsUpdatesOfTheSecond(Lives):
+    """It does what an update says of the first container alone that it made."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if len(self.handles) <= len(("the pod's own", "the first")):
+            self.fake.update(handle, resources, deadline=deadline)
+
+
+class LeavesItsCgroup(Lives):
+    """Its processes are somewhere else when somebody looks again."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups._scores.pop(self.path(handle), None)
 
 
 class ResetsOnStats(Lives):
@@ -407,6 +429,12 @@ class Leaves(Lives):
         self.left += ["processes containerd-shim", "processes sshd"]
 
 
+OF_UPDATES = {
+    "memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group", "cpu.weight",
+    "cpu.max", "cpuset.cpus", "cpuset.mems",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "knobs"),
     [
@@ -417,6 +445,9 @@ class Leaves(Lives):
         (ForgottenBySystemd, "runtime-restart", {"memory.swap.max"}),
         (ForgetsItsSpecification, "update-after-runtime-restart", {"memory.min"}),
         (ResetsOnExec, "exec", {"memory.high"}),
+        (ScoresExecs, "exec", {"oom_score_adj of exec"}),
+        (ForgetsUpdatesOfTheSecond, "container-restart", OF_UPDATES),
+        (LeavesItsCgroup, "stays", {"cgroup.procs"}),
         (ResetsOnStats, "stats", {"memory.low"}),
         (TakesTheOldCgroup, "container-restart", {"memory.events"}),
         (TrustsItself, "drift", {"memory.high"}),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
-from memqos.clock import Deadline
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.reading import Reading
 from memqos.node.behaviour.looking import Looking
 from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.pods.membership import place_outside
 from memqos.node.pods.recorder import Recorder
 from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
 from memqos.probe.sampler import Sampling
@@ -24,6 +26,9 @@ WATCH_SECONDS = 120.0
 """A container above memory.high without swap gets about one MiB a second under software emulation."""
 
 CALL_SECONDS = 30.0
+
+OUTSIDE_SECONDS = 20.0
+"""How long a runtime may take to notice that a container has ended, whose processes were never seen."""
 
 
 class Hearing:
@@ -47,7 +52,9 @@ class Hearing:
         self._runtime = runtime
         self._recorder = recorder
         self._target = target
+        self._tree = CgroupTree(target, hierarchy)
         self._looking = Looking(source=target.address, hierarchy=hierarchy, files=files)
+        self._missing: dict[str, float] = {}
 
     def add(self, container: WatchedContainer, log_path: str) -> None:
         """From now on this container is told what is said of it, and what comes into its log."""
@@ -58,6 +65,7 @@ class Hearing:
         """Take what all of them are now: from here on they are known to run, whatever their workloads say."""
         for container in self.containers.values():
             self.ask(container)
+            container.processes = self._tree.processes(container.path, deadline=Deadline.after(CALL_SECONDS))
         said = self._sampling.look(deadline=Deadline.after(CALL_SECONDS))
         for container in self.containers.values():
             container.runs_from(said[-1].at if said else 0.0)
@@ -77,6 +85,19 @@ class Hearing:
         """Take what the runtime says of it."""
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
         container.asked(status, self._reading(container, container.now))
+
+    def look_outside(self, container: WatchedContainer) -> None:
+        """Find out whether a container that has no process in its cgroup any more runs in another one.
+
+        It does if one of its processes is seen there, or if the runtime says for OUTSIDE_SECONDS that it runs.
+        """
+        if container.has_ended or not container.seems_ended:
+            self._missing.pop(container.key, None)
+            return
+        now = SYSTEM_CLOCK.now()
+        where = place_outside(self._tree, container.whole, container.processes)
+        if where or now - self._missing.setdefault(container.key, now) >= OUTSIDE_SECONDS:
+            container.goes_outside(where)
 
     def tell(self, key: str, fifo: str, line: str) -> None:
         """Give a container's workload a command."""

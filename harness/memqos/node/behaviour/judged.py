@@ -26,7 +26,8 @@ class Judged:
 
     While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
     among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
-    losses: who lost a premise that does not hold, by cgroup and control file.
+    losses: who lost a premise that does not hold, by cgroup and control file. outside: that its processes run outside
+    its cgroup, which is a premise of every behaviour; None if they do not.
     commands: how many of the workload's commands come to an end. threads: how many use memory beside each other.
     """
 
@@ -35,12 +36,14 @@ class Judged:
     losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
     commands: int = 0
     threads: int = 1
+    outside: Finding | None = None
 
     @cached_property
     def premises(self) -> tuple[Finding, ...]:
         """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""
         found = self.rests_on.judge(self.samples)
-        return tuple(replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found)
+        judged = [replace(one, lost=self.losses.get((one.cgroup, one.knob))) for one in found]
+        return tuple(judged) if self.outside is None else (self.outside, *judged)
 
     def _amounts(self, file: str) -> list[int]:
         return [amount for sample in self.samples for amount in amounts_of(sample, file)]

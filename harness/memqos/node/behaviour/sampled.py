@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 
 from memqos.cgroupfs import parse
+from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.verdict import subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Sample
 from memqos.node.behaviour.premises import Premises, is_there
-from memqos.runtime.base import ContainerHandle, ContainerStatus
+from memqos.node.pods.membership import outside_finding
+from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
 from memqos.workload.command import finite_commands, threads_of
 from memqos.workload.report import ContainerLog
 
@@ -21,6 +24,7 @@ class Sampled:
     """One container: its samples, what its workload reported, and what the runtime says of it.
 
     key: by which the watch knows it. args: its workload's arguments, that say how many of its commands come to an end.
+    processes: those that were in its cgroup when the watch began. outside: that it runs, and not in its cgroup.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class Sampled:
         self._log = ContainerLog(handle.log_path)
         self._broken: dict[tuple[FileText | None, ...] | None, bool] = {}
         self._was_seen = False
+        self.processes: tuple[int, ...] = ()
+        self.outside: Finding | None = None
         self._status: ContainerStatus | None = None
         self._runs_from = math.inf
 
@@ -42,6 +48,17 @@ class Sampled:
     def pod(self) -> CgroupPath:
         """The pod's cgroup."""
         return self.premises.pod.cgroup.path
+
+    @property
+    def whole(self) -> CgroupPath:
+        """The cgroup that was made for it: its own, or the scope above."""
+        return next(path for path in (self.path, *self.path.ancestors) if path.parent == self.pod)
+
+    def goes_outside(self, where: str) -> None:
+        """It runs in another cgroup, "" if it is not known in which, and not in its own any more."""
+        if self.outside is None:
+            name = subject(self.premises.planned.cgroup, self.premises.pod)
+            self.outside = outside_finding(self.path, subject=name, state=ContainerState.RUNNING, where=where)
 
     @property
     def now(self) -> float:
@@ -69,7 +86,7 @@ class Sampled:
     @property
     def _is_past(self) -> bool:
         """Whether nothing that it does from now on says anything."""
-        return self.has_ended or bool(self.samples and self.is_broken(self.samples[-1]))
+        return self.has_ended or self.was_outside or bool(self.samples and self.is_broken(self.samples[-1]))
 
     def is_broken(self, sample: Sample) -> bool:
         """Whether a premise is seen not to hold in this sample."""
@@ -83,6 +100,11 @@ class Sampled:
     def was_broken(self) -> bool:
         """Whether a premise was seen not to hold in any sample so far."""
         return any(self._broken.values())
+
+    @property
+    def was_outside(self) -> bool:
+        """Whether it was found to run outside its cgroup."""
+        return self.outside is not None
 
     @property
     def is_sound(self) -> bool:

@@ -41,7 +41,9 @@ class Waiting:
         """Judge the samples that came since the last time; whether that was enough."""
         for container, sample in self._news():
             self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
-        if self._progress.is_seen or any(container.was_broken for container in self.containers):
+        if self._progress.is_seen or any(
+            container.was_broken or container.was_outside for container in self.containers
+        ):
             return True
         if all(container.has_ended for container in self.containers):
             return True

@@ -94,7 +94,13 @@ class WatchedContainer(Sampled):
     def course(self) -> Course:
         """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
         samples = tuple(self.samples)
-        course = Course(rests_on=self.premises, samples=samples, commands=self._finite, threads=self.threads)
+        course = Course(
+            rests_on=self.premises,
+            samples=samples,
+            commands=self._finite,
+            threads=self.threads,
+            outside=self.outside,
+        )
         if self.is_sound:
             return course
         losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}

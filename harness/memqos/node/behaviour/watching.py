@@ -7,7 +7,7 @@ when it happens, and the last reading of a container that is gone is there.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
@@ -100,13 +100,17 @@ class Watch:
             patience = ENDING_SECONDS if ending else IDLE_SECONDS
             happened = self._hearing.wait(seconds=min(patience, deadline.remaining))
             if ending or not happened or waiting.is_due():
-                for container in waiting.containers:
-                    self._hearing.ask(container)
+                self._ask(waiting.containers)
         if settled:
             # What the runtime and the counters say of an end comes a moment after it.
             self._hearing.look()
-            for container in waiting.containers:
-                self._hearing.ask(container)
+            self._ask(waiting.containers)
+
+    def _ask(self, containers: Iterable[WatchedContainer]) -> None:
+        """Ask the runtime how these are, and of those that seem to have ended whether they run elsewhere."""
+        for container in containers:
+            self._hearing.ask(container)
+            self._hearing.look_outside(container)
 
     def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
         """What happened to both until one pod's container had ended and the other's had done what it was told."""

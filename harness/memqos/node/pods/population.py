@@ -17,6 +17,7 @@ from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
+from memqos.node.pods.membership import outside_finding
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
 
@@ -98,7 +99,17 @@ class Population:
         if not refusals:
             self.pods[pod.uid].require()
         found = verdict.judge_pod(self.plan, pod.uid, self.reading, enacted_by=self.enacted_by, ids=self.ids)
-        return [*refusals, *self.traced(found), *self._unnamed(pod)]
+        return [*refusals, *self.traced(found), *self._unnamed(pod), *self._outside(pod)]
+
+    def _outside(self, pod: Pod) -> Iterator[Finding]:
+        """What says that a container that was started, and is not to end, has no process in its cgroup."""
+        admitted = self.pods[pod.uid]
+        for container in admitted.planned.containers if self.settings is not None else ():
+            if container.name not in admitted.containers:
+                continue
+            path = self.path_of(pod, container.name)
+            if path not in admitted.early and self.reading.file(path, OOM_SCORE_ADJ) is None:
+                yield outside_finding(path, subject=verdict.subject(container.cgroup, admitted.planned))
 
     def _unnamed(self, pod: Pod) -> Sequence[Finding]:
         """What the settings of a pod and its containers show that nothing names."""

@@ -10,13 +10,11 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.runtime.base import ContainerState
 
 __all__ = [
     "CONTROLLERS",
     "is_absent",
     "kept_findings",
-    "nobody_finding",
     "score_finding",
     "uncounted_findings",
     "written_by_others",
@@ -56,22 +54,6 @@ def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[st
 def is_absent(path: CgroupPath, reading: Reading) -> bool:
     """Whether a cgroup of which files were read has none of them."""
     return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
-
-
-def nobody_finding(path: CgroupPath, knob: str, state: ContainerState, *, subject: str) -> Finding:
-    """A started container has a cgroup below its pod's, where the kubelet looks, and is in it.
-
-    knob: what of it is missing, "cgroup" itself or "cgroup.procs". state: what the runtime says of the container.
-    """
-    return Finding(
-        verdict=Verdict.DEVIATES,
-        subject=subject,
-        cgroup=str(path),
-        knob=knob,
-        set_by=Setter.RUNTIME,
-        expected="there",
-        observed=f"none, of a container that is {state}",
-    )
 
 
 def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: str) -> Iterator[Finding]:

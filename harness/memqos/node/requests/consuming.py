@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from memqos.cgroupfs import parse
 from memqos.clock import wait
@@ -12,6 +13,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
+from memqos.model.reading import FileText
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.figures import FILES, figure_finding, stock_of
@@ -29,6 +31,8 @@ LIMIT = 48 * _MIB
 HELD = 16 * _MIB
 """What a program uses that has room there."""
 TOO_MUCH = 64 * _MIB
+SCORE = 500
+"""An oom_score_adj that no process has by itself."""
 GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
@@ -92,14 +96,24 @@ class Consumption(Containers):
 
     def exec_is_charged(self) -> Sequence[Finding]:
         """What a program uses that ExecSync starts is charged to the container."""
-        with self._running(LIMITED) as handle:
-            code, _, _ = self.runtime.exec(handle, _argv(Anon(size=HELD)), deadline=soon())
-            path = self._cgroup_of(handle)
-            peak = self._files(path, ("memory.peak",))["memory.peak"]
+        code, _, path, peak = self._executed
         if not isinstance(peak, str):
             return [observed("memory.peak", "", "", why_not="the kernel has no memory.peak")]
         charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
         return [observed("exec", "0", str(code)), observed("memory.peak", "charged", charged, cgroup=str(path))]
+
+    def exec_is_alike(self) -> Sequence[Finding]:
+        """A program that ExecSync starts is in the container's cgroup, with the container's oom_score_adj."""
+        return self._executed[1]
+
+    @cached_property
+    def _executed(self) -> tuple[int, Sequence[Finding], CgroupPath, FileText]:
+        """A program in a container with an oom_score_adj: exit code, what was seen of it, cgroup, memory.peak then."""
+        scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
+        with self._running(scored) as handle:
+            path = self._cgroup_of(handle)
+            code, seen = self._entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
+            return code, seen, path, self._files(path, ("memory.peak",))["memory.peak"]
 
     def exec_is_bound(self) -> Sequence[Finding]:
         """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import posixpath
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
-from memqos.clock import Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
+from memqos.node.pods.membership import PROCESSES
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.requesting import Requests
 from memqos.runtime.base import (
@@ -26,11 +30,13 @@ from memqos.runtime.base import (
     SandboxHandle,
 )
 from memqos.runtime.speaking import SpeaksCri
-from memqos.workload.command import Command, Hold, arguments
+from memqos.workload.command import PROGRAM, Command, Hold, arguments
 
 __all__ = ["Containers", "observed", "soon"]
 
 CALL_SECONDS = 60.0
+BETWEEN_LOOKS = 0.1
+"""Seconds between two looks at a program that takes two seconds or more."""
 _NOTHING = ContainerResources()
 
 
@@ -113,6 +119,34 @@ class Containers(Requests):
 
     def _files(self, path: CgroupPath, names: Sequence[str]) -> Mapping[str, FileText]:
         return self.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
+
+    def _entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
+        """The exit code of a program that the runtime starts in a container, and what was seen of it while it ran.
+
+        It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: takes seconds.
+        """
+        path, seen = self._cgroup_of(handle), dict[int, str]()
+        before = self._scores_in(path)
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="exec") as pool:
+            running = pool.submit(self.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon())
+            is_over = False
+            while not is_over:
+                # One look more after its end: a program that was never seen was not there.
+                is_over = running.done()
+                seen |= {pid: text for pid, text in self._scores_in(path).items() if pid not in before}
+                SYSTEM_CLOCK.sleep(0 if is_over else BETWEEN_LOOKS)
+            code, _, _ = running.result()
+        scores, failed = ", ".join(sorted(set(seen.values()))), f"the program ended with {code}" if code else ""
+        return code, [
+            observed(f"{PROCESSES} of exec", "there", "there" if seen else "none", cgroup=str(path), why_not=failed),
+            *([observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path))] if seen else []),
+        ]
+
+    def _scores_in(self, path: CgroupPath) -> Mapping[int, str]:
+        """By the number of each process in a cgroup that runs the workload its oom_score_adj."""
+        name = posixpath.basename(PROGRAM)
+        found = self.tree.read_named_processes(path, OOM_SCORE_ADJ, name, deadline=soon())
+        return {pid: text.strip() for pid, text in found.items()}
 
     def _end(self, handle: ContainerHandle) -> ContainerStatus:
         """Kill what runs in it."""

@@ -21,13 +21,15 @@ from memqos.node.requests.containers import observed, soon
 from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
-from memqos.workload.command import PROGRAM, Exit, arguments
+from memqos.workload.command import Anon
 
 __all__ = ["Life"]
 
 RESTART_SECONDS = 120.0
-UNASKED_SECONDS = 3.0
+UNASKED_SECONDS = 6.0
 """How long a container is left alone, to see whether its values stay."""
+ENTRANT = 1 << 20
+"""Bytes of a program that is run in a container, in two seconds."""
 ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
 
@@ -67,9 +69,12 @@ class Life(Churning):
         return container
 
     def exec_in_it(self, case: RequestCase) -> Sequence[Finding]:
-        """After a program was run in it."""
-        argv = (PROGRAM, *arguments([Exit()]))
-        return self._through(case, lambda handle: self.runtime.exec(handle, argv, deadline=soon()))
+        """After a program was run in it, which was in its cgroup with its oom_score_adj while it ran."""
+        program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 2)
+        seen: list[Finding] = []
+        score = case.create.oom_score_adj
+        held = self._through(case, lambda handle: seen.extend(self._entered(handle, score, program)[1]))
+        return [*seen, *held]
 
     def asked_for_stats(self, case: RequestCase) -> Sequence[Finding]:
         """After its stats and its status were asked for many times."""
@@ -82,7 +87,10 @@ class Life(Churning):
         return self._through(case, ask)
 
     def made_again(self, case: RequestCase) -> Sequence[Finding]:
-        """After it was killed and made anew, as a kubelet does: it has its values, and none of its old counts."""
+        """After it was killed and made anew, as a kubelet does: it has its values, and none of its old counts.
+
+        So it does after the case's updates, if there are any.
+        """
         with self._running(case.create) as handle:
             self._end(handle)
         with self._running(case.create) as handle:
@@ -90,7 +98,11 @@ class Life(Churning):
             events = self._files(path, ("memory.events",))["memory.events"]
             counts = {line.split()[-1] for line in str(events).splitlines() if line.startswith("oom")}
             fresh = observed("memory.events", "0", ", ".join(sorted(counts)), cgroup=str(path))
-            return [*self._shown(self._asked_for(case.create), self._pod, handle), fresh]
+            created = [*self._shown(self._asked_for(case.create), self._pod, handle), fresh]
+            if not case.updates:
+                return created
+            wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
+            return wrong or [fresh, *self._shown(self._updated(handle, case), self._pod, handle)]
 
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
         """A foreign write is seen in its file alone, and an update that asks for the same again undoes it."""

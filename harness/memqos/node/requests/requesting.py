@@ -31,12 +31,13 @@ from memqos.engine.translate.requested import (
 from memqos.engine.translate.requested_files import asked_settings, requested_cgroup, scope_cgroup
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import Feature
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile
+from memqos.node.pods.membership import PROCESSES, outside_finding, place_outside, still_runs
 from memqos.node.pods.refusing import (
     NAME,
     no_update,
@@ -51,7 +52,6 @@ from memqos.node.pods.setting_files import huge_pages_of
 from memqos.node.requests.beside import (
     CONTROLLERS,
     is_absent,
-    nobody_finding,
     score_finding,
     uncounted_findings,
     written_by_others,
@@ -254,7 +254,8 @@ class Requests(Surroundings):
             # Who has no process there is somewhere else, or ended.
             state = self.runtime.status(handle, deadline=_soon()).state
             absent = is_absent(path, reading)
-            findings.insert(0, nobody_finding(path, "cgroup" if absent else "cgroup.procs", state, subject=subject))
+            knob = "cgroup" if absent else PROCESSES
+            findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
@@ -343,12 +344,25 @@ class Requests(Surroundings):
         self._remove(pod, name)
 
     def _remove(self, pod: AdmittedPod, name: str = NAME) -> None:
-        """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here."""
+        """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here.
+
+        NonconformanceError, with its finding, for one that runs and has no process in its cgroup: the runtime ends it.
+        """
         handle = pod.containers.pop(name, None)
         if handle is None:
             return
-        deadline = _soon()
-        self.tree.kill([self.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)], deadline=deadline)
+        parent, deadline = pod.planned.cgroup.path, _soon()
+        path, whole = self.kubelet.layout.container(parent, handle.id), self.kubelet.layout.whole(parent, handle.id)
+        pids = self.tree.processes(path, deadline=deadline)
+        self.tree.kill([whole], deadline=deadline)
+        outside = None
+        runs = still_runs(self.runtime, handle)
+        where = place_outside(self.tree, whole, pids) if runs else ""
+        if runs and (where or not pids):
+            subject = f"container {handle.name}"
+            outside = outside_finding(path, subject=subject, state=ContainerState.RUNNING, where=where)
+            # It cannot be killed there: only the runtime knows where it is.
+            self.runtime.stop(handle, grace=0, deadline=deadline)
         wait(
             "the runtime knows that the container has ended",
             lambda: self.runtime.status(handle, deadline=_soon()),
@@ -356,6 +370,9 @@ class Requests(Surroundings):
             deadline=deadline,
         )
         self.runtime.remove(handle, deadline=deadline)
+        if outside is not None:
+            said = f"{outside.knob} of {outside.subject} is {outside.observed}, expected {outside.expected}"
+            raise NonconformanceError(said, data={"finding": outside})
 
 
 def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:
