@@ -290,6 +290,11 @@ def goes_elsewhere(cgroup):
     write("/sys/fs/cgroup/cgroup.procs", read(cgroup.entered))
 
 
+def scores(score):
+    """Another oom_score_adj for what `exec` started."""
+    return lambda cgroup: write(f"/proc/{read(cgroup.entered)}/oom_score_adj", score)
+
+
 def leaves(cgroup):
     """All processes of the container moved out of its cgroup."""
     for pid in read(f"{cgroup.path}/cgroup.procs").split():
@@ -406,6 +411,7 @@ WAYS = {
     "drifts after updates": Way(after={"update": later(writes("memory.min", "0"))}),
     "exec resets": Way(after={"exec": writes("memory.high", "max")}),
     "exec goes elsewhere": Way(after={"exec": goes_elsewhere}),
+    "exec changes the score": Way(after={"exec": scores("100")}),
     "exec turns pressure off": Way(after={"exec": writes("cgroup.pressure", "0")}),
     "leaves its cgroup": Way(after={"start": later(leaves, 1)}),
     "changes the unit": Way(after={"start": changes_the_unit}),

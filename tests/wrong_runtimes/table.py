@@ -46,7 +46,7 @@ _MACHINE = {
     "drops huge pages", "drifts", "drifts after updates", "exec resets", "exec goes elsewhere", "changes the unit",
     "leaves the cgroup", "leaves a process", "leaves a mount", "edits config.json and puts it back", "another parent",
     "swallows keys and values", "update forgets unified", "update kills", "clobbers a sibling later",
-    "exec turns pressure off", "runs it idle",
+    "exec turns pressure off", "runs it idle", "leaves its cgroup", "exec changes the score",
 }  # fmt: skip
 
 _MEMORY = {"allows no zswap", "keeps zswap in memory"}
@@ -151,7 +151,15 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "drifts after updates": {"lifecycle/stays": "memory.min"},
     "exec resets": {"lifecycle/exec": "memory.high"},
     "exec turns pressure off": {"lifecycle/exec": "cgroup.pressure"},
-    "exec goes elsewhere": {"cri/exec-is-charged": "memory.peak"},
+    "exec changes the score": {
+        "lifecycle/exec": "oom_score_adj of exec",
+        "cri/exec-is-alike": "oom_score_adj of exec",
+    },
+    "exec goes elsewhere": {
+        "cri/exec-is-charged": "memory.peak",
+        "cri/exec-is-alike": "cgroup.procs of exec",
+        "lifecycle/exec": "cgroup.procs of exec",
+    },
     "changes the unit": {"requests/unified-high": "memory.high"},
     "leaves the cgroup": {"lifecycle/leaves-no-cgroups": "cgroups"},
     "leaves a process": {"lifecycle/leaves-no-processes": "processes"},

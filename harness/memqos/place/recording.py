@@ -10,12 +10,13 @@ import contextlib
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memqos.catalog.recorded_trees import SANDBOX
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.engine.answer.membership import EVENTS, PROCESSES
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import EnvironmentNotAbleError, TargetError
@@ -77,6 +78,8 @@ exit 0
 """crun makes the folder of its state when it is asked anything at all: it is asked where that is there already."""
 
 _FOLDERS = 'find "$@" -type d -print0 2>/dev/null; exit 0'
+_COUNTS = (PROCESSES, EVENTS, "pids.current")
+"""What says whether the processes of containers are in their cgroups."""
 _OPTION = re.compile(r"--?([a-z][a-z-]*)(?:=(.*))?", re.DOTALL)
 
 
@@ -115,8 +118,9 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
     paths = _cgroups_of_pods(tree, deadline)
     kubelet = _kubelet(looked_at, deadline)
     containers, runtimes = _containers(looked_at, kubelet, cri_socket, deadline)
-    reading = tree.read_cgroups(paths, knobs_of(facts.node.cgroup_version), deadline=deadline)
+    reading = tree.read_cgroups(paths, (*knobs_of(facts.node.cgroup_version), *_COUNTS), deadline=deadline)
     first = {name: tree.read_first_processes(paths, name, deadline=deadline) for name in (OOM_SCORE_ADJ, "comm")}
+    ended = _ended(reading, containers, lambda: _containers(looked_at, kubelet, cri_socket, deadline)[0])
     systemd = looked_at.run(["sh", "-c", _SYSTEMD], deadline=deadline).text.strip()
     versions = runtimes | ({"systemd": systemd} if systemd else {})
     return {
@@ -124,8 +128,23 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
         "node": _node(facts.node) | versions,
         **_told(looked_at, kubelet, deadline),
         "containers": containers,
-        "cgroups": _files(reading, first),
+        "cgroups": _files(reading, first, ended),
     }
+
+
+def _ended(
+    reading: Reading, containers: Collection[str], listed: Callable[[], Collection[str]]
+) -> frozenset[CgroupPath]:
+    """The cgroups without a process of containers that have ended since they were listed. listed: lists them again."""
+    empty = {path: [name for name in containers if name in str(path)] for path in reading.cgroups}
+    empty = {path: names for path, names in empty.items() if names and _is_empty(reading, path)}
+    now = listed() if empty else ()
+    return frozenset(path for path, names in empty.items() if not all(name in now for name in names))
+
+
+def _is_empty(reading: Reading, path: CgroupPath) -> bool:
+    text = reading.file(path, PROCESSES)
+    return isinstance(text, str) and not text.strip()
 
 
 def _cgroups_of_pods(tree: CgroupTree, deadline: Deadline) -> list[CgroupPath]:
@@ -235,14 +254,21 @@ def _node(facts: NodeFacts) -> dict[str, object]:
     }
 
 
-def _files(reading: Reading, first: Mapping[str, Mapping[CgroupPath, str]]) -> dict[str, dict[str, str | None]]:
-    """The files of each cgroup that is still there; null for one that does not exist."""
+def _files(
+    reading: Reading, first: Mapping[str, Mapping[CgroupPath, str]], ended: Collection[CgroupPath]
+) -> dict[str, dict[str, str | None]]:
+    """The files of each cgroup that is still there; null for one that does not exist.
+
+    ended: those of containers that ended while the node was read, of which nothing is told of processes.
+    """
     found: dict[str, dict[str, str | None]] = {}
     for path, cgroup in reading.cgroups.items():
         files: dict[str, str | None] = {
             name: text.rstrip("\n") if isinstance(text, str) else None for name, text in cgroup.files.items()
         }
         if any(text is not None for text in files.values()):
+            if path in ended:
+                files = {name: text for name, text in files.items() if name not in _COUNTS}
             files.update({name: texts[path].strip() for name, texts in first.items() if path in texts})
             found[str(path)] = files
     return found

@@ -82,6 +82,18 @@ def test_a_file_of_the_first_process(tree: Path) -> None:
     assert (scan.parse_first_process(done.stdout), done.stderr) == ({str(own): expected}, b"")
 
 
+def test_a_file_of_each_process_that_runs_a_program(tree: Path) -> None:
+    own = tree / "pod b 'c" / "cgroup.procs"
+    own.write_text(f"1073741824\n{os.getpid()}\n")
+    comm, score = (Path(f"/proc/self/{name}").read_text().strip() for name in ("comm", "oom_score_adj"))
+    for program, expected in ((comm, {os.getpid(): score}), ("another", {})):
+        argv = scan.named_processes_command("oom_score_adj", str(own), program)
+        done = subprocess.run(argv, capture_output=True, check=True)
+        assert (scan.parse_named_processes(done.stdout), done.stderr) == (expected, b"")
+    gone = scan.named_processes_command("oom_score_adj", f"{tree}/none", comm)
+    assert subprocess.run(gone, capture_output=True, check=True).stdout == b""
+
+
 def test_no_files_are_no_command_that_waits() -> None:
     assert scan_files() == scan.Scan()
 

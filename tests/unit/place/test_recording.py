@@ -14,6 +14,7 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
+from memqos.place import recording
 from memqos.place.recording import recorded
 from memqos.runtime._proto import cri_pb2
 from memqos.target.read_only import ReadOnlyTarget
@@ -99,6 +100,40 @@ def test_containers_that_have_ended_have_nothing_to_read(node: LiveNode) -> None
     for one in node.lists.containers:
         one.state = cri_pb2.CONTAINER_EXITED
     assert tree_of(recorded(node.target), "fake://").containers == ()
+
+
+def without_processes(node: LiveNode, number: int = 0) -> str:
+    """The id of a container that has no process in its cgroup."""
+    id_: str = node.lists.containers[number].id
+    [path] = [path for path in node.place._cgroups._cgroups if id_ in str(path)]
+    node.place._cgroups.show(path, "cgroup.procs", "")
+    return id_
+
+
+def test_the_processes_of_each_cgroup_are_recorded_and_counted(node: LiveNode) -> None:
+    without = without_processes(node)
+    cgroups = tree_of(recorded(node.target), "fake://").reading.cgroups
+    seen = {path.name: cgroup.files["cgroup.procs"] for path, cgroup in cgroups.items() if path.name.endswith("scope")}
+    assert [text for name, text in seen.items() if without in name] == [""]
+    assert {text for name, text in seen.items() if without not in name} == {"1"}
+    assert {"cgroup.events", "pids.current"} <= {name for cgroup in cgroups.values() for name in cgroup.files}
+
+
+def test_of_a_container_that_ends_while_it_is_looked_at_nothing_is_said_of_processes(
+    node: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = without_processes(node)
+    listed, lists = recording._containers, iter((node.lists.containers[:], node.lists.containers[1:]))
+
+    def again(*words: Any) -> Any:
+        node.lists.containers = next(lists)
+        return listed(*words)
+
+    monkeypatch.setattr(recording, "_containers", again)
+    cgroups = tree_of(recorded(node.target), "fake://").reading.cgroups
+    [files] = [cgroup.files for path, cgroup in cgroups.items() if without in path.name]
+    assert "memory.max" in files
+    assert "cgroup.procs" not in files
 
 
 def test_a_node_inside_a_container_of_this_one_is_passed_over(node: LiveNode) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.membership import processes_finding
 from memqos.engine.answer.setter import Setter, setter_of
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.pod.oom import BURSTABLE_SCORES
@@ -58,7 +59,8 @@ def judge(
     """One finding for every knob of every planned cgroup, in the plan's order.
 
     enacted_by: who made the plan true above containers. ids: which cgroup a planned container became; a container
-    without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it. Where the
+    without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it, and so is
+    whether their processes are in their cgroups, by cgroup.procs. Where the
     plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged. A
     container that the runtime must refuse conforms if it is not there. unsure: what it gives a reason for is not
     observable, whatever the file holds.
@@ -105,6 +107,9 @@ def judge_pod(
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
             findings.append(_oom_score_adj(container, name, path, text.strip()))
+        seen = reading.cgroups.get(path)
+        if seen is not None and (inside := processes_finding(path, seen.files, subject=name)) is not None:
+            findings.append(inside)
     return tuple(findings)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.membership import outside_finding
 from memqos.engine.answer.verdict import subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Sample
 from memqos.node.behaviour.premises import Premises, is_there
-from memqos.node.pods.membership import outside_finding
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
 from memqos.workload.command import finite_commands, threads_of
 from memqos.workload.report import ContainerLog

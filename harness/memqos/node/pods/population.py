@@ -10,6 +10,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.membership import outside_finding
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files
 from memqos.engine.plan import Plan, PlannedCgroup
@@ -17,7 +18,6 @@ from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
-from memqos.node.pods.membership import outside_finding
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
 

@@ -13,13 +13,13 @@ from typing import Self
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.membership import PROCESSES
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
-from memqos.node.pods.membership import PROCESSES
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.requesting import Requests
 from memqos.runtime.base import (

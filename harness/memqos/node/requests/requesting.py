@@ -15,6 +15,7 @@ from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.membership import PROCESSES, outside_finding
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
@@ -37,7 +38,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile
-from memqos.node.pods.membership import PROCESSES, outside_finding, place_outside, still_runs
+from memqos.node.pods.membership import place_outside, still_runs
 from memqos.node.pods.refusing import (
     NAME,
     no_update,

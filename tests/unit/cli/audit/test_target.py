@@ -36,10 +36,20 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
         yield live
 
 
+def test_a_container_whose_processes_are_elsewhere_deviates(node: LiveNode, told: Told) -> None:
+    id_ = node.lists.containers[0].id
+    [path] = [path for path in node.place._cgroups._cgroups if id_ in str(path)]
+    node.place._cgroups.show(path, "cgroup.procs", "")
+    code, out, _ = told("--target", "ssh://node7", *PODS)
+    assert code == 1
+    assert "cgroup.procs of container app" in out
+    assert out.endswith("ssh://node7: Kubernetes 1.27: 127 conform, 1 deviate, 0 not observable\n")
+
+
 def test_a_right_node_conforms(node: LiveNode, told: Told) -> None:
     code, out, err = told("--target", "ssh://node7", *PODS)
     assert (code, err) == (0, "")
-    assert out.endswith("ssh://node7: Kubernetes 1.27: 124 conform, 0 deviate, 0 not observable\n")
+    assert out.endswith("ssh://node7: Kubernetes 1.27: 128 conform, 0 deviate, 0 not observable\n")
 
 
 def test_a_file_that_somebody_wrote_deviates_and_is_told_as_the_kubelets(node: LiveNode, told: Told) -> None:

@@ -1,0 +1,39 @@
+"""Whether a container's processes are in its cgroup, as its files say."""
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.membership import outside_finding, processes_finding
+from memqos.engine.answer.setter import Setter
+from memqos.model.path import CgroupPath
+from memqos.model.reading import NoFile
+
+PATH = CgroupPath.parse("/kubepods/pod1/c")
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict"),
+    [
+        ({"cgroup.procs": "7\n8\n"}, Verdict.CONFORMS),
+        ({"cgroup.procs": ""}, Verdict.DEVIATES),
+        ({"cgroup.procs": "", "cgroup.events": "populated 0\nfrozen 0"}, Verdict.DEVIATES),
+        # They are in a cgroup below it, as those of crun's scopes are.
+        ({"cgroup.procs": "", "cgroup.events": "populated 1\nfrozen 0"}, Verdict.CONFORMS),
+    ],
+)
+def test_what_the_files_say_of_a_container_that_runs(files, verdict):
+    found = processes_finding(PATH, files, subject="container c")
+    assert (found.verdict, found.knob, found.set_by) == (verdict, "cgroup.procs", Setter.RUNTIME)
+    assert found.observed == ("there" if verdict is Verdict.CONFORMS else "none")
+
+
+def test_what_was_not_read_says_nothing():
+    assert processes_finding(PATH, {"cgroup.procs": NoFile.NO_FILE}, subject="container c") is None
+    assert processes_finding(PATH, {"cgroup.events": "populated 0"}, subject="container c") is None
+
+
+def test_one_that_is_outside_says_where_if_that_is_known():
+    found = outside_finding(PATH, subject="container c", knob="cgroup", state="running", where="/system.slice")
+    assert (found.knob, found.observed) == ("cgroup", "none, of a container that is running")
+    assert found.evidence == {"its processes run in": "/system.slice"}
+    assert outside_finding(PATH, subject="container c").evidence == {}
